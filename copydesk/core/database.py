@@ -1,0 +1,98 @@
+"""One database layer on SQLite and PostgreSQL: short transactions, the database's own clock, and waking by signal."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.sql.elements import ColumnElement, literal_column
+
+from copydesk.core.errors import StoreDown
+from copydesk.core.signals import PostgresSignals, Signals, SqliteSignals
+
+BUSY_SECONDS = 30
+CLOCKS = {
+    "sqlite": "cast((julianday('now') - 2440587.5) * 86400000 as integer)",
+    "postgresql": "cast(extract(epoch from clock_timestamp()) * 1000 as bigint)",
+}
+
+
+class Database:
+    """`read` and `write` open a transaction each. SQLite's writers queue here, not in its busy loop."""
+
+    def __init__(self, url: str) -> None:
+        self.url = make_url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.engine = _sqlite_engine(str(self.url.database)) if self.is_sqlite else _postgres_engine(url)
+        self.now: ColumnElement[int] = literal_column(CLOCKS[self.engine.dialect.name], BigInteger)
+        self.signals: Signals = SqliteSignals(self.engine) if self.is_sqlite else PostgresSignals(self.engine)
+        self._writer = threading.Lock() if self.is_sqlite else None
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        with _store_errors(), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Commits at the end, or rolls back. Signals sent inside go out with the commit."""
+        if self._writer is None:
+            with _store_errors(), self.engine.begin() as connection:
+                yield connection
+            return
+        with self._writer, _store_errors(), self.engine.connect() as connection:
+            connection.execution_options(immediate=True)
+            topics = connection.info["topics"] = []
+            with connection.begin():
+                yield connection
+        for topic in topics:
+            self.signals.wake(topic)
+
+    def notify(self, connection: Connection, topic: str) -> None:
+        """Wakes whoever waits for this topic, in any process, once the transaction is committed."""
+        self.signals.send(connection, topic)
+
+    def close(self) -> None:
+        self.signals.close()
+        self.engine.dispose()
+
+
+@contextmanager
+def _store_errors() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        raise StoreDown from error
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise StoreDown from error
+        raise
+
+
+def _sqlite_engine(path: str) -> Engine:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(f"sqlite:///{path}", pool_size=16, max_overflow=48, connect_args={"timeout": BUSY_SECONDS})
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-8000"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        immediate = connection.get_execution_options().get("immediate", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine
+
+
+def _postgres_engine(url: str) -> Engine:
+    driver_url = url.replace("postgresql://", "postgresql+psycopg://", 1)
+    return create_engine(
+        driver_url, pool_size=16, max_overflow=48, pool_pre_ping=True, connect_args={"connect_timeout": 5}
+    )

@@ -1,0 +1,62 @@
+"""Ids that sort by time, and secrets that a scanner can recognise."""
+
+import secrets
+import string
+import threading
+import zlib
+
+from copydesk.core import clock
+
+BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
+CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
+KEY_PREFIX = "desk_"
+KEY_RANDOM, KEY_CHECKSUM = 32, 6
+
+_lock = threading.Lock()
+_last = 0
+
+
+def new_id(prefix: str) -> str:
+    """`prefix_` and 26 characters: 48 bits of milliseconds, 80 of chance; ids of one process never go backwards."""
+    global _last
+    with _lock:
+        value = (clock.now() << 80) | secrets.randbits(80)
+        _last = value = max(value, _last + 1)
+    return f"{prefix}_{_digits(value, CROCKFORD, 26)}"
+
+
+def is_id(text: str, prefix: str) -> bool:
+    body = text.removeprefix(f"{prefix}_")
+    return len(body) == 26 and len(text) == len(prefix) + 27 and all(c in CROCKFORD for c in body)
+
+
+def random_text(length: int) -> str:
+    return "".join(secrets.choice(BASE62) for _ in range(length))
+
+
+def new_key() -> str:
+    body = random_text(KEY_RANDOM)
+    return KEY_PREFIX + body + _checksum(body)
+
+
+def is_wellformed_key(key: str) -> bool:
+    """A typo is seen by the checksum, without a look-up."""
+    body, checksum = key[len(KEY_PREFIX) : -KEY_CHECKSUM], key[-KEY_CHECKSUM:]
+    return (
+        key.startswith(KEY_PREFIX)
+        and len(body) == KEY_RANDOM
+        and all(c in BASE62 for c in body)
+        and checksum == _checksum(body)
+    )
+
+
+def _checksum(body: str) -> str:
+    return _digits(zlib.crc32(body.encode()), BASE62, KEY_CHECKSUM)
+
+
+def _digits(value: int, alphabet: str, length: int) -> str:
+    digits = []
+    for _ in range(length):
+        value, digit = divmod(value, len(alphabet))
+        digits.append(alphabet[digit])
+    return "".join(reversed(digits))

@@ -1,0 +1,172 @@
+"""Admin API keys: made once, shown once, stored as a digest, fixed for their life."""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from sqlalchemy import Row, select, update
+
+from copydesk.core import audit, clock
+from copydesk.core.database import Database
+from copydesk.core.errors import AddressRefused, InvalidRequest, KeyRejected, NotFound, ProjectNotFound, ScopeMissing
+from copydesk.core.ids import is_wellformed_key, new_id, new_key
+from copydesk.core.limits import Limit, take
+from copydesk.core.tables import keys, projects
+
+SCOPES = ("read", "write")
+UNITS = {"h": clock.HOUR, "d": clock.DAY, "w": 7 * clock.DAY}
+USE_NOTED_EVERY = 60 * clock.SECOND
+
+
+class KeyNotFound(NotFound):
+    """There is no such API key."""
+
+    code = "key_not_found"
+
+
+@dataclass(frozen=True)
+class Key:
+    id: str
+    project_id: str
+    name: str
+    hint: str
+    scopes: tuple[str, ...]
+    allow: tuple[str, ...]
+    created_at: int
+    expires_at: int | None
+    last_used_at: int | None
+    revoked_at: int | None
+
+    def admits(self, address: str | None) -> bool:
+        """Without a list every address will do; with one, a caller whose address is not known will not."""
+        if not self.allow:
+            return True
+        try:
+            caller = ip_address(address or "")
+        except ValueError:
+            return False
+        caller = getattr(caller, "ipv4_mapped", None) or caller
+        return any(caller in ip_network(network) for network in self.allow)
+
+
+class Keys:
+    def __init__(self, database: Database, per_hour: int) -> None:
+        self.database = database
+        self.limit = Limit("keys", per_hour, clock.HOUR)
+
+    def create(
+        self,
+        project_id: str,
+        *,
+        name: str = "",
+        scopes: Sequence[str] = (),
+        expires_in: int | None = None,
+        allow: Sequence[str] = (),
+        actor: str,
+    ) -> tuple[Key, str]:
+        """The key's record, and the key itself, which cannot be had again."""
+        secret, now = new_key(), clock.now()
+        key = Key(
+            id=new_id("key"),
+            project_id=project_id,
+            name=_checked_name(name),
+            hint=secret[:9],
+            scopes=_checked_scopes(scopes),
+            allow=tuple(_checked_network(network) for network in allow),
+            created_at=now,
+            expires_at=None if expires_in is None else now + expires_in,
+            last_used_at=None,
+            revoked_at=None,
+        )
+        row = {**key.__dict__, "scopes": list(key.scopes), "allow": list(key.allow), "digest": _digest(secret)}
+        with self.database.write() as tx:
+            if tx.execute(select(projects.c.id).where(projects.c.id == project_id)).first() is None:
+                raise ProjectNotFound
+            take(self.database, tx, self.limit, project_id)
+            tx.execute(keys.insert().values(row))
+            audit.record(tx, project_id, actor, "key.created", key.id, name=key.name, scopes=list(key.scopes))
+        return key, secret
+
+    def of_project(self, project_id: str) -> list[Key]:
+        with self.database.read() as tx:
+            rows = tx.execute(select(keys).where(keys.c.project_id == project_id).order_by(keys.c.id.desc()))
+            return [_key(row) for row in rows]
+
+    def revoke(self, key_id: str, *, actor: str) -> Key:
+        """Revoking twice is the same as once."""
+        with self.database.write() as tx:
+            row = tx.execute(select(keys).where(keys.c.id == key_id)).first()
+            if row is None:
+                raise KeyNotFound
+            if row.revoked_at is None:
+                tx.execute(update(keys).where(keys.c.id == key_id).values(revoked_at=clock.now()))
+                audit.record(tx, row.project_id, actor, "key.revoked", key_id)
+            return _key(tx.execute(select(keys).where(keys.c.id == key_id)).one())
+
+    def open(self, secret: str, project_id: str, scope: str, address: str | None) -> Key:
+        """The key, when it opens this project for this scope from this address."""
+        if not is_wellformed_key(secret):
+            raise KeyRejected("This is not a Copydesk API key: it is malformed or mistyped.")
+        digest, now = _digest(secret), clock.now()
+        with self.database.read() as tx:
+            row = tx.execute(select(keys).where(keys.c.digest == digest)).first()
+        if row is None or not hmac.compare_digest(row.digest, digest):
+            raise KeyRejected
+        key = _key(row)
+        if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
+            raise KeyRejected
+        if key.project_id != project_id:
+            raise ProjectNotFound
+        if scope not in key.scopes:
+            raise ScopeMissing(f"This API key lacks the scope '{scope}'.")
+        if not key.admits(address):
+            raise AddressRefused
+        if key.last_used_at is None or key.last_used_at + USE_NOTED_EVERY < now:
+            with self.database.write() as tx:
+                tx.execute(update(keys).where(keys.c.id == key.id).values(last_used_at=now))
+        return key
+
+
+def lifetime(text: str) -> int:
+    """'90d', '12h' or '2w' in milliseconds."""
+    match = re.fullmatch(r"([1-9]\d{0,4})([hdw])", text.strip())
+    if match is None:
+        raise InvalidRequest("An expiry is a number and h, d or w: 12h, 90d, 2w.")
+    return int(match[1]) * UNITS[match[2]]
+
+
+def _checked_name(name: str) -> str:
+    name = name.strip() or "API key"
+    if len(name) > 200 or not name.isprintable():
+        raise InvalidRequest("A key's name has at most 200 printable characters.")
+    return name
+
+
+def _checked_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
+    for scope in scopes:
+        if scope not in SCOPES:
+            raise InvalidRequest(f"A scope is 'read' or 'write', not '{scope}'.")
+    return ("read",) if set(scopes) == {"read"} else SCOPES
+
+
+def _checked_network(text: str) -> str:
+    try:
+        network = ip_network(text.strip(), strict=False)
+    except ValueError:
+        raise InvalidRequest(f"'{text}' is no IP address or CIDR network.") from None
+    if network.prefixlen == 0:
+        raise InvalidRequest(f"'{text}' would admit every address; leave the list out instead.")
+    return str(network)
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _key(row: Row[Any]) -> Key:
+    fields = {name: value for name, value in row._mapping.items() if name != "digest"}
+    return Key(**{**fields, "scopes": tuple(row.scopes), "allow": tuple(row.allow)})

@@ -1,0 +1,50 @@
+"""Rate limits, counted in the database and so shared by every process. A window opens with its first request."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from copydesk.core.database import Database
+from copydesk.core.errors import Refusal
+
+TAKE = text(
+    """
+    insert into limits (bucket, started_at, used) values (:bucket, :now, 1)
+    on conflict (bucket) do update set
+        used = case when limits.started_at + :window <= :now then 1 else limits.used + 1 end,
+        started_at = case when limits.started_at + :window <= :now then :now else limits.started_at end
+    returning used, started_at
+    """
+)
+
+
+class TooManyRequests(Refusal):
+    """Too many requests; try again later."""
+
+    status, code = 429, "too_many_requests"
+
+
+@dataclass(frozen=True)
+class Limit:
+    name: str
+    quota: int
+    window: int
+    """Milliseconds."""
+
+    def headers(self, left: int, reset: int) -> dict[str, str]:
+        return {
+            "RateLimit-Policy": f'"{self.name}";q={self.quota};w={self.window // 1000}',
+            "RateLimit": f'"{self.name}";r={left};t={reset}',
+        }
+
+
+def take(database: Database, tx: Connection, limit: Limit, owner: str) -> dict[str, str]:
+    """Counts one use in the caller's transaction, so that what is refused or rolled back is not counted."""
+    now = tx.execute(text(f"select {database.now}")).scalar_one()
+    row = tx.execute(TAKE, {"bucket": f"{limit.name}:{owner}", "now": now, "window": limit.window}).one()
+    reset = max(1, -(-(row.started_at + limit.window - now) // 1000))
+    headers = limit.headers(max(0, limit.quota - row.used), reset)
+    if row.used > limit.quota:
+        message = f"The limit of {limit.quota} per {limit.window // 60_000} minutes is used up; try again in {reset} s."
+        raise TooManyRequests(message, headers={**headers, "Retry-After": str(reset)})
+    return headers

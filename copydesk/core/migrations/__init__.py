@@ -1,0 +1,1 @@
+"""Forward-only migrations, run once at start under a lock."""

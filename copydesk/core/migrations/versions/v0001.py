@@ -1,0 +1,189 @@
+"""Projects, keys, audit, limits, jobs with their durable execution, local pull requests."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "audit",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("project_id", sa.String(length=40), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("actor", sa.String(length=200), nullable=False),
+        sa.Column("action", sa.String(length=60), nullable=False),
+        sa.Column("subject", sa.String(length=60), nullable=False),
+        sa.Column("details", sa.JSON(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_audit")),
+    )
+    op.create_index(op.f("ix_audit_project_id_at"), "audit", ["project_id", "at"], unique=False)
+    op.create_table(
+        "limits",
+        sa.Column("bucket", sa.String(length=120), nullable=False),
+        sa.Column("started_at", sa.BigInteger(), nullable=False),
+        sa.Column("used", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("bucket", name=op.f("pk_limits")),
+    )
+    op.create_table(
+        "projects",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("site_id", sa.String(length=40), nullable=False),
+        sa.Column("name", sa.String(length=200), nullable=False),
+        sa.Column("repository", sa.Text(), nullable=False),
+        sa.Column("ref", sa.String(length=255), nullable=False),
+        sa.Column("forge", sa.String(length=20), nullable=False),
+        sa.Column("model", sa.String(length=200), nullable=True),
+        sa.Column("token_env", sa.String(length=200), nullable=True),
+        sa.Column("allow_private", sa.Boolean(), nullable=False),
+        sa.Column("allowed_paths", sa.JSON(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_projects")),
+        sa.UniqueConstraint("site_id", name=op.f("uq_projects_site_id")),
+    )
+    op.create_table(
+        "jobs",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("project_id", sa.String(length=40), nullable=False),
+        sa.Column("status", sa.String(length=20), nullable=False),
+        sa.Column("phase", sa.String(length=20), nullable=False),
+        sa.Column("prompt", sa.Text(), nullable=False),
+        sa.Column("title", sa.Text(), nullable=True),
+        sa.Column("summary", sa.Text(), nullable=True),
+        sa.Column("reason", sa.String(length=40), nullable=True),
+        sa.Column("message", sa.Text(), nullable=True),
+        sa.Column("repository", sa.Text(), nullable=False),
+        sa.Column("ref", sa.String(length=255), nullable=False),
+        sa.Column("model", sa.String(length=200), nullable=False),
+        sa.Column("draft", sa.Boolean(), nullable=False),
+        sa.Column("branch", sa.String(length=255), nullable=False),
+        sa.Column("base", sa.String(length=64), nullable=True),
+        sa.Column("head", sa.String(length=64), nullable=True),
+        sa.Column("pr_link", sa.Text(), nullable=True),
+        sa.Column("usage", sa.JSON(), nullable=False),
+        sa.Column("checks", sa.JSON(), nullable=False),
+        sa.Column("last_event", sa.Integer(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("updated_at", sa.BigInteger(), nullable=False),
+        sa.Column("finished_at", sa.BigInteger(), nullable=True),
+        sa.Column("archived_at", sa.BigInteger(), nullable=True),
+        sa.Column("archived_from", sa.String(length=20), nullable=True),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_jobs_project_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_jobs")),
+    )
+    op.create_index(op.f("ix_jobs_project_id_id"), "jobs", ["project_id", "id"], unique=False)
+    op.create_index(op.f("ix_jobs_project_id_status_id"), "jobs", ["project_id", "status", "id"], unique=False)
+    op.create_index(op.f("ix_jobs_status_finished_at"), "jobs", ["status", "finished_at"], unique=False)
+    op.create_table(
+        "keys",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("project_id", sa.String(length=40), nullable=False),
+        sa.Column("name", sa.String(length=200), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("hint", sa.String(length=20), nullable=False),
+        sa.Column("scopes", sa.JSON(), nullable=False),
+        sa.Column("allow", sa.JSON(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("expires_at", sa.BigInteger(), nullable=True),
+        sa.Column("last_used_at", sa.BigInteger(), nullable=True),
+        sa.Column("revoked_at", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_keys_project_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_keys")),
+        sa.UniqueConstraint("digest", name=op.f("uq_keys_digest")),
+    )
+    op.create_index(op.f("ix_keys_project_id_created_at"), "keys", ["project_id", "created_at"], unique=False)
+    op.create_table(
+        "events",
+        sa.Column("job_id", sa.String(length=40), nullable=False),
+        sa.Column("seq", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("kind", sa.String(length=40), nullable=False),
+        sa.Column("data", sa.JSON(), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_events_job_id")),
+        sa.PrimaryKeyConstraint("job_id", "seq", name=op.f("pk_events")),
+    )
+    op.create_table(
+        "idempotency",
+        sa.Column("project_id", sa.String(length=40), nullable=False),
+        sa.Column("key", sa.String(length=128), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("job_id", sa.String(length=40), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_idempotency_job_id")),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_idempotency_project_id")),
+        sa.PrimaryKeyConstraint("project_id", "key", name=op.f("pk_idempotency")),
+    )
+    op.create_index(op.f("ix_idempotency_created_at"), "idempotency", ["created_at"], unique=False)
+    op.create_table(
+        "job_files",
+        sa.Column("job_id", sa.String(length=40), nullable=False),
+        sa.Column("path", sa.Text(), nullable=False),
+        sa.Column("change", sa.String(length=20), nullable=False),
+        sa.Column("additions", sa.Integer(), nullable=False),
+        sa.Column("deletions", sa.Integer(), nullable=False),
+        sa.Column("patch", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_job_files_job_id")),
+        sa.PrimaryKeyConstraint("job_id", "path", name=op.f("pk_job_files")),
+    )
+    op.create_table(
+        "messages",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("job_id", sa.String(length=40), nullable=False),
+        sa.Column("prompt", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("run_id", sa.String(length=40), nullable=True),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_messages_job_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_messages")),
+    )
+    op.create_index(op.f("ix_messages_job_id_id"), "messages", ["job_id", "id"], unique=False)
+    op.create_table(
+        "pulls",
+        sa.Column("project_id", sa.String(length=40), nullable=False),
+        sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("token", sa.String(length=40), nullable=False),
+        sa.Column("job_id", sa.String(length=40), nullable=False),
+        sa.Column("state", sa.String(length=10), nullable=False),
+        sa.Column("draft", sa.Boolean(), nullable=False),
+        sa.Column("title", sa.Text(), nullable=False),
+        sa.Column("body", sa.Text(), nullable=False),
+        sa.Column("branch", sa.String(length=255), nullable=False),
+        sa.Column("base", sa.String(length=255), nullable=False),
+        sa.Column("head", sa.String(length=64), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("updated_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_pulls_job_id")),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_pulls_project_id")),
+        sa.PrimaryKeyConstraint("project_id", "number", name=op.f("pk_pulls")),
+        sa.UniqueConstraint("project_id", "branch", name=op.f("uq_pulls_project_id_branch")),
+    )
+    op.create_table(
+        "runs",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("job_id", sa.String(length=40), nullable=False),
+        sa.Column("project_id", sa.String(length=40), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("state", sa.String(length=10), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("worker", sa.String(length=120), nullable=True),
+        sa.Column("lease_until", sa.BigInteger(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("started_at", sa.BigInteger(), nullable=True),
+        sa.Column("finished_at", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_runs_job_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_runs")),
+        sa.UniqueConstraint("job_id", "number", name=op.f("uq_runs_job_id_number")),
+    )
+    op.create_index(op.f("ix_runs_state_project_id_id"), "runs", ["state", "project_id", "id"], unique=False)
+    op.create_table(
+        "steps",
+        sa.Column("run_id", sa.String(length=40), nullable=False),
+        sa.Column("name", sa.String(length=60), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("result", sa.LargeBinary(), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name=op.f("fk_steps_run_id")),
+        sa.PrimaryKeyConstraint("run_id", "name", name=op.f("pk_steps")),
+    )

@@ -1,0 +1,127 @@
+"""Projects: a documentation repository, and everything that is scoped to it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sqlalchemy import Row, select
+
+from copydesk.core import audit, clock
+from copydesk.core.database import Database
+from copydesk.core.errors import InvalidRequest, ProjectNotFound
+from copydesk.core.ids import new_id
+from copydesk.core.tables import projects
+
+FORGES = ("local",)
+BAD_IN_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$|^@$")
+
+
+@dataclass(frozen=True)
+class Project:
+    id: str
+    site_id: str
+    name: str
+    repository: str
+    ref: str
+    forge: str
+    model: str | None
+    token_env: str | None
+    allow_private: bool
+    allowed_paths: tuple[str, ...]
+    created_at: int
+
+
+class Projects:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def create(
+        self,
+        name: str,
+        *,
+        repository: str,
+        ref: str,
+        forge: str = "local",
+        model: str | None = None,
+        token_env: str | None = None,
+        allow_private: bool = True,
+        allowed_paths: Sequence[str] = (),
+        actor: str,
+    ) -> Project:
+        if forge not in FORGES:
+            raise InvalidRequest(f"A forge is one of {', '.join(FORGES)}, not '{forge}'.")
+        if token_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", token_env):
+            raise InvalidRequest("The token is given as the name of an environment variable.")
+        project = Project(
+            id=new_id("proj"),
+            site_id=new_id("site"),
+            name=_checked_name(name),
+            repository=checked_repository(repository),
+            ref=checked_ref(ref),
+            forge=forge,
+            model=model,
+            token_env=token_env,
+            allow_private=allow_private,
+            allowed_paths=tuple(allowed_paths),
+            created_at=clock.now(),
+        )
+        with self.database.write() as tx:
+            tx.execute(projects.insert().values({**asdict(project), "allowed_paths": list(allowed_paths)}))
+            audit.record(tx, project.id, actor, "project.created", project.id, name=project.name)
+        return project
+
+    def get(self, project_id: str) -> Project:
+        with self.database.read() as tx:
+            row = tx.execute(select(projects).where(projects.c.id == project_id)).first()
+        if row is None:
+            raise ProjectNotFound
+        return _project(row)
+
+    def all(self) -> list[Project]:
+        with self.database.read() as tx:
+            return [_project(row) for row in tx.execute(select(projects).order_by(projects.c.id))]
+
+
+def checked_repository(address: str) -> str:
+    """A path, file://, http:// or https:// address; never one that carries a secret or names a program to run."""
+    if not address.strip() or any(ord(c) < 32 for c in address):
+        raise InvalidRequest("Name the repository by a path or an address.")
+    if address.startswith("-") or re.match(r"[A-Za-z0-9+.-]+::", address):
+        raise InvalidRequest("This is not a repository's address: use a path, file:// or https://.")
+    if "://" not in address:
+        if re.match(r"[^/]+@[^/]+:", address):
+            raise InvalidRequest("SSH addresses are not supported: use https:// and a token.")
+        return str(Path(address).expanduser().absolute())
+    parts = urlsplit(address)
+    if parts.scheme not in ("file", "http", "https"):
+        raise InvalidRequest(f"{parts.scheme}:// is not supported: use a path, file:// or https://.")
+    if "@" in parts.netloc:
+        raise InvalidRequest("The address contains credentials; leave them out and name the token's variable instead.")
+    if parts.query or parts.fragment:
+        raise InvalidRequest("The repository's address has a query or a fragment; leave it out.")
+    if parts.scheme == "file" and (parts.netloc not in ("", "localhost") or not parts.path.startswith("/")):
+        raise InvalidRequest("A file:// address names an absolute path on this machine.")
+    if parts.scheme != "file" and not parts.hostname:
+        raise InvalidRequest("The address names no host.")
+    return address.rstrip("/")
+
+
+def checked_ref(ref: str) -> str:
+    """A branch's name as git itself allows it, and never one that git could take for an option."""
+    if not ref or len(ref.encode()) > 200 or BAD_IN_REF.search(ref):
+        raise InvalidRequest(f"'{ref[:80]}' is not a branch's name.")
+    return ref
+
+
+def _checked_name(name: str) -> str:
+    name = name.strip()
+    if not 1 <= len(name) <= 200 or not name.isprintable():
+        raise InvalidRequest("A project's name has 1 to 200 printable characters.")
+    return name
+
+
+def _project(row: Row[Any]) -> Project:
+    return Project(**{**row._mapping, "allowed_paths": tuple(row.allowed_paths)})

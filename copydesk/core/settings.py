@@ -1,0 +1,98 @@
+"""Every setting, read once at start from the environment and checked there and then."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+PREFIX = "COPYDESK_"
+
+
+class BadSettings(Exception):
+    """A setting is wrong; the message names its variable."""
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, use_attribute_docstrings=True, extra="ignore")
+
+    data: Path = Path("./copydesk-data")
+    """Folder of everything embedded: the database, the mirrors of repositories."""
+    database_url: str = ""
+    """Projects, keys and jobs: empty for SQLite in the data folder, or `postgresql://…` for several machines."""
+    base_url: str = "http://127.0.0.1:8080"
+    """The service's address as users reach it; links begin with it."""
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
+    """Addresses or networks, with commas between, whose `X-Forwarded-For` names the caller."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """How much is logged."""
+
+    model: str = "mechanic"
+    """The model that does the jobs: `mechanic`, `openai:…`, `anthropic:…`, `google:…` or `openai-compatible:…`."""
+    model_url: str | None = None
+    """The address of an `openai-compatible:…` model."""
+    job_minutes: float = Field(30, gt=0)
+    """Wall time after which a job ends with `timed_out`."""
+    job_requests: int = Field(60, ge=1)
+    """Model requests after which a job ends with `budget_exceeded`."""
+    job_tokens: int = Field(2_000_000, ge=1)
+    """Input and output tokens, added up, after which a job ends with `budget_exceeded`."""
+    job_cost_usd: float = Field(10, gt=0)
+    """Cost, where the model's price is known, after which a job ends with `budget_exceeded`."""
+    jobs_per_hour: int = Field(100, ge=1)
+    """Creations and messages per project and hour."""
+    keys_per_hour: int = Field(10, ge=1)
+    """API keys made per project and hour."""
+
+    worker_slots: int = Field(4, ge=1, le=64)
+    """Jobs that one worker runs at once."""
+    project_slots: int = Field(4, ge=1)
+    """Jobs of one project that run at once, over all workers."""
+    total_slots: int = Field(1000, ge=1)
+    """Jobs that run at once, over all projects and workers."""
+    lease_seconds: float = Field(10, gt=0)
+    """How long a worker's claim on a job lasts without a heartbeat; after that another worker takes it over."""
+    most_attempts: int = Field(5, ge=1)
+    """How often a job is taken up again after its worker died before it ends as failed."""
+    archive_days: float = Field(30, gt=0)
+    """A job that ended this long ago is archived."""
+
+    @field_validator("trusted_proxies", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("must begin with http:// or https://")
+        return value.rstrip("/")
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_known_database(cls, value: str) -> str:
+        if value and not value.startswith(("sqlite:///", "postgresql://")):
+            raise ValueError("must begin with sqlite:/// or postgresql://")
+        return value
+
+    @property
+    def database(self) -> str:
+        return self.database_url or f"sqlite:///{self.data.absolute() / 'copydesk.db'}"
+
+    @property
+    def mirrors(self) -> Path:
+        return self.data.absolute() / "mirrors"
+
+
+def variable(field: str) -> str:
+    return PREFIX + field.upper()
+
+
+def read_settings(**overrides: Any) -> Settings:
+    """The settings of the environment; BadSettings names the variable that is wrong."""
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        faults = [f"{variable(str(e['loc'][0]))}: {e['msg']} (it is {e['input']!r})" for e in error.errors()]
+        raise BadSettings("; ".join(faults)) from None

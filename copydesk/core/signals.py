@@ -1,0 +1,128 @@
+"""Waking: a topic is sent with a transaction, and whoever waits for it looks at the database again."""
+
+import asyncio
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, text
+
+log = logging.getLogger(__name__)
+
+CHANNEL = "copydesk"
+POLL_SECONDS = 0.5
+ANYTHING = "*"
+
+
+class Signals(ABC):
+    """A signal is a hint, never the truth: a waiter that wakes, or times out, reads the database."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._changed = threading.Condition()
+        self._seen: Counter[str] = Counter()
+        self._bells: list[tuple[str, Callable[[], object]]] = []
+        self._closing = threading.Event()
+        self._listener: threading.Thread | None = None
+
+    @abstractmethod
+    def send(self, connection: Connection, topic: str) -> None: ...
+
+    @abstractmethod
+    def _listen(self) -> None:
+        """Runs in a thread of its own until closing: hears what other processes sent."""
+
+    def mark(self, topic: str) -> int:
+        """Take a mark before reading the database; `wait` then misses nothing that came after it."""
+        with self._changed:
+            return self._seen[topic] + self._seen[ANYTHING]
+
+    def wait(self, topic: str, mark: int, seconds: float) -> bool:
+        """True when the topic was sent since the mark; False when the time is over."""
+        self._start()
+        with self._changed:
+            return self._changed.wait_for(lambda: self._seen[topic] + self._seen[ANYTHING] != mark, seconds)
+
+    @contextmanager
+    def woken(self, topic: str) -> Iterator[asyncio.Event]:
+        """For a coroutine: an event that is set whenever the topic is sent."""
+        self._start()
+        bell, loop = asyncio.Event(), asyncio.get_running_loop()
+        entry = (topic, lambda: loop.call_soon_threadsafe(bell.set))
+        with self._changed:
+            self._bells.append(entry)
+        try:
+            yield bell
+        finally:
+            with self._changed:
+                self._bells.remove(entry)
+
+    def wake(self, topic: str) -> None:
+        with self._changed:
+            self._seen[topic] += 1
+            self._changed.notify_all()
+            for wanted, ring in self._bells:
+                if topic in (wanted, ANYTHING):
+                    ring()
+
+    def close(self) -> None:
+        self._closing.set()
+        self.wake(ANYTHING)
+        if self._listener is not None:
+            self._listener.join(timeout=5)
+
+    def _start(self) -> None:
+        with self._changed:
+            if self._listener is None and not self._closing.is_set():
+                self._listener = threading.Thread(target=self._listen, name="signals", daemon=True)
+                self._listener.start()
+
+
+class SqliteSignals(Signals):
+    """In process at once; another process's commit is seen by SQLite's own counter of changes, twice a second."""
+
+    def send(self, connection: Connection, topic: str) -> None:
+        connection.info["topics"].append(topic)
+
+    def _listen(self) -> None:
+        connection: Any = self.engine.raw_connection()
+        try:
+            version = None
+            while not self._closing.wait(POLL_SECONDS):
+                (now,) = connection.cursor().execute("PRAGMA data_version").fetchone()
+                if version is not None and now != version:
+                    self.wake(ANYTHING)
+                version = now
+        except Exception:
+            log.warning("no longer hears other processes; they are noticed by polling", exc_info=True)
+        finally:
+            connection.close()
+
+
+class PostgresSignals(Signals):
+    """LISTEN and NOTIFY: the server delivers a topic when the sender's transaction commits."""
+
+    def send(self, connection: Connection, topic: str) -> None:
+        connection.execute(text("select pg_notify(:channel, :topic)"), {"channel": CHANNEL, "topic": topic})
+
+    def _listen(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self._listen_once()
+            except Exception:
+                log.warning("lost the line to PostgreSQL; listening again shortly")
+                self._closing.wait(1)
+                self.wake(ANYTHING)
+
+    def _listen_once(self) -> None:
+        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text(f"listen {CHANNEL}"))
+            driver: Any = connection.connection.driver_connection
+            self.wake(ANYTHING)
+            while not self._closing.is_set():
+                for notice in driver.notifies(timeout=POLL_SECONDS, stop_after=1):
+                    self.wake(notice.payload)

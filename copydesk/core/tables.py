@@ -1,0 +1,66 @@
+"""The tables of projects, keys, audit and limits. Times are milliseconds; JSON is text of our own types."""
+
+from sqlalchemy import JSON, BigInteger, Boolean, Column, ForeignKey, Index, Integer, MetaData, String, Table, Text
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("site_id", String(40), nullable=False, unique=True),
+    Column("name", String(200), nullable=False),
+    Column("repository", Text, nullable=False),
+    Column("ref", String(255), nullable=False),
+    Column("forge", String(20), nullable=False),
+    Column("model", String(200)),
+    Column("token_env", String(200)),
+    Column("allow_private", Boolean, nullable=False),
+    Column("allowed_paths", JSON, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("project_id", ForeignKey("projects.id"), nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("hint", String(20), nullable=False),
+    Column("scopes", JSON, nullable=False),
+    Column("allow", JSON, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("last_used_at", BigInteger),
+    Column("revoked_at", BigInteger),
+    Index(None, "project_id", "created_at"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("project_id", String(40), nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("actor", String(200), nullable=False),
+    Column("action", String(60), nullable=False),
+    Column("subject", String(60), nullable=False),
+    Column("details", JSON, nullable=False),
+    Index(None, "project_id", "at"),
+)
+
+limits = Table(
+    "limits",
+    metadata,
+    Column("bucket", String(120), primary_key=True),
+    Column("started_at", BigInteger, nullable=False),
+    Column("used", Integer, nullable=False),
+)
