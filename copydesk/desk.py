@@ -1,0 +1,51 @@
+"""Everything wired together from the settings: what the server, the worker and the command line stand on."""
+
+from dataclasses import dataclass
+
+from copydesk.core.clock import SECOND
+from copydesk.core.database import Database
+from copydesk.core.keys import Keys
+from copydesk.core.migrate import migrate
+from copydesk.core.projects import Projects
+from copydesk.core.settings import Settings
+from copydesk.jobs.publish.forges.local import Pulls
+from copydesk.jobs.queue import Bounds, Queue
+from copydesk.jobs.service import Jobs
+from copydesk.jobs.worker import Worker
+from copydesk.jobs.workflow import JobWorkflow, ModelFor
+
+
+@dataclass(frozen=True)
+class Desk:
+    settings: Settings
+    database: Database
+    projects: Projects
+    keys: Keys
+    jobs: Jobs
+    pulls: Pulls
+
+    def worker(self, model: ModelFor | None = None) -> Worker:
+        settings = self.settings
+        bounds = Bounds(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
+        workflow = JobWorkflow(self.database, settings, model)
+        return Worker(
+            Queue(self.database, bounds), workflow, slots=settings.worker_slots, job_seconds=settings.job_minutes * 60
+        )
+
+    def close(self) -> None:
+        self.database.close()
+
+
+def open_desk(settings: Settings) -> Desk:
+    """Opens the stores and brings them up to date."""
+    database = Database(settings.database)
+    migrate(database)
+    jobs = Jobs(database, default_model=settings.model, per_hour=settings.jobs_per_hour)
+    return Desk(
+        settings=settings,
+        database=database,
+        projects=Projects(database),
+        keys=Keys(database, settings.keys_per_hour),
+        jobs=jobs,
+        pulls=Pulls(database, jobs),
+    )

@@ -1,0 +1,1 @@
+"""A prompt becomes a pull request:  create ▶ queue ▶ agent ▶ check ▶ publish.  A job that ends always says why."""

@@ -1,0 +1,163 @@
+"""The agent loop: take up messages, think, act, observe, until the work is finished. Each turn is journalled."""
+
+import asyncio
+from dataclasses import dataclass
+from itertools import count
+
+from pydantic import TypeAdapter
+from sqlalchemy import ColumnElement, Connection, select, update
+
+from copydesk.core.settings import Settings
+from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Observed, Prompt, Reply, Usage
+from copydesk.jobs.agent.saved import Acted, splices
+from copydesk.jobs.agent.tools import Finished, Toolbox
+from copydesk.jobs.job import JobFailed, Reason
+from copydesk.jobs.journal import Journal
+from copydesk.jobs.patch import FilePatch, patch_of
+from copydesk.jobs.records import Note, keep_files
+from copydesk.jobs.tables import messages
+from copydesk.jobs.tree import Tree
+from copydesk.jobs.worker import Attempt
+from copydesk.jobs.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Budget:
+    requests: int
+    tokens: int
+    cost_usd: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Budget":
+        return cls(settings.job_requests, settings.job_tokens, settings.job_cost_usd)
+
+    def check(self, used: Usage) -> None:
+        """Before each request: JobFailed when there is nothing left for it."""
+        over = None
+        if used.requests >= self.requests:
+            over = f"{self.requests} model requests"
+        elif used.input_tokens + used.output_tokens >= self.tokens:
+            over = f"{self.tokens:,} tokens"
+        elif used.cost_usd is not None and used.cost_usd >= self.cost_usd:
+            over = f"{self.cost_usd} US dollars"
+        if over:
+            raise JobFailed(f"The job used up its budget of {over} before it was finished.", Reason.BUDGET_EXCEEDED)
+
+
+class Editor:
+    """Lets a model work on a workspace. `origin` is the tree that the job as a whole began with."""
+
+    def __init__(self, model: Model, journal: Journal, attempt: Attempt, budget: Budget, origin: Tree) -> None:
+        self.model, self.journal, self.attempt, self.budget = model, journal, attempt, budget
+        self.origin = origin
+
+    def run(self, workspace: Workspace, used: Usage) -> Finished:
+        conversation = self._history()
+        with asyncio.Runner() as runner:
+            for turn in count(1):
+                conversation += self._inbox(turn)
+                reply = self._think(turn, conversation, workspace, used, runner)
+                used += reply.usage
+                conversation.append(reply)
+                if not reply.calls:
+                    return Finished(title=_first_line(reply.text), summary=reply.text)
+                acted = self._act(turn, reply, workspace)
+                conversation.append(Observed(results=acted.results))
+                if acted.finished is not None:
+                    return acted.finished
+        raise AssertionError("count() never ends")
+
+    def _inbox(self, turn: int) -> list[Prompt]:
+        """Messages that came meanwhile. Once the turn's reply is known, it is too late for this turn."""
+        name = f"turn-{turn}-inbox"
+        too_late = self.journal.has(f"turn-{turn}-reply")
+        if not self.journal.has(name) and (too_late or not self._waiting()):
+            return []
+        return self.journal.record(name, list[Prompt], self._take_messages)
+
+    def _think(
+        self, turn: int, conversation: Conversation, workspace: Workspace, used: Usage, runner: asyncio.Runner
+    ) -> Reply:
+        def ask() -> Reply:
+            self.budget.check(used)
+            self.attempt.check()
+            self.journal.guard()
+            try:
+                return self.attempt.wait_for(runner, self.model.reply(conversation, workspace))
+            except ModelFailed as failure:
+                raise JobFailed(str(failure), Reason.MODEL_ERROR) from None
+
+        def notes(reply: Reply) -> list[Note]:
+            return [("thought", {"text": reply.text[:4000]})] if reply.text else []
+
+        def spent(tx: Connection, reply: Reply) -> None:
+            self.journal.set(tx, usage=(used + reply.usage).model_dump())
+
+        return self.journal.step(f"turn-{turn}-reply", Reply, ask, notes=notes, effects=spent)
+
+    def _act(self, turn: int, reply: Reply, workspace: Workspace) -> Acted:
+        name = f"turn-{turn}-acts"
+        replayed = self.journal.has(name)
+
+        def act() -> Acted:
+            before, toolbox = workspace.changes(), Toolbox(workspace)
+            results = []
+            for call in reply.calls:
+                self.attempt.check()
+                results.append(toolbox.call(call))
+            return Acted(results=tuple(results), splices=splices(before, workspace), finished=toolbox.finished)
+
+        def keep(tx: Connection, acted: Acted) -> None:
+            patches = [self._patch(splice.path, workspace) for splice in acted.splices]
+            changed = [patch for patch in patches if patch.data]
+            keep_files(tx, self.journal.claim.job_id, changed, [p.path for p in patches if not p.data])
+
+        acted = self.journal.step(name, Acted, act, notes=lambda acted: _told(reply, acted), effects=keep)
+        if replayed:
+            acted.replay(workspace)
+        return acted
+
+    def _patch(self, path: str, workspace: Workspace) -> FilePatch:
+        entry = self.origin.entry(path)
+        old = self.origin.read(entry) if entry is not None and entry.is_file else None
+        new = workspace.read(path) if workspace.exists(path) else None
+        return FilePatch(path, "unchanged", 0, 0, b"") if old == new else patch_of(path, old, new)
+
+    def _history(self) -> Conversation:
+        """What was said in the job's earlier runs, from their journals."""
+        said: Conversation = []
+        for results in self.journal.earlier().values():
+            for name, data in results.items():
+                if name.endswith("-inbox"):
+                    said += TypeAdapter(list[Prompt]).validate_json(data)
+                elif name.endswith("-reply"):
+                    said.append(Reply.model_validate_json(data))
+                elif name.endswith("-acts"):
+                    said.append(Observed(results=Acted.model_validate_json(data).results))
+        return said
+
+    def _waiting(self) -> bool:
+        with self.journal.database.read() as tx:
+            return tx.execute(select(messages.c.id).where(self._unread())).first() is not None
+
+    def _take_messages(self, tx: Connection) -> list[Prompt]:
+        taken = tx.execute(select(messages.c.prompt).where(self._unread()).order_by(messages.c.id)).scalars().all()
+        tx.execute(update(messages).where(self._unread()).values(run_id=self.journal.claim.run_id))
+        return [Prompt(text=prompt) for prompt in taken]
+
+    def _unread(self) -> ColumnElement[bool]:
+        return (messages.c.job_id == self.journal.claim.job_id) & messages.c.run_id.is_(None)
+
+
+def _told(reply: Reply, acted: Acted) -> list[Note]:
+    """What the tools did, for whoever watches."""
+    notes: list[Note] = []
+    for call, result in zip(reply.calls, acted.results, strict=True):
+        about = {"tool": call.name, "ok": result.ok, "result": _first_line(result.text)}
+        path = call.arguments.get("path")
+        notes.append(("tool", {**about, "path": path} if isinstance(path, str) else about))
+    return notes
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or ["Done"])[0][:200]

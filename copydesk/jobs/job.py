@@ -1,0 +1,105 @@
+"""What a job is and how it may move. No input or output."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from copydesk.jobs.agent.conversation import Usage
+
+
+class Status(StrEnum):
+    ACTIVE = "active"
+    COMPLETED = "completed"
+    ARCHIVED = "archived"
+    FAILED = "failed"
+
+
+class Phase(StrEnum):
+    QUEUED = "queued"
+    PREPARING = "preparing"
+    THINKING = "thinking"
+    CHECKING = "checking"
+    PUBLISHING = "publishing"
+    DONE = "done"
+
+
+class Reason(StrEnum):
+    NO_CHANGES = "no_changes"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+    BUDGET_EXCEEDED = "budget_exceeded"
+    MODEL_ERROR = "model_error"
+    REPOSITORY_ERROR = "repository_error"
+    PUBLISH_REFUSED = "publish_refused"
+    CHECKS_FAILED = "checks_failed"
+    INTERNAL_ERROR = "internal_error"
+
+
+ACTIVE, COMPLETED, ARCHIVED, FAILED = Status.ACTIVE, Status.COMPLETED, Status.ARCHIVED, Status.FAILED
+
+MOVES = {
+    ACTIVE: {COMPLETED, FAILED, ARCHIVED},
+    COMPLETED: {ACTIVE, ARCHIVED},
+    FAILED: {ACTIVE, ARCHIVED},
+    ARCHIVED: {COMPLETED, FAILED},
+}
+
+LONGEST_PROMPT = 32_000
+
+
+@dataclass(frozen=True)
+class Job:
+    id: str
+    project_id: str
+    status: Status
+    phase: Phase
+    prompt: str
+    title: str | None
+    summary: str | None
+    reason: Reason | None
+    message: str | None
+    repository: str
+    ref: str
+    model: str
+    draft: bool
+    branch: str
+    base: str | None
+    head: str | None
+    pr_link: str | None
+    usage: Usage
+    checks: list[Any]
+    last_event: int
+    created_at: int
+    updated_at: int
+    finished_at: int | None
+    archived_at: int | None
+    archived_from: Status | None
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended, and why."""
+
+    status: Status
+    reason: Reason | None = None
+    message: str | None = None
+
+
+class JobFailed(Exception):
+    """The job cannot go on; the message is for the person who asked for it."""
+
+    reason = Reason.INTERNAL_ERROR
+
+    def __init__(self, message: str, reason: Reason | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason or self.reason
+
+
+class RepositoryFailed(JobFailed):
+    """The repository could not be read or written."""
+
+    reason = Reason.REPOSITORY_ERROR
+
+
+def branch_of(job_id: str) -> str:
+    return f"copydesk/{job_id}"

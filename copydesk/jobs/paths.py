@@ -1,0 +1,47 @@
+"""Which paths may be named at all: inside the repository, outside git's own folder, the same on every file system."""
+
+import re
+import unicodedata
+
+LONGEST_PATH, LONGEST_NAME = 1024, 255
+# Code points that HFS+ leaves out when it compares names, so that ".g\u200cit" is ".git" there.
+IGNORED = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+SHORT_NAME = re.compile(r"git~\d+")
+
+
+class PathRefused(Exception):
+    """The path is refused; the message tells why."""
+
+
+def checked(path: str) -> str:
+    """The path itself when it is safe to write; PathRefused otherwise."""
+    if not path:
+        raise PathRefused("The path is empty.")
+    if any(ord(c) < 32 or ord(c) == 127 for c in path):
+        raise PathRefused("The path contains a control character.")
+    if any("\ud800" <= c <= "\udfff" for c in path):
+        raise PathRefused("The path is not valid Unicode.")
+    if "\\" in path or path.startswith("/") or re.match(r"[A-Za-z]:", path):
+        raise PathRefused("Paths are relative to the repository's root and use '/'.")
+    if unicodedata.normalize("NFC", path) != path:
+        raise PathRefused("The path is not in Unicode's NFC form; write it composed.")
+    if len(path.encode()) > LONGEST_PATH:
+        raise PathRefused(f"The path is longer than {LONGEST_PATH} bytes.")
+    for name in path.split("/"):
+        _check_name(name)
+    return path
+
+
+def _check_name(name: str) -> None:
+    if name in ("", ".", ".."):
+        raise PathRefused("The path has an empty, '.' or '..' part; name the file directly.")
+    if len(name.encode()) > LONGEST_NAME:
+        raise PathRefused(f"A part of the path is longer than {LONGEST_NAME} bytes.")
+    if _means_dot_git(name):
+        raise PathRefused("The path leads into git's own folder.")
+
+
+def _means_dot_git(name: str) -> bool:
+    """`.git` as other file systems would read it: any case, trailing dots and spaces, streams, 8.3 names."""
+    plain = IGNORED.sub("", name).casefold().split(":")[0].rstrip(" .")
+    return plain == ".git" or SHORT_NAME.fullmatch(plain) is not None

@@ -1,0 +1,141 @@
+"""The forge `local`: the branch is pushed to the repository, the pull request is a row here and a page of ours."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pygit2
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from copydesk.core import clock
+from copydesk.core.database import Database
+from copydesk.core.errors import Conflict, NotFound
+from copydesk.core.ids import random_text
+from copydesk.core.tables import projects
+from copydesk.jobs.job import ACTIVE, Job
+from copydesk.jobs.publish.repository import Mirror
+from copydesk.jobs.service import Jobs
+from copydesk.jobs.tables import pulls
+
+OPEN, MERGED, CLOSED = "open", "merged", "closed"
+
+
+class PullNotFound(NotFound):
+    """There is no such pull request."""
+
+    code = "pull_not_found"
+
+
+class PullConflict(Conflict):
+    """The pull request cannot be merged as it is."""
+
+    code = "pull_conflict"
+
+
+@dataclass(frozen=True)
+class Pull:
+    project_id: str
+    number: int
+    token: str
+    job_id: str
+    state: str
+    draft: bool
+    title: str
+    body: str
+    branch: str
+    base: str
+    head: str
+    created_at: int
+    updated_at: int
+
+    def link(self, base_url: str) -> str:
+        """The token in the link is what lets its holder see the page."""
+        return f"{base_url}/review/{self.token}/pulls/{self.number}"
+
+
+def find_or_open(database: Database, tx: Connection, job: Job, title: str, body: str, head: str) -> Pull:
+    """One pull request per branch: a follow-up finds it and brings it up to date, also after it was closed."""
+    mine = (pulls.c.project_id == job.project_id) & (pulls.c.branch == job.branch)
+    now = clock.now()
+    fresh = {"title": title, "body": body, "head": head, "state": OPEN, "updated_at": now}
+    if not tx.execute(update(pulls).where(mine).values(fresh)).rowcount:
+        row = {
+            "project_id": job.project_id,
+            "number": _next_number(database, tx, job.project_id),
+            "token": random_text(22),
+            "job_id": job.id,
+            "draft": job.draft,
+            "branch": job.branch,
+            "base": job.ref,
+            "created_at": now,
+            **fresh,
+        }
+        tx.execute(insert(pulls).values(row))
+    return _pull(tx.execute(select(pulls).where(mine)).one())
+
+
+class Pulls:
+    """What people do with pull requests: look, merge, close."""
+
+    def __init__(self, database: Database, jobs: Jobs) -> None:
+        self.database = database
+        self.jobs = jobs
+
+    def of_project(self, project_id: str) -> list[Pull]:
+        """Newest first."""
+        wanted = select(pulls).where(pulls.c.project_id == project_id).order_by(pulls.c.number.desc())
+        with self.database.read() as tx:
+            return [_pull(row) for row in tx.execute(wanted)]
+
+    def get(self, project_id: str, number: int) -> Pull:
+        return self._one((pulls.c.project_id == project_id) & (pulls.c.number == number))
+
+    def by_link(self, token: str, number: int) -> Pull:
+        return self._one((pulls.c.token == token) & (pulls.c.number == number))
+
+    def merge(self, pull: Pull, mirror: Mirror) -> Pull:
+        """Merges the branch as it is now into its base, pushes that, and archives the job."""
+        if pull.state != OPEN:
+            raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
+        if self.jobs.get(pull.project_id, pull.job_id).status is ACTIVE:
+            raise PullConflict("The job is still at work on this pull request; wait for it or cancel it.")
+        base, head = mirror.head(pull.base), mirror.head(pull.branch)
+        if not mirror.contains(base, head):
+            author = pygit2.Signature("Copydesk", "copydesk@localhost")
+            message = f"Merge pull request {pull.number}: {pull.title}\n"
+            merged = mirror.merged(base, head, message, author)
+            if merged is None:
+                raise PullConflict(f"{pull.branch} conflicts with {pull.base}; resolve it in the repository.")
+            mirror.push(merged, pull.base, base)
+        return self._end(pull, MERGED)
+
+    def close(self, pull: Pull) -> Pull:
+        if pull.state != OPEN:
+            raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
+        return self._end(pull, CLOSED)
+
+    def _end(self, pull: Pull, state: str) -> Pull:
+        mine = (pulls.c.project_id == pull.project_id) & (pulls.c.number == pull.number)
+        with self.database.write() as tx:
+            tx.execute(update(pulls).where(mine).values(state=state, updated_at=clock.now()))
+        self.jobs.archive(pull.project_id, pull.job_id)
+        return self._one(mine)
+
+    def _one(self, which: Any) -> Pull:
+        with self.database.read() as tx:
+            row = tx.execute(select(pulls).where(which)).first()
+        if row is None:
+            raise PullNotFound
+        return _pull(row)
+
+
+def _next_number(database: Database, tx: Connection, project_id: str) -> int:
+    if not database.is_sqlite:
+        tx.execute(select(projects.c.id).where(projects.c.id == project_id).with_for_update())
+    last: int = tx.execute(
+        select(func.coalesce(func.max(pulls.c.number), 0)).where(pulls.c.project_id == project_id)
+    ).scalar_one()
+    return last + 1
+
+
+def _pull(row: Row[Any]) -> Pull:
+    return Pull(**row._mapping)

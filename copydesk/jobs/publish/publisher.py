@@ -1,0 +1,79 @@
+"""Turns a job's changes into a commit on its own branch, on the base as it is now."""
+
+from dataclasses import dataclass
+
+import pygit2
+from pydantic import BaseModel
+
+from copydesk.jobs.agent.tools import Finished
+from copydesk.jobs.job import Job, RepositoryFailed
+from copydesk.jobs.publish.repository import Mirror
+from copydesk.jobs.workspace import Changes
+
+AUTHOR = ("Copydesk", "copydesk@localhost")
+
+
+class Committed(BaseModel):
+    """`onto` is the commit it stands on; `note` says what became of a base that moved."""
+
+    commit: str
+    onto: str
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """`start` is where the edits began: the base as it was pinned, or the head of the job's own branch."""
+
+    job: Job
+    mirror: Mirror
+    start: str
+    is_follow_up: bool
+    changes: Changes
+    message: str
+    at: int
+
+    def commit(self) -> Committed:
+        """Re-applied when the base moved meanwhile; left on the old base, and said so, when that conflicts."""
+        made, base = self._made(), self.mirror.head(self.job.ref)
+        conflict = f"The change conflicts with {self.job.ref} as it is now; resolve it when you merge."
+        if self.is_follow_up:
+            clean = self.mirror.contains(made, base) or self.mirror.merged(base, made, "", self._author()) is not None
+            return Committed(commit=made, onto=self.start, note=None if clean else conflict)
+        if base == self.start:
+            return Committed(commit=made, onto=self.start)
+        moved = self.mirror.reapplied(made, self.start, base)
+        if moved is None:
+            return Committed(commit=made, onto=self.start, note=conflict)
+        note = f"{self.job.ref} moved while the job ran; the change was re-applied to its newest commit."
+        return Committed(commit=moved, onto=base, note=note)
+
+    def ensure(self, committed: Committed) -> None:
+        """The same input makes the same commit, so a mirror that lost it makes it again."""
+        if committed.commit not in self.mirror.repository:
+            self.mirror.ensure(committed.onto, self.job.ref)
+            made = self._made()
+            again = made if committed.onto == self.start else self.mirror.reapplied(made, self.start, committed.onto)
+            if again != committed.commit:
+                raise RepositoryFailed("The commit could not be made again as it was.")
+
+    def _made(self) -> str:
+        return self.mirror.commit(self.start, self.changes, self.message, self._author())
+
+    def _author(self) -> pygit2.Signature:
+        return pygit2.Signature(*AUTHOR, self.at // 1000)
+
+
+def commit_message(job: Job, finished: Finished) -> str:
+    title = (job.title or finished.title).replace("\n", " ")
+    return f"{title}\n\n{finished.summary.strip()}\n\nCopydesk-Job: {job.id}\n"
+
+
+def pull_text(job: Job, finished: Finished, note: str | None) -> str:
+    parts = [finished.summary.strip(), f"**Note:** {note}" if note else "", "**Prompt**", _quoted(job.prompt)]
+    parts.append(f"Made by {job.model} in job `{job.id}`.")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text[:4000].splitlines())

@@ -1,0 +1,154 @@
+"""A bare mirror of the project's repository: fetched and pushed with git, read and written with libgit2."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pygit2
+from pygit2.enums import ConfigLevel, FileMode
+
+from copydesk.core.projects import Project, checked_ref
+from copydesk.jobs.job import RepositoryFailed
+from copydesk.jobs.publish.addresses import pinned_host
+from copydesk.jobs.publish.git import Git, Stoppable, unstoppable
+from copydesk.jobs.tree import Tree
+from copydesk.jobs.workspace import Changes
+
+for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL):
+    pygit2.settings.search_path[level] = ""  # libgit2 too reads no configuration but the mirror's own
+
+
+class Mirror:
+    """What one attempt sees of a repository. The mirror is a cache: any commit it lacks is fetched again."""
+
+    def __init__(self, folder: Path, git: Git) -> None:
+        self.folder = folder
+        self.git = git
+        with _locked(folder):
+            if not (folder / "HEAD").exists():
+                pygit2.init_repository(str(folder), bare=True)
+        self.repository = pygit2.Repository(str(folder))
+
+    @classmethod
+    def of(cls, mirrors: Path, project: Project, stoppable: Stoppable = unstoppable) -> "Mirror":
+        return cls(mirrors / f"{project.id}.git", git_for(project, stoppable))
+
+    def head(self, branch: str) -> str:
+        """The branch's newest commit, fetched now."""
+        found = self.find(branch)
+        if found is None:
+            raise RepositoryFailed(f"The repository has no branch {branch}.")
+        return found
+
+    def find(self, branch: str) -> str | None:
+        """Like head, but None when there is no such branch."""
+        checked_ref(branch)
+        local = f"refs/copydesk/{branch}"
+        with _locked(self.folder):
+            try:
+                self.git.fetch(self.folder, [f"+refs/heads/{branch}:{local}"])
+            except RepositoryFailed as failure:
+                if "couldn't find remote ref" in str(failure):
+                    return None
+                raise
+            return str(self.repository.lookup_reference(local).target)
+
+    def ensure(self, commit: str, branch: str) -> None:
+        """Another machine's mirror may lack a commit that the journal names."""
+        if commit not in self.repository:
+            self.find(branch)
+        if commit not in self.repository:
+            raise RepositoryFailed(f"The commit {commit[:12]} is no longer in the repository.")
+
+    def tree(self, commit: str) -> Tree:
+        return Tree(self.repository, commit)
+
+    def commit(self, parent: str, changes: Changes, message: str, author: pygit2.Signature) -> str:
+        """A commit of the changes on its parent. The same input makes the same commit, however often it runs."""
+        root = self.repository[parent].peel(pygit2.Tree)
+        tree = self._tree_with(root, {tuple(path.split("/")): data for path, data in changes.items()})
+        made = self.repository.create_commit(None, author, author, message, tree or _empty(self.repository), [parent])
+        return str(made)
+
+    def reapplied(self, commit: str, old_base: str, new_base: str) -> str | None:
+        """The same change on a base that moved meanwhile; None when they conflict."""
+        repo = self.repository
+        ancestor, ours, theirs = (repo[name].peel(pygit2.Tree) for name in (old_base, new_base, commit))
+        index = repo.merge_trees(ancestor, ours, theirs)
+        if index.conflicts is not None:
+            return None
+        made = repo[commit].peel(pygit2.Commit)
+        tree = index.write_tree(repo)
+        return str(repo.create_commit(None, made.author, made.committer, made.message, tree, [new_base]))
+
+    def contains(self, base: str, head: str) -> bool:
+        return base == head or self.repository.descendant_of(base, head)
+
+    def merged(self, base: str, head: str, message: str, author: pygit2.Signature) -> str | None:
+        """A merge commit of head into base; None when they conflict."""
+        index = self.repository.merge_commits(base, head)
+        if index.conflicts is not None:
+            return None
+        tree = index.write_tree(self.repository)
+        return str(self.repository.create_commit(None, author, author, message, tree, [base, head]))
+
+    def push(self, commit: str, branch: str, expected: str | None) -> None:
+        """However often it runs, the branch ends at this commit; RepositoryFailed when somebody else moved it."""
+        try:
+            self.git.push(self.folder, commit, branch, expected)
+        except RepositoryFailed:
+            if self.git.heads(f"refs/heads/{branch}").get(branch) != commit:
+                raise
+
+    def _tree_with(self, tree: pygit2.Tree | None, changes: dict[tuple[str, ...], bytes | None]) -> pygit2.Oid | None:
+        """Only the folders on the way to a change are written anew; None when nothing is left in one."""
+        builder = self.repository.TreeBuilder(tree) if tree is not None else self.repository.TreeBuilder()
+        for name in sorted({path[0] for path in changes}):
+            below = {path[1:]: data for path, data in changes.items() if path[0] == name and len(path) > 1}
+            known = tree[name] if tree is not None and name in tree else None
+            if below:
+                made = self._tree_with(known if isinstance(known, pygit2.Tree) else None, below)
+                mode = FileMode.TREE
+            else:
+                data = changes[(name,)]
+                made = None if data is None else self.repository.create_blob(data)
+                mode = (
+                    FileMode.BLOB_EXECUTABLE if known and known.filemode == FileMode.BLOB_EXECUTABLE else FileMode.BLOB
+                )
+            if made is not None:
+                builder.insert(name, made, mode)
+            elif known is not None:
+                builder.remove(name)
+        return builder.write() if len(builder) else None
+
+
+def git_for(project: Project, stoppable: Stoppable = unstoppable) -> Git:
+    token = None
+    if project.token_env is not None:
+        token = os.environ.get(project.token_env)
+        if not token:
+            raise RepositoryFailed(f"The environment variable {project.token_env}, which holds the token, is not set.")
+    pinned = None if project.allow_private else pinned_host(project.repository)
+    return Git(project.repository, token=token, pinned=pinned, stoppable=stoppable)
+
+
+def default_branch(git: Git) -> str:
+    branch = git.heads("HEAD").get("HEAD")
+    if branch is None:
+        raise RepositoryFailed("The repository has no default branch yet; push a first commit, or name the branch.")
+    return branch
+
+
+def _empty(repository: pygit2.Repository) -> pygit2.Oid:
+    return repository.TreeBuilder().write()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One fetch into a mirror at a time, over all threads and processes of this machine."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_suffix(".lock"), "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,136 @@
+"""The claim: which run is next, who holds it, and for how long. Leases go by the database's clock."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, text
+
+from copydesk.core.database import Database
+from copydesk.jobs.job import Phase
+from copydesk.jobs.records import STOP, WORKFLOW_VERSION, change
+
+CLAIM_LOCK = 7264_1002
+
+# Oldest first, but of the project that has the fewest running; within the bounds per project and in all.
+NEXT = """
+    with busy as (
+        select project_id, count(*) as n from runs
+        where state = 'running' and lease_until > {now} group by project_id
+    ),
+    heads as (
+        select project_id, min(id) as id from runs
+        where state = 'queued' and version <= :version group by project_id
+    )
+    select heads.id from heads left join busy on busy.project_id = heads.project_id
+    where coalesce(busy.n, 0) < :project_slots and (select coalesce(sum(n), 0) from busy) < :total_slots
+    order by coalesce(busy.n, 0), heads.id limit 1
+"""
+EXPIRED = """
+    select id from runs where state = 'running' and lease_until <= {now} and version <= :version order by id limit 1
+"""
+TAKE = """
+    update runs set state = 'running', attempt = attempt + 1, worker = :worker,
+        lease_until = {now} + :lease, started_at = coalesce(started_at, {now})
+    where id = :id and (state = 'queued' or (state = 'running' and lease_until <= {now}))
+    returning id, job_id, project_id, number, attempt, started_at, created_at, {now} - started_at as age
+"""
+RENEW = """
+    update runs set lease_until = {now} + :lease
+    where id in :ids and worker = :worker and state = 'running' returning id
+"""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A run that this worker holds, as the attempt of this number."""
+
+    run_id: str
+    job_id: str
+    project_id: str
+    number: int
+    attempt: int
+    created_at: int
+    age: int
+    """Milliseconds since the run was first started, over all attempts."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    lease: int
+    project_slots: int
+    total_slots: int
+
+
+class Queue:
+    def __init__(self, database: Database, bounds: Bounds) -> None:
+        self.database = database
+        self.bounds = bounds
+        clock = {"now": str(database.now)}
+        self._next, self._expired = text(NEXT.format(**clock)), text(EXPIRED.format(**clock))
+        self._take = text(TAKE.format(**clock))
+        self._renew = text(RENEW.format(**clock)).bindparams(bindparam("ids", expanding=True))
+
+    def claim(self, worker: str) -> Claim | None:
+        """The next run, or one whose worker is gone; None when there is nothing to do."""
+        with self.database.read() as tx:
+            if self._candidate(tx) is None:
+                return None
+        with self.database.write() as tx:
+            if not self.database.is_sqlite:  # one claim at a time keeps the bounds exact over all workers
+                tx.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CLAIM_LOCK})
+            run_id = self._candidate(tx)
+            if run_id is None:
+                return None
+            hold_job(self.database, tx, run_id)
+            row = tx.execute(self._take, {"id": run_id, "worker": worker, "lease": self.bounds.lease}).first()
+            if row is None:
+                return None
+            change(self.database, tx, row.job_id, [_taken_up(row)], phase=Phase.PREPARING)
+        return Claim(row.id, row.job_id, row.project_id, row.number, row.attempt, row.created_at, row.age)
+
+    def renew(self, worker: str, run_ids: Collection[str]) -> set[str]:
+        """The runs that are still this worker's; the others were taken over, cancelled or ended."""
+        if not run_ids:
+            return set()
+        with self.database.write() as tx:
+            bound = {"ids": sorted(run_ids), "worker": worker, "lease": self.bounds.lease}
+            return set(tx.execute(self._renew, bound).scalars())
+
+    def release(self, worker: str, run_ids: Collection[str]) -> None:
+        """Gives runs back at once, for a worker that shuts down."""
+        gone = text("update runs set lease_until = 0 where id in :ids and worker = :worker and state = 'running'")
+        if run_ids:
+            with self.database.write() as tx:
+                bound = gone.bindparams(bindparam("ids", expanding=True))
+                tx.execute(bound, {"ids": sorted(run_ids), "worker": worker})
+                self.database.notify(tx, "queue")
+
+    def _candidate(self, tx: Connection) -> str | None:
+        version = {"version": WORKFLOW_VERSION}
+        expired: str | None = tx.execute(self._expired, version).scalar()
+        if expired is not None:
+            return expired
+        slots = {"project_slots": self.bounds.project_slots, "total_slots": self.bounds.total_slots}
+        waiting: str | None = tx.execute(self._next, {**version, **slots}).scalar()
+        return waiting
+
+
+def hold_job(database: Database, tx: Connection, run_id: str) -> None:
+    """Whoever changes a job or its runs holds the job's row first: one order, no deadlock."""
+    if not database.is_sqlite:
+        owner = "select id from jobs where id = (select job_id from runs where id = :run) for update"
+        tx.execute(text(owner), {"run": run_id})
+
+
+def end_runs(database: Database, tx: Connection, job_id: str) -> None:
+    """Ends what the job has under way; its worker notices at its next heartbeat, which this hastens."""
+    done = text("update runs set state = 'done', finished_at = :now where job_id = :job and state <> 'done'")
+    tx.execute(done, {"now": tx.execute(text(f"select {database.now}")).scalar_one(), "job": job_id})
+    database.notify(tx, STOP)
+
+
+def _taken_up(row: Row[Any]) -> tuple[str, dict[str, Any]]:
+    if row.attempt == 1:
+        return "phase", {"phase": Phase.PREPARING}
+    return "resumed", {"phase": Phase.PREPARING, "attempt": row.attempt}

@@ -1,0 +1,105 @@
+"""Jobs, events and changed files as rows, for use within a caller's transaction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from copydesk.core import clock
+from copydesk.core.database import Database
+from copydesk.core.ids import new_id
+from copydesk.jobs.agent.conversation import Usage
+from copydesk.jobs.job import Job, Phase, Reason, Status
+from copydesk.jobs.patch import FilePatch
+from copydesk.jobs.tables import events, job_files, jobs, runs
+
+QUEUE = "queue"
+STOP = "stop"
+WORKFLOW_VERSION = 1
+
+
+def job_topic(job_id: str) -> str:
+    return f"job:{job_id}"
+
+
+@dataclass(frozen=True)
+class Event:
+    seq: int
+    at: int
+    kind: str
+    data: dict[str, Any]
+
+
+Note = tuple[str, dict[str, Any]]
+"""An event to be: its kind and its data."""
+
+
+def job_of(row: Row[Any]) -> Job:
+    fields = dict(row._mapping)
+    fields["status"], fields["phase"] = Status(row.status), Phase(row.phase)
+    fields["reason"] = Reason(row.reason) if row.reason else None
+    fields["archived_from"] = Status(row.archived_from) if row.archived_from else None
+    fields["usage"] = Usage.model_validate(row.usage)
+    return Job(**fields)
+
+
+def locked(database: Database, tx: Connection, job_id: str) -> Job | None:
+    """The job, held until the transaction ends. (SQLite's write transaction holds everything.)"""
+    wanted = select(jobs).where(jobs.c.id == job_id)
+    row = tx.execute(wanted if database.is_sqlite else wanted.with_for_update()).first()
+    return job_of(row) if row else None
+
+
+def change(database: Database, tx: Connection, job_id: str, notes: Sequence[Note], **values: Any) -> None:
+    """Updates the job and appends its events, numbered without gaps because the job's row is held meanwhile."""
+    now = clock.now()
+    last: int = tx.execute(
+        update(jobs)
+        .where(jobs.c.id == job_id)
+        .values(last_event=jobs.c.last_event + len(notes), updated_at=now, **values)
+        .returning(jobs.c.last_event)
+    ).scalar_one()
+    if notes:
+        first = last - len(notes) + 1
+        rows = [
+            {"job_id": job_id, "seq": first + n, "at": now, "kind": kind, "data": data}
+            for n, (kind, data) in enumerate(notes)
+        ]
+        tx.execute(insert(events), rows)
+    database.notify(tx, job_topic(job_id))
+
+
+def enqueue(database: Database, tx: Connection, job_id: str, project_id: str, number: int) -> None:
+    tx.execute(
+        insert(runs).values(
+            id=new_id("run"),
+            job_id=job_id,
+            project_id=project_id,
+            number=number,
+            state="queued",
+            version=WORKFLOW_VERSION,
+            attempt=0,
+            created_at=clock.now(),
+        )
+    )
+    database.notify(tx, QUEUE)
+
+
+def keep_files(tx: Connection, job_id: str, changed: Sequence[FilePatch], unchanged: Sequence[str]) -> None:
+    """What the job changed so far, by file; a file that is as it was is no longer listed."""
+    for path in (*unchanged, *(patch.path for patch in changed)):
+        tx.execute(delete(job_files).where(job_files.c.job_id == job_id, job_files.c.path == path))
+    if changed:
+        rows = [
+            {
+                "job_id": job_id,
+                "path": patch.path,
+                "change": patch.change,
+                "additions": patch.additions,
+                "deletions": patch.deletions,
+                "patch": patch.data,
+            }
+            for patch in changed
+        ]
+        tx.execute(insert(job_files), rows)

@@ -1,0 +1,268 @@
+"""What clients ask of jobs: create, get, list, message, cancel, archive, and look at what they did."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, text, update
+
+from copydesk.core import clock
+from copydesk.core.database import Database
+from copydesk.core.errors import Conflict, InvalidRequest, NotFound
+from copydesk.core.ids import is_id, new_id
+from copydesk.core.limits import Limit, take
+from copydesk.core.projects import Project, checked_ref
+from copydesk.jobs.agent.conversation import Usage
+from copydesk.jobs.agent.models import known_model
+from copydesk.jobs.job import ACTIVE, ARCHIVED, FAILED, MOVES, Ending, Job, Phase, Reason, Status, branch_of
+from copydesk.jobs.journal import end_job
+from copydesk.jobs.queue import end_runs
+from copydesk.jobs.records import Event, change, enqueue, job_of, locked
+from copydesk.jobs.tables import events, idempotency, job_files, jobs, messages, runs
+
+KEPT_FOR = clock.DAY
+FIRST_COMES = text(
+    """
+    insert into idempotency (project_id, key, digest, job_id, created_at)
+    values (:project_id, :key, :digest, :job_id, :created_at) on conflict do nothing
+    """
+)
+CANCELLED = Ending(FAILED, Reason.CANCELLED, "The job was cancelled.")
+
+
+class JobNotFound(NotFound):
+    """There is no such job in this project."""
+
+    code = "job_not_found"
+
+
+class WrongState(Conflict):
+    """The job's state does not allow this."""
+
+    code = "wrong_state"
+
+
+class KeyReused(Conflict):
+    """This Idempotency-Key was used before with another body."""
+
+    code = "idempotency_key_reused"
+
+
+@dataclass(frozen=True)
+class NewJob:
+    prompt: str
+    model: str | None = None
+    ref: str | None = None
+    draft: bool = False
+    title: str | None = None
+
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Created:
+    job: Job
+    replayed: bool
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    path: str
+    change: str
+    additions: int
+    deletions: int
+
+
+class Jobs:
+    def __init__(self, database: Database, *, default_model: str, per_hour: int) -> None:
+        self.database = database
+        self.default_model = default_model
+        self.limit = Limit("jobs", per_hour, clock.HOUR)
+
+    def create(self, project: Project, new: NewJob, idempotency_key: str | None = None) -> Created:
+        """Durable when this returns: job, first message and first run are one transaction."""
+        job = self._new(project, new)
+        first, headers = None, {}
+        with self.database.write() as tx:
+            if idempotency_key is not None:
+                first = self._first_with(tx, project.id, idempotency_key, new.digest(), job.id)
+            if first is None:
+                headers = take(self.database, tx, self.limit, project.id)
+                tx.execute(insert(jobs).values({**asdict(job), "usage": job.usage.model_dump()}))
+                self._post(tx, job.id, new.prompt)
+                enqueue(self.database, tx, job.id, project.id, number=1)
+                change(self.database, tx, job.id, [("queued", {"prompt": new.prompt})])
+        return Created(self.get(project.id, first or job.id), replayed=first is not None, headers=headers)
+
+    def get(self, project_id: str, job_id: str) -> Job:
+        if not is_id(job_id, "job"):
+            raise JobNotFound
+        with self.database.read() as tx:
+            row = tx.execute(select(jobs).where(jobs.c.id == job_id, jobs.c.project_id == project_id)).first()
+        if row is None:
+            raise JobNotFound
+        return job_of(row)
+
+    def page(
+        self, project_id: str, status: Status | None, limit: int, cursor: str | None
+    ) -> tuple[list[Job], str | None]:
+        """Newest first, and where the next page begins."""
+        wanted = select(jobs).where(jobs.c.project_id == project_id).order_by(jobs.c.id.desc()).limit(limit + 1)
+        if status is not None:
+            wanted = wanted.where(jobs.c.status == status)
+        if cursor is not None:
+            if not is_id(cursor, "job"):
+                raise InvalidRequest("The cursor is not one that this service gave.")
+            wanted = wanted.where(jobs.c.id < cursor)
+        with self.database.read() as tx:
+            found = [job_of(row) for row in tx.execute(wanted)]
+        return found[:limit], found[limit - 1].id if len(found) > limit else None
+
+    def message(self, project: Project, job_id: str, prompt: str) -> tuple[Job, dict[str, str]]:
+        """A finished job becomes active again; an active one takes the message up at its next turn."""
+        with self.database.write() as tx:
+            job = self._held(tx, project.id, job_id)
+            if job.status is ARCHIVED:
+                raise WrongState("The job is archived; unarchive it first.")
+            headers = take(self.database, tx, self.limit, project.id)
+            self._post(tx, job_id, prompt)
+            note = ("message", {"prompt": prompt})
+            if job.status is ACTIVE:
+                change(self.database, tx, job_id, [note])
+            else:
+                number = tx.execute(select(runs.c.number).where(runs.c.job_id == job_id)).scalars()
+                enqueue(self.database, tx, job_id, project.id, max(number) + 1)
+                again: dict[str, Any] = {"status": ACTIVE, "phase": Phase.QUEUED, "finished_at": None}
+                change(self.database, tx, job_id, [note], **again, reason=None, message=None)
+        return self.get(project.id, job_id), headers
+
+    def cancel(self, project_id: str, job_id: str) -> Job:
+        with self.database.write() as tx:
+            job = self._held(tx, project_id, job_id)
+            if job.status is not ACTIVE:
+                raise WrongState(f"The job is {job.status}; only an active job can be cancelled.")
+            self._stop(tx, job_id)
+        return self.get(project_id, job_id)
+
+    def archive(self, project_id: str, job_id: str) -> Job:
+        with self.database.write() as tx:
+            job = self._held(tx, project_id, job_id)
+            if job.status is ACTIVE:
+                self._stop(tx, job_id)
+            archive(self.database, tx, job)
+        return self.get(project_id, job_id)
+
+    def unarchive(self, project_id: str, job_id: str) -> Job:
+        with self.database.write() as tx:
+            job = self._held(tx, project_id, job_id)
+            if job.status is ARCHIVED:
+                status = job.archived_from or FAILED
+                note = ("unarchived", {"status": status})
+                change(self.database, tx, job_id, [note], status=status, archived_at=None, archived_from=None)
+        return self.get(project_id, job_id)
+
+    def files(self, job_ids: Sequence[str]) -> dict[str, list[ChangedFile]]:
+        columns = (
+            job_files.c.job_id,
+            job_files.c.path,
+            job_files.c.change,
+            job_files.c.additions,
+            job_files.c.deletions,
+        )
+        wanted = select(*columns).where(job_files.c.job_id.in_(job_ids)).order_by(job_files.c.job_id, job_files.c.path)
+        found: dict[str, list[ChangedFile]] = {job_id: [] for job_id in job_ids}
+        with self.database.read() as tx:
+            for job_id, *fields in tx.execute(wanted):
+                found[job_id].append(ChangedFile(*fields))
+        return found
+
+    def diff(self, project_id: str, job_id: str) -> bytes:
+        self.get(project_id, job_id)
+        wanted = select(job_files.c.patch).where(job_files.c.job_id == job_id).order_by(job_files.c.path)
+        with self.database.read() as tx:
+            return b"".join(tx.execute(wanted).scalars())
+
+    def events(self, project_id: str, job_id: str, after: int = 0) -> tuple[Job, list[Event]]:
+        """The job, and its events after this number. The job is read first: its end is never ahead of its events."""
+        job = self.get(project_id, job_id)
+        wanted = select(events).where(events.c.job_id == job_id, events.c.seq > after).order_by(events.c.seq)
+        with self.database.read() as tx:
+            return job, [Event(row.seq, row.at, row.kind, row.data) for row in tx.execute(wanted)]
+
+    def _new(self, project: Project, new: NewJob) -> Job:
+        model = new.model or project.model or self.default_model
+        if not known_model(model):
+            raise InvalidRequest(f"There is no model '{model[:80]}' here; see …/models.")
+        job_id, now = new_id("job"), clock.now()
+        return Job(
+            id=job_id,
+            project_id=project.id,
+            status=ACTIVE,
+            phase=Phase.QUEUED,
+            prompt=new.prompt,
+            title=new.title,
+            summary=None,
+            reason=None,
+            message=None,
+            repository=project.repository,
+            ref=checked_ref(new.ref) if new.ref is not None else project.ref,
+            model=model,
+            draft=new.draft,
+            branch=branch_of(job_id),
+            base=None,
+            head=None,
+            pr_link=None,
+            usage=Usage(),
+            checks=[],
+            last_event=0,
+            created_at=now,
+            updated_at=now,
+            finished_at=None,
+            archived_at=None,
+            archived_from=None,
+        )
+
+    def _held(self, tx: Connection, project_id: str, job_id: str) -> Job:
+        job = locked(self.database, tx, job_id) if is_id(job_id, "job") else None
+        if job is None or job.project_id != project_id:
+            raise JobNotFound
+        return job
+
+    def _post(self, tx: Connection, job_id: str, prompt: str) -> None:
+        row = {"id": new_id("msg"), "job_id": job_id, "prompt": prompt, "created_at": clock.now()}
+        tx.execute(insert(messages).values(row))
+
+    def _stop(self, tx: Connection, job_id: str) -> None:
+        """Takes effect here and now: whatever the job's worker still does finds its claim gone."""
+        end_runs(self.database, tx, job_id)
+        unread = update(messages).where(messages.c.job_id == job_id, messages.c.run_id.is_(None))
+        tx.execute(unread.values(run_id="cancelled"))
+        end_job(self.database, tx, job_id, CANCELLED)
+
+    def _first_with(self, tx: Connection, project_id: str, key: str, digest: str, job_id: str) -> str | None:
+        """The job that came first with this key, or None when this one does."""
+        now = clock.now()
+        mine = (idempotency.c.project_id == project_id) & (idempotency.c.key == key)
+        tx.execute(delete(idempotency).where(mine, idempotency.c.created_at < now - KEPT_FOR))
+        row = {"project_id": project_id, "key": key, "digest": digest, "job_id": job_id, "created_at": now}
+        if tx.execute(FIRST_COMES, row).rowcount:
+            return None
+        first = tx.execute(select(idempotency).where(mine)).one()
+        if first.digest != digest:
+            raise KeyReused
+        found: str = first.job_id
+        return found
+
+
+def archive(database: Database, tx: Connection, job: Job) -> None:
+    """Archiving twice is the same as once; an active job is stopped before."""
+    if job.status is ARCHIVED:
+        return
+    before = FAILED if job.status is ACTIVE else job.status
+    assert ARCHIVED in MOVES[before]
+    values = {"status": ARCHIVED, "archived_from": before, "archived_at": clock.now()}
+    change(database, tx, job.id, [("archived", {"from": before})], **values)

@@ -1,0 +1,177 @@
+"""Text edits that keep every byte they do not mean to change: line endings, encoding, final newline, BOM."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+BOM = b"\xef\xbb\xbf"
+ENDING = re.compile(r"\r\n|\n")
+MOST_COMPARED = 4_000_000
+
+
+class NotEditable(Exception):
+    """The edit cannot be made as asked; the message tells what to do instead."""
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """`old` becomes `new`. `line` (1-based) is where `old` begins; `everywhere` replaces each occurrence."""
+
+    old: str
+    new: str
+    line: int | None = None
+    everywhere: bool = False
+
+
+@dataclass(frozen=True)
+class Text:
+    """A file's text together with what it takes to write the same bytes again."""
+
+    body: str
+    encoding: str
+    bom: bytes
+
+    @classmethod
+    def of(cls, data: bytes) -> "Text":
+        """UTF-8 where the bytes are, else Latin-1, in which every byte is a character and comes back as itself."""
+        if b"\x00" in data:
+            raise NotEditable("This is a binary file; it can be moved or deleted, not edited.")
+        bom = BOM if data.startswith(BOM) else b""
+        try:
+            return cls(data[len(bom) :].decode("utf-8"), "utf-8", bom)
+        except UnicodeDecodeError:
+            return cls(data.decode("latin-1"), "latin-1", b"")
+
+    def encode(self, body: str) -> bytes:
+        try:
+            return self.bom + body.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            bad = body[error.start]
+            raise NotEditable(
+                f"The file is not UTF-8 but Latin-1, which has no {bad!r}; write the change without it."
+            ) from None
+
+    @property
+    def shown(self) -> str:
+        """As a reader sees it: lines end with \\n."""
+        return self.body.replace("\r\n", "\n")
+
+
+def is_text(data: bytes) -> bool:
+    return b"\x00" not in data
+
+
+def replace(data: bytes, replacements: Sequence[Replacement]) -> bytes:
+    """All of the replacements or none; each is sought in the file as it was, and they may not overlap."""
+    text = Text.of(data)
+    spans: list[tuple[int, int, str]] = []
+    for number, wanted in enumerate(replacements, 1):
+        try:
+            spans += [(a, b, _fit(text.body, a, b, wanted.new)) for a, b in _find(text.body, wanted)]
+        except NotEditable as error:
+            which = f"Replacement {number}: " if len(replacements) > 1 else ""
+            raise NotEditable(which + str(error)) from None
+    spans.sort()
+    pieces, position = [], 0
+    for start, end, new in spans:
+        if start < position:
+            raise NotEditable("Two replacements touch the same text; join them into one.")
+        pieces += [text.body[position:start], new]
+        position = end
+    return text.encode("".join(pieces) + text.body[position:])
+
+
+def written(data: bytes | None, body: str) -> bytes:
+    """A whole new body, in the encoding the file has; lines that stay keep their bytes."""
+    if data is None:
+        return body.encode("utf-8")
+    text = Text.of(data)
+    return text.encode(_fit(text.body, 0, len(text.body), body))
+
+
+def _find(body: str, wanted: Replacement) -> list[tuple[int, int]]:
+    if not wanted.old:
+        raise NotEditable("'old' is empty; give the text to replace, or use write for a new file.")
+    pattern = re.compile(r"\r?\n".join(re.escape(part) for part in wanted.old.replace("\r\n", "\n").split("\n")))
+    start, stop = 0, len(body)
+    if wanted.line is not None:
+        start, stop = _line_span(body, wanted.line)
+    found = []
+    for match in pattern.finditer(body, start):
+        if match.start() >= stop:
+            break
+        found.append(match.span())
+    where = f" on line {wanted.line}" if wanted.line is not None else ""
+    if not found:
+        raise NotEditable(f"'old' does not occur{where}; read the file again and copy the text exactly.")
+    if len(found) > 1 and not wanted.everywhere:
+        raise NotEditable(
+            f"'old' occurs {len(found)} times{where}; add surrounding text or 'line', or set 'everywhere'."
+        )
+    return found
+
+
+def _line_span(body: str, line: int) -> tuple[int, int]:
+    start = 0
+    for _ in range(line - 1):
+        start = body.find("\n", start) + 1
+        if not start:
+            raise NotEditable(f"The file has no line {line}; read it again.")
+    end = body.find("\n", start)
+    return start, len(body) if end < 0 else end + 1
+
+
+def _fit(body: str, start: int, end: int, new: str) -> str:
+    """`new` with the line endings that stand there: unchanged lines keep theirs, new ones take their neighbour's."""
+    new = new.replace("\r\n", "\n")
+    if "\r\n" not in body:
+        return new
+    old_lines, new_lines = _lines(body[start:end]), _lines(new)
+    shown = [ENDING.sub("\n", line) for line in old_lines]
+    fitted: list[str] = []
+    for equal, a, b, c, d in _compare(shown, new_lines):
+        if equal:
+            fitted += old_lines[a:b]
+            continue
+        for offset, line in enumerate(new_lines[c:d]):
+            neighbour = old_lines[min(a + offset, b - 1)] if b > a else (fitted[-1] if fitted else "")
+            fitted.append(line.replace("\n", _ending_of(neighbour) or _ending_near(body, start)))
+    return "".join(fitted)
+
+
+def _compare(old: list[str], new: list[str]) -> Iterator[tuple[bool, int, int, int, int]]:
+    """Which lines stayed. The middle is compared line by line where that is cheap, else taken as changed."""
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    old_end, new_end = len(old) - tail, len(new) - tail
+    yield True, 0, head, 0, head
+    if (old_end - head) * (new_end - head) <= MOST_COMPARED:
+        matcher = SequenceMatcher(None, old[head:old_end], new[head:new_end], autojunk=False)
+        for tag, a, b, c, d in matcher.get_opcodes():
+            yield tag == "equal", head + a, head + b, head + c, head + d
+    else:
+        yield False, head, old_end, head, new_end
+    yield True, old_end, len(old), new_end, len(new)
+
+
+def _lines(text: str) -> list[str]:
+    """Lines that end with \\n alone count: a form feed or a lone \\r is part of its line."""
+    return [line for line in re.split(r"(?<=\n)", text) if line]
+
+
+def _ending_of(line: str) -> str:
+    return "\r\n" if line.endswith("\r\n") else "\n" if line.endswith("\n") else ""
+
+
+def _ending_near(body: str, position: int) -> str:
+    """The ending of the line at this position, else of the one before it."""
+    after = ENDING.search(body, position)
+    if after:
+        return after.group()
+    before = body.rfind("\n", 0, position)
+    return "\r\n" if before > 0 and body[before - 1] == "\r" else "\n"
