@@ -1,0 +1,3 @@
+from copydesk.cli import main
+
+main()

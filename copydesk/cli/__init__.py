@@ -1,0 +1,46 @@
+"""The command line: parse, call, print. Exit codes: 0 ok, 1 failed, 2 wrong usage."""
+
+import logging
+import sys
+
+import typer
+
+from copydesk import __version__
+from copydesk.cli import doctor, job, key, project, pull, serve
+from copydesk.cli.output import fail
+from copydesk.client import ApiError, Unreachable
+from copydesk.core.errors import Refusal
+from copydesk.core.migrate import NewerSchema
+from copydesk.core.settings import BadSettings
+from copydesk.jobs.job import JobFailed
+
+app = typer.Typer(
+    help="Copydesk: a prompt becomes a pull request.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(project.app, name="project")
+app.add_typer(key.app, name="key")
+app.add_typer(job.app, name="job")
+app.add_typer(pull.app, name="pull")
+serve.add_to(app)
+doctor.add_to(app)
+
+
+@app.callback(invoke_without_command=True)
+def root(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    logging.basicConfig(level="WARNING", format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    try:
+        app()
+    except (Refusal, BadSettings, JobFailed, NewerSchema, ApiError, Unreachable, ValueError) as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,96 @@
+"""copydesk demo: the whole flow on one machine, over the real API, with the model that needs no network."""
+
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pygit2
+import typer
+
+from copydesk.cli.output import console
+from copydesk.cli.watching import follow
+from copydesk.client import Client
+from copydesk.core.settings import Settings, read_settings
+from copydesk.desk import Desk, open_desk
+from copydesk.web.server import Server
+
+SAMPLE = Path(__file__).parent / "sample"
+PROMPT = "Rename docs/setup.md to docs/install.md, and replace “colour” with “color” on every page."
+
+
+def run_demo(*, keep_serving: bool, port: int) -> None:
+    """Exits with 1 unless a pull request came of it."""
+    folder = Path(tempfile.mkdtemp(prefix="copydesk-demo-"))
+    listener = socket.create_server(("127.0.0.1", port))
+    base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    settings = read_settings(data=folder / "data", database_url="", base_url=base_url, model="mechanic")
+    desk = open_desk(settings)
+    server = Server(desk, host="127.0.0.1", port=port)
+    thread = threading.Thread(target=server.run, args=([listener],), name="server", daemon=True)
+    thread.start()
+    try:
+        while not server.started and thread.is_alive():
+            time.sleep(0.01)
+        worked = _show(desk, settings, folder)
+        if worked and keep_serving:
+            _say("Serving until Ctrl-C. The project's key and id are above; try 'copydesk job create'.")
+            thread.join()
+    except KeyboardInterrupt:
+        worked = True
+    finally:
+        server.stop()
+        thread.join(timeout=15)
+        desk.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(0 if worked else 1)
+
+
+def _show(desk: Desk, settings: Settings, folder: Path) -> bool:
+    repository = folder / "docs.git"
+    make_sample_repository(repository)
+    project = desk.projects.create("Demo", repository=str(repository), ref="main", actor="demo")
+    _, secret = desk.keys.create(project.id, name="demo", actor="demo")
+    _step("A sample documentation repository", str(repository))
+    _step(
+        "A project and its API key",
+        f"COPYDESK_URL={settings.base_url} COPYDESK_PROJECT={project.id} COPYDESK_API_KEY={secret}",
+    )
+    with Client(settings.base_url, secret, project.id) as client:
+        _step("A job", f"POST {settings.base_url}/v2/agent/{project.id}/job")
+        job = follow(client, client.create_job(PROMPT)["id"])
+        _step("What it changed", "")
+        typer.echo(client.diff(job["id"]).decode())
+    if job["prLink"] is None:
+        _say(f"The job ended as {job['status']} without a pull request: {job['message']}")
+        return False
+    pushed = pygit2.Repository(str(repository)).lookup_reference(f"refs/heads/{job['branch']}")
+    _step("The branch in the repository", f"{job['branch']} at {str(pushed.target)[:12]}")
+    _step("The pull request", job["prLink"])
+    return True
+
+
+def make_sample_repository(path: Path) -> None:
+    """A small documentation site, as a bare repository with one commit on main."""
+    repository = pygit2.init_repository(str(path), bare=True, initial_head="main")
+    index = pygit2.Index()
+    for file in sorted(p for p in SAMPLE.rglob("*") if p.is_file()):
+        blob = repository.create_blob(file.read_bytes())
+        index.add(pygit2.IndexEntry(file.relative_to(SAMPLE).as_posix(), blob, pygit2.enums.FileMode.BLOB))
+    author = pygit2.Signature("Copydesk", "copydesk@localhost")
+    repository.create_commit(
+        "refs/heads/main", author, author, "Sample documentation", index.write_tree(repository), []
+    )
+
+
+def _step(heading: str, detail: str) -> None:
+    console.print(f"\n[bold]{heading}[/bold]")
+    if detail:
+        typer.echo(f"  {detail}")
+
+
+def _say(text: str) -> None:
+    typer.echo(f"\n{text}")

@@ -1,0 +1,118 @@
+"""copydesk doctor: looks whether everything that Copydesk needs is there, and says what to do where not."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+from sqlalchemy import text
+
+from copydesk.cli.output import AsJson, print_json
+from copydesk.core.settings import BadSettings, Settings, read_settings
+from copydesk.desk import open_desk
+from copydesk.jobs.agent.models import ModelUnavailable, model_for
+from copydesk.jobs.job import JobFailed
+from copydesk.jobs.publish.repository import git_for
+
+OLDEST_GIT = (2, 31)
+Check = Callable[[Settings], str]
+
+
+class Ill(Exception):
+    """What is wrong, and what to do about it."""
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(doctor)
+
+
+def doctor(json: AsJson = False) -> None:
+    """Checks the settings, git, the database, the data folder, the model and every project's repository."""
+    results = _examine()
+    if json:
+        print_json([{"check": name, "ok": ok, "says": says} for name, ok, says in results])
+    else:
+        for name, ok, says in results:
+            typer.echo(f"{'✓' if ok else '✗'} {name}: {says}")
+    if not all(ok for _, ok, _ in results):
+        raise typer.Exit(1)
+
+
+def _examine() -> list[tuple[str, bool, str]]:
+    try:
+        settings = read_settings()
+    except BadSettings as error:
+        return [("settings", False, str(error))]
+    results = [("settings", True, "read")]
+    for name, check in CHECKS.items():
+        try:
+            results.append((name, True, check(settings)))
+        except Exception as error:
+            results.append((name, False, str(error)))
+    return results
+
+
+def _python(_settings: Settings) -> str:
+    return sys.version.split()[0]
+
+
+def _git(_settings: Settings) -> str:
+    if shutil.which("git") is None:
+        raise Ill("git is not installed; install it with your system's package manager.")
+    version = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.split()[2]
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_GIT:
+        raise Ill(f"git {version} is too old; {'.'.join(map(str, OLDEST_GIT))} or newer is needed.")
+    return version
+
+
+def _data(settings: Settings) -> str:
+    folder: Path = settings.data.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise Ill(f"{folder} cannot be written to; set COPYDESK_DATA to a folder that can.")
+    return f"{folder}, {shutil.disk_usage(folder).free / 2**30:.1f} GiB free"
+
+
+def _database(settings: Settings) -> str:
+    desk = open_desk(settings)
+    try:
+        with desk.database.read() as tx:
+            tx.execute(text("select 1"))
+        return "SQLite" if desk.database.is_sqlite else "PostgreSQL"
+    finally:
+        desk.close()
+
+
+def _model(settings: Settings) -> str:
+    try:
+        model_for(settings.model, url=settings.model_url)
+    except ModelUnavailable as error:
+        raise Ill(str(error)) from None
+    return settings.model
+
+
+def _repositories(settings: Settings) -> str:
+    desk = open_desk(settings)
+    try:
+        projects = desk.projects.all()
+        for project in projects:
+            try:
+                git_for(project).heads(f"refs/heads/{project.ref}")
+            except JobFailed as error:
+                raise Ill(f"{project.name}: {error}") from None
+        return f"{len(projects)} can be reached"
+    finally:
+        desk.close()
+
+
+CHECKS: dict[str, Check] = {
+    "python": _python,
+    "git": _git,
+    "data folder": _data,
+    "database": _database,
+    "model": _model,
+    "repositories": _repositories,
+}

@@ -1,0 +1,69 @@
+"""Printing: tables and sentences for people, JSON for programs."""
+
+import getpass
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from copydesk.core.settings import read_settings
+from copydesk.desk import Desk, open_desk
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+InProject = Annotated[str, typer.Option("--project", envvar="COPYDESK_PROJECT", help="The project's id.")]
+
+console = Console(highlight=False)
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_facts(facts: dict[str, Any]) -> None:
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        typer.echo(f"{name:<{width}}  {'–' if value in (None, '', []) else value}")
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], empty: str) -> None:
+    """A table in a terminal; lines with tabs between when piped."""
+    if not rows:
+        typer.echo(empty, err=True)
+    elif not console.is_terminal:
+        for row in rows:
+            typer.echo("\t".join("" if cell is None else str(cell) for cell in row))
+    else:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for heading in headings:
+            table.add_column(heading, overflow="fold")
+        for row in rows:
+            table.add_row(*("–" if cell is None else str(cell) for cell in row))
+        console.print(table)
+
+
+def fail(message: str) -> NoReturn:
+    typer.echo(f"copydesk: {message}", err=True)
+    sys.exit(1)
+
+
+def actor() -> str:
+    """Who did it, for the audit log."""
+    try:
+        return f"cli:{getpass.getuser()}"
+    except OSError:
+        return "cli"
+
+
+@contextmanager
+def the_desk() -> Iterator[Desk]:
+    """The database itself, whether or not a server runs."""
+    desk = open_desk(read_settings())
+    try:
+        yield desk
+    finally:
+        desk.close()

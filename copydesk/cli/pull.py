@@ -1,0 +1,72 @@
+"""copydesk pull list|show|merge|close, for pull requests of the forge `local`."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from copydesk.cli.output import AsJson, InProject, print_facts, print_json, print_table, the_desk
+from copydesk.core.clock import iso
+from copydesk.desk import Desk
+from copydesk.jobs.publish.forges.local import Pull
+from copydesk.jobs.publish.repository import Mirror
+
+app = typer.Typer(help="Pull requests that Copydesk itself keeps (forge: local).", no_args_is_help=True)
+
+Number = Annotated[int, typer.Argument(metavar="N", help="The pull request's number.")]
+
+
+@app.command("list")
+def list_pulls(project: InProject, json: AsJson = False) -> None:
+    """Lists a project's pull requests, newest first."""
+    with the_desk() as desk:
+        desk.projects.get(project)
+        found = [_facts(desk, pull) for pull in desk.pulls.of_project(project)]
+    if json:
+        print_json(found)
+    else:
+        rows = [(f["number"], f["state"], f["title"], f["link"]) for f in found]
+        print_table(("#", "state", "title", "link"), rows, "There are no pull requests.")
+
+
+@app.command()
+def show(number: Number, project: InProject, json: AsJson = False) -> None:
+    """Shows a pull request and its diff."""
+    with the_desk() as desk:
+        pull = desk.pulls.get(project, number)
+        _print(desk, pull, json)
+        if not json:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(b"\n" + desk.jobs.diff(project, pull.job_id))
+
+
+@app.command()
+def merge(number: Number, project: InProject, json: AsJson = False) -> None:
+    """Merges a pull request into its base branch and archives its job."""
+    with the_desk() as desk:
+        mirror = Mirror.of(desk.settings.mirrors, desk.projects.get(project))
+        _print(desk, desk.pulls.merge(desk.pulls.get(project, number), mirror), json)
+
+
+@app.command()
+def close(number: Number, project: InProject, json: AsJson = False) -> None:
+    """Closes a pull request without merging it and archives its job."""
+    with the_desk() as desk:
+        _print(desk, desk.pulls.close(desk.pulls.get(project, number)), json)
+
+
+def _print(desk: Desk, pull: Pull, json: bool) -> None:
+    (print_json if json else print_facts)(_facts(desk, pull))
+
+
+def _facts(desk: Desk, pull: Pull) -> dict[str, Any]:
+    return {
+        "number": pull.number,
+        "state": pull.state,
+        "title": pull.title,
+        "branch": pull.branch,
+        "base": pull.base,
+        "job": pull.job_id,
+        "link": pull.link(desk.settings.base_url),
+        "createdAt": iso(pull.created_at),
+    }

@@ -1,0 +1,75 @@
+"""copydesk serve, copydesk work, copydesk demo"""
+
+import logging
+import signal
+from typing import Annotated
+
+import typer
+
+from copydesk.core.settings import Settings, read_settings
+from copydesk.desk import open_desk
+
+Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen on.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(serve)
+    app.command()(work)
+    app.command()(demo)
+
+
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    no_worker: Annotated[
+        bool, typer.Option("--no-worker", help="Serve the API alone; run 'copydesk work' beside.")
+    ] = False,
+) -> None:
+    """Serves the API and a worker in one process, on the embedded stores unless set otherwise."""
+    from copydesk.web.server import Server
+
+    settings = _addressed(read_settings(), host, port)
+    _log(settings)
+    desk = open_desk(settings)
+    typer.echo(
+        f"Copydesk is at {settings.base_url} (data in {settings.data.absolute()}). Stop it with Ctrl-C.", err=True
+    )
+    Server(desk, host=host, port=port, with_worker=not no_worker).run()
+    desk.close()
+
+
+def work() -> None:
+    """Runs a worker alone."""
+    settings = read_settings()
+    _log(settings)
+    desk = open_desk(settings)
+    worker = desk.worker()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda *_: worker.stop())
+    typer.echo(f"Worker {worker.id} is waiting for jobs. Stop it with Ctrl-C.", err=True)
+    worker.run()
+    desk.close()
+
+
+def demo(
+    serve: Annotated[bool, typer.Option("--serve", help="Keep serving afterwards, to look around.")] = False,
+    port: Port = 0,
+) -> None:
+    """A sample repository and a job through to its pull request, here and now; exit code 0 when all of it worked."""
+    from copydesk.cli.demo import run_demo
+
+    run_demo(keep_serving=serve, port=port)
+
+
+def _addressed(settings: Settings, host: str, port: int) -> Settings:
+    """Links begin with the address that was set, else with the one that is listened on."""
+    if "base_url" in settings.model_fields_set:
+        return settings
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
+    return settings.model_copy(update={"base_url": f"http://{f'[{shown}]' if ':' in shown else shown}:{port}"})
+
+
+def _log(settings: Settings) -> None:
+    logging.getLogger().setLevel(settings.log_level.upper())
+    logging.getLogger("alembic").setLevel("WARNING")

@@ -1,0 +1,1 @@
+"""HTTP: a handler parses, makes one call, renders."""

@@ -1,0 +1,102 @@
+"""The application: routes, error handling, the API's own description."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from copydesk import __version__
+from copydesk.core.errors import Detail, InvalidRequest, NotFound, Refusal, WrongMediaType
+from copydesk.desk import Desk
+from copydesk.web import health, jobs, reference, review
+from copydesk.web.front import Front, refused
+
+
+class MethodNotAllowed(Refusal):
+    """This address does not know that method."""
+
+    status, code = 405, "method_not_allowed"
+
+
+def make_app(desk: Desk) -> FastAPI:
+    app = FastAPI(
+        title="Copydesk",
+        version=__version__,
+        summary="A prompt becomes a pull request.",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.desk = desk
+    for module in (jobs, health, reference, review):
+        app.include_router(module.router)
+    app.add_exception_handler(Refusal, _refusal)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_middleware(Front, desk=desk)
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    return app
+
+
+def _answer(request: Request, refusal: Refusal) -> Response:
+    return refused(refusal, request.state.request_id)
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return _answer(request, error)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    in_body = all(fault["loc"][0] == "body" for fault in error.errors())
+    if in_body and kind != "application/json" and not kind.endswith("+json"):
+        return _answer(request, WrongMediaType())
+    return _answer(request, _explained(error.errors()))
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if error.status_code == 404:
+        return _answer(request, NotFound())
+    if error.status_code == 405:
+        return _answer(request, MethodNotAllowed(headers=headers))
+    return _answer(request, InvalidRequest("The request's body cannot be read."))
+
+
+def _explained(faults: Sequence[Any]) -> InvalidRequest:
+    if any(fault["type"] == "json_invalid" for fault in faults):
+        return InvalidRequest("The body is not valid JSON.")
+    details = [Detail(_field(fault["loc"]), _sentence(fault)) for fault in faults]
+    first = details[0]
+    return InvalidRequest(f"{first.field}: {first.message}" if first.field else first.message, details=details)
+
+
+def _field(place: Sequence[Any]) -> str:
+    return ".".join(str(part) for part in place[1:])
+
+
+def _sentence(fault: Any) -> str:
+    message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    if fault["type"] == "extra_forbidden":
+        return "is not a known field."
+    return message[:1].lower() + message[1:] + "."
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        schema = get_openapi(
+            title=app.title, version=app.version, summary=app.summary, routes=app.routes, tags=app.openapi_tags
+        )
+        for operation in (method for path in schema["paths"].values() for method in path.values()):
+            operation.get("responses", {}).pop("422", None)
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schema["components"]["schemas"].pop(unused, None)
+        app.openapi_schema = schema
+    return app.openapi_schema

@@ -1,0 +1,52 @@
+"""A job's events: so far as JSON, or live as server-sent events that resume where a client left off."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+from fastapi import Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from copydesk.desk import Desk
+from copydesk.jobs.job import ACTIVE
+from copydesk.jobs.records import job_topic
+from copydesk.web.views import EventsView, EventView
+
+PING_SECONDS = 15.0
+RETRY = b"retry: 1000\n\n"
+
+
+def wants_json(accept: str) -> bool:
+    return "application/json" in accept and "text/event-stream" not in accept
+
+
+def events_so_far(desk: Desk, project_id: str, job_id: str, after: int) -> Response:
+    _, found = desk.jobs.events(project_id, job_id, after)
+    return JSONResponse(EventsView(events=[EventView.of(event) for event in found]).model_dump(by_alias=True))
+
+
+def live_events(desk: Desk, project_id: str, job_id: str, after: int) -> Response:
+    """Ends when the job does. Nothing is held between events but a wake-up call."""
+
+    async def stream() -> AsyncIterator[bytes]:
+        seen = after
+        yield RETRY
+        with desk.database.signals.woken(job_topic(job_id)) as bell:
+            while True:
+                bell.clear()
+                job, found = await run_in_threadpool(desk.jobs.events, project_id, job_id, seen)
+                for event in found:
+                    seen = event.seq
+                    view = EventView.of(event)
+                    data = json.dumps({"at": view.at, **view.data})
+                    yield f"id: {event.seq}\nevent: {event.kind}\ndata: {data}\n\n".encode()
+                if job.status is not ACTIVE and seen >= job.last_event:
+                    return
+                try:
+                    await asyncio.wait_for(bell.wait(), PING_SECONDS)
+                except TimeoutError:
+                    yield b": still at work\n\n"
+
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)

@@ -1,0 +1,29 @@
+"""A pull request of the forge `local`, as a page. Whoever holds its link may see it."""
+
+from fastapi import APIRouter, Response
+
+from copydesk.core.clock import iso
+from copydesk.web.jobs import OpenDesk
+from copydesk.web.pages import page
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/review/{token}/pulls/{number}")
+def pull_page(token: str, number: int, desk: OpenDesk) -> Response:
+    pull = desk.pulls.by_link(token, number)
+    lines = desk.jobs.diff(pull.project_id, pull.job_id).decode("utf-8", "replace").split("\n")
+    return page(
+        "pull.html",
+        title=f"{pull.title} · pull request {pull.number}",
+        pull=pull,
+        opened=iso(pull.created_at),
+        files=desk.jobs.files([pull.job_id])[pull.job_id],
+        diff=[(_kind(line), line) for line in lines if line],
+    )
+
+
+def _kind(line: str) -> str:
+    if line.startswith(("diff ", "index ", "--- ", "+++ ", "new file", "deleted file")):
+        return "file"
+    return {"+": "added", "-": "removed", "@": "place"}.get(line[0], "same")

@@ -1,0 +1,71 @@
+"""Serving: the API and, unless told otherwise, a worker, in one process that stops cleanly."""
+
+import json
+import logging
+import threading
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from copydesk.core.ids import random_text
+from copydesk.desk import Desk
+from copydesk.web.app import make_app
+
+log = logging.getLogger(__name__)
+
+GRACE_SECONDS = 5
+
+
+class Protocol(HttpToolsProtocol):
+    """What is not even HTTP is answered in JSON too."""
+
+    def send_400_response(self, msg: str) -> None:
+        request_id = f"req_{random_text(20)}"
+        error = {"error": "This is not a valid HTTP request.", "code": "invalid_request", "requestId": request_id}
+        body = json.dumps(error).encode()
+        head = (
+            "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n"
+            f"X-Request-Id: {request_id}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+
+class Server:
+    """`started` is set once requests are answered."""
+
+    def __init__(self, desk: Desk, *, host: str, port: int, with_worker: bool = True) -> None:
+        self.desk = desk
+        self.worker = desk.worker() if with_worker else None
+        config = uvicorn.Config(
+            make_app(desk),
+            host=host,
+            port=port,
+            http=Protocol,
+            ws="none",
+            access_log=False,
+            server_header=False,
+            log_config=None,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        self._server = uvicorn.Server(config)
+
+    def run(self, sockets: list[Any] | None = None) -> None:
+        """Until a signal or stop(). Whatever the worker has under way is handed back."""
+        thread = threading.Thread(target=self.worker.run, name="worker") if self.worker else None
+        if thread:
+            thread.start()
+        try:
+            self._server.run(sockets)
+        finally:
+            if self.worker and thread:
+                self.worker.stop()
+                thread.join()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+
+    @property
+    def started(self) -> bool:
+        return self._server.started

@@ -1,0 +1,171 @@
+"""How things look in JSON."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic.alias_generators import to_camel
+
+from copydesk.core.clock import iso, iso_or_none
+from copydesk.jobs.job import LONGEST_PROMPT, Job, Phase, Reason, Status
+from copydesk.jobs.records import Event
+from copydesk.jobs.service import ChangedFile, NewJob
+
+
+class View(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True)
+
+
+class DetailView(View):
+    field: str
+    message: str
+
+
+class ErrorView(View):
+    error: str
+    """One sentence for a person."""
+    code: str
+    """A stable word for a program."""
+    details: list[DetailView] | None = None
+    """Each fault, where there are several or they belong to a field."""
+    request_id: str
+    """The same as in the header `X-Request-Id`."""
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, strict=True)
+
+
+class MessageBody(Body):
+    prompt: str = Field(min_length=1, max_length=LONGEST_PROMPT, examples=["Also mention the new flag in the FAQ."])
+    """What the agent should do."""
+
+    @field_validator("prompt")
+    @classmethod
+    def _says_something(cls, prompt: str) -> str:
+        if not prompt.strip():
+            raise ValueError("must not be empty")
+        return without_nul(prompt)
+
+
+class JobBody(MessageBody):
+    model: str | None = Field(None, min_length=1, max_length=200, examples=["mechanic"])
+    """The model to use; the project's default when left out."""
+    ref: str | None = Field(None, min_length=1, max_length=200, examples=["main"])
+    """The branch to start from; the project's default when left out."""
+    draft: bool = False
+    """Open the pull request as a draft."""
+    title: str | None = Field(None, min_length=1, max_length=200)
+    """The pull request's title; the agent's own when left out."""
+
+    @field_validator("model", "ref", "title")
+    @classmethod
+    def _is_storable(cls, value: str | None) -> str | None:
+        return None if value is None else without_nul(value)
+
+    def new_job(self) -> NewJob:
+        return NewJob(prompt=self.prompt, model=self.model, ref=self.ref, draft=self.draft, title=self.title)
+
+
+def without_nul(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("must not contain a NUL character")
+    return text
+
+
+class SourceView(View):
+    repository: str
+    ref: str
+
+
+class UsageView(View):
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+
+
+class FileView(View):
+    path: str
+    change: Literal["added", "modified", "deleted"]
+    additions: int
+    deletions: int
+
+
+class JobView(View):
+    id: str
+    status: Status
+    source: SourceView
+    model: str
+    pr_link: str | None
+    """The pull request; null while the job is active, and null when it changed no file."""
+    created_at: str
+    archived_at: str | None
+    prompt: str
+    title: str | None
+    summary: str | None
+    """What the agent did, in its words."""
+    phase: Phase
+    reason: Reason | None
+    """Why the job ended as it did, where that needs a reason."""
+    message: str | None
+    """The reason in a sentence."""
+    branch: str
+    updated_at: str
+    finished_at: str | None
+    files_changed: list[FileView]
+    checks: list[Any]
+    usage: UsageView
+
+    @classmethod
+    def of(cls, job: Job, files: list[ChangedFile]) -> "JobView":
+        return cls(
+            id=job.id,
+            status=job.status,
+            source=SourceView(repository=job.repository, ref=job.ref),
+            model=job.model,
+            pr_link=None if job.status is Status.ACTIVE else job.pr_link,
+            created_at=iso(job.created_at),
+            archived_at=iso_or_none(job.archived_at),
+            prompt=job.prompt,
+            title=job.title,
+            summary=job.summary,
+            phase=job.phase,
+            reason=job.reason,
+            message=job.message,
+            branch=job.branch,
+            updated_at=iso(job.updated_at),
+            finished_at=iso_or_none(job.finished_at),
+            files_changed=[FileView.model_validate(file.__dict__) for file in files],
+            checks=job.checks,
+            usage=UsageView.model_validate(job.usage.model_dump()),
+        )
+
+
+class JobsView(View):
+    jobs: list[JobView]
+    next_cursor: str | None
+
+
+class ModelView(View):
+    id: str
+    default: bool
+
+
+class ModelsView(View):
+    models: list[ModelView]
+    default: str
+
+
+class EventView(View):
+    seq: int
+    at: str
+    kind: str
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, event: Event) -> "EventView":
+        return cls(seq=event.seq, at=iso(event.at), kind=event.kind, data=event.data)
+
+
+class EventsView(View):
+    events: list[EventView]
