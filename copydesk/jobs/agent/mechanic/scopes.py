@@ -1,0 +1,79 @@
+"""Where an order is to be carried out: the end of a sentence such as "… in docs/guide.md, including code blocks"."""
+
+import re
+from dataclasses import replace
+
+from copydesk.jobs.agent.mechanic.clauses import HELD_PATTERN, Quotations
+from copydesk.jobs.agent.mechanic.instructions import Scope
+
+CODE = (
+    r"(?:(?:the|any|all)\s+)?(?:(?:fenced|inline)\s+)?code"
+    r"(?:\s+(?:blocks?|samples?|examples?|snippets?|spans?|fences?))*"
+)
+INSIDE = r"(?:(?:in|inside|within)\s+)?"
+WITH_CODE = re.compile(
+    r"[\s,(]*\b(?:(?:also\s+|even\s+|and\s+)?(?:including|include)|(?:also|even|and|as well as)\s+(?:in|inside|within))"
+    rf"\s+{INSIDE}{CODE}(?:\s+(?:too|as well))?\)?$|[\s,(]*\b(?:in\s+)?code\s+(?:too|as well|included)\)?$",
+    re.I,
+)
+WITHOUT_CODE = re.compile(
+    r"[\s,(]*(?:\b(?:but|and)\s+)?\b(?:except(?:\s+for)?|excluding|outside(?:\s+of)?|ignoring|skipping|without\s+touching"
+    r"|leaving|leave|skip|ignore|exclude|not|do(?:n't|n’t|\s+not)\s+(?:touch|change|edit))"
+    rf"\s+{INSIDE}{CODE}(?:\s+(?:alone|as (?:it|they) (?:is|are)|as is|unchanged|untouched|out))?\)?$",
+    re.I,
+)
+KIND = r"(?:documentation|docs?|pages?|files?|documents?|site|website|repository|repo|project|content|markdown|mdx?)"
+WHOLE = r"(?:(?:all|every|each|any|the|our|my|these|whole|entire|of|\.?mdx?|markdown|documentation|docs)\s+)*"
+EVERYWHERE = re.compile(
+    r"[\s,]+(?:everywhere|globally|throughout|site-?wide|where(?:ver)?\s+(?:it|they)\s+(?:occurs?|appears?)"
+    rf"|(?P<preposition>in|on|across|throughout|over|within|for|from|of|to)\s+{WHOLE}{KIND})$",
+    re.I,
+)
+NAME = rf"(?:{HELD_PATTERN}|[\w./-]*[\w/-])"
+PATH = rf"(?:{HELD_PATTERN}|[\w.-]*/[\w./-]*|[\w-][\w.-]*\.(?:md|mdx|markdown|rst|txt|adoc))"
+BEFORE = (
+    r"[\s,]+(?:(?:but\s+)?only\s+)?(?P<preposition>in|on|within|under|inside|from|of|for|across|throughout|to|below)\s+"
+    r"(?:(?:all|every|each)\s+(?:of\s+)?(?:the\s+)?(?:pages?|files?|docs|documents?)\s+(?:in|under|inside|within|of|below)\s+)?"
+    r"(?:only\s+)?(?:the\s+)?"
+)
+AND = r"(?:\s*,\s*(?:and\s+)?|\s+and\s+)"
+PLACES = (
+    re.compile(rf"{BEFORE}(?:page|file|document|folder|directory)s?\s+(?P<places>{NAME}(?:{AND}{NAME})*)$", re.I),
+    re.compile(rf"{BEFORE}(?P<places>{NAME})\s+(?:page|file|document|folder|directory|section)(?:\s+only)?$", re.I),
+    re.compile(rf"{BEFORE}(?P<places>{PATH}(?:{AND}{PATH})*)(?:\s+only)?$", re.I),
+)
+
+
+def peel(clause: str, quotations: Quotations, to_is_place: bool) -> tuple[str, Scope]:
+    """The order without its scope, and the scope. `to` names a place only after verbs such as add."""
+    scope = Scope()
+    while True:
+        shorter, scope = _peel_once(clause, scope, quotations, to_is_place)
+        if shorter == clause:
+            return clause.strip(), scope
+        clause = shorter
+
+
+def code_wish(clause: str) -> bool | None:
+    """A sentence of its own that says only whether code is meant."""
+    if WITHOUT_CODE.fullmatch(clause):
+        return False
+    return True if WITH_CODE.fullmatch(clause) else None
+
+
+def _peel_once(clause: str, scope: Scope, quotations: Quotations, to_is_place: bool) -> tuple[str, Scope]:
+    for pattern, code in ((WITHOUT_CODE, False), (WITH_CODE, True)):
+        if match := pattern.search(clause):
+            return clause[: match.start()], replace(scope, code=code)
+    if (match := EVERYWHERE.search(clause)) and _is_place(match, to_is_place):
+        return clause[: match.start()], scope
+    for pattern in PLACES:
+        match = pattern.search(clause)
+        if match and not scope.places and _is_place(match, to_is_place):
+            names = re.split(AND, match["places"])
+            return clause[: match.start()], replace(scope, places=tuple(quotations.value(name) for name in names))
+    return clause, scope
+
+
+def _is_place(match: re.Match[str], to_is_place: bool) -> bool:
+    return to_is_place or (match["preposition"] or "").lower() != "to"

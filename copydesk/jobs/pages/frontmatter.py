@@ -1,0 +1,89 @@
+"""The block of fields at the top of a page, and how to add to it without touching anything else."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from copydesk.jobs.pages.lines import Span
+
+BLOCK = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?P<inner>(?:.*\n)*?)(?P<close>\1|\.\.\.)[ \t]*(?:\r?\n|$)")
+KEY = re.compile(r"^(?P<key>[A-Za-z_][\w.-]*|\"[^\"\n]+\"|'[^'\n]+')[ \t]*:(?=\s|$)", re.M)
+EMPTY = re.compile(r"[ \t]*(?:\"\"|''|~|null)?[ \t]*")
+WIDEST = 1_000_000
+PLAIN = re.compile(r"[^\W_][\w ,.()/&+'’–—-]*")
+
+
+@dataclass(frozen=True)
+class FrontMatter:
+    start: int
+    """Where the fields begin, after the opening fence."""
+    end: int
+    """Where they end, which is where the closing fence stands."""
+    stop: int
+    """Where the page goes on."""
+    keys: tuple[str, ...]
+    fields: dict[str, Any] | None
+    """None where the block is no YAML mapping; `keys` then tells what can be told."""
+
+    def lacks(self, name: str) -> bool:
+        return name not in self.keys or (self.fields is not None and self.fields.get(name) in (None, ""))
+
+
+def find(body: str) -> FrontMatter | None:
+    if not body.startswith(("---", "+++")):
+        return None
+    match = BLOCK.match(body)
+    if match is None:
+        return None
+    inner = match["inner"]
+    fields = _loaded(inner) if match[1] == "---" else None
+    keys = tuple(fields) if fields is not None else tuple(found["key"].strip("\"'") for found in KEY.finditer(inner))
+    if fields is None and not keys:
+        return None  # two rules with text between them
+    return FrontMatter(match.start("inner"), match.end("inner"), match.end(), keys, fields)
+
+
+def addition(body: str, name: str, value: str) -> tuple[int, int, str] | None:
+    """The span to replace and the text to put there so that the page has this field; None where that is not safe.
+
+    `value` is YAML. Nothing is done to a block that is not understood, nor to a field that has a value."""
+    ending = "\r\n" if "\r\n" in body else "\n"
+    matter = find(body)
+    if matter is None:
+        return (0, 0, ending.join(("---", f"{name}: {value}", "---", "", "")))
+    if matter.fields is None or not matter.lacks(name):
+        return None
+    if name not in matter.keys:
+        return (matter.end, matter.end, f"{name}: {value}{ending}")
+    span = _empty_value(body, matter, name)
+    return None if span is None else (*span, f" {value}")
+
+
+def _empty_value(body: str, matter: FrontMatter, name: str) -> Span | None:
+    for found in KEY.finditer(body, matter.start, matter.end):
+        if found["key"].strip("\"'") == name:
+            rest = EMPTY.match(body, found.end(), matter.end)
+            if rest and body[rest.end() : rest.end() + 2].startswith(("\n", "\r\n")):
+                return rest.span()
+    return None
+
+
+def quoted(text: str) -> str:
+    """The text as a YAML value that reads back as the same text."""
+    text = " ".join(text.split())
+    if PLAIN.fullmatch(text) and text == text.strip() and _loaded(f"k: {text}\n") == {"k": text}:
+        return text
+    return str(yaml.safe_dump(text, default_style='"', allow_unicode=True, width=WIDEST)).rstrip("\n")
+
+
+def _loaded(inner: str) -> dict[str, Any] | None:
+    """Strings for keys only; an empty block is an empty mapping."""
+    try:
+        loaded = yaml.safe_load(inner)
+    except (yaml.YAMLError, ValueError):
+        return None
+    if loaded is None:
+        return {}
+    return loaded if isinstance(loaded, dict) and all(isinstance(key, str) for key in loaded) else None

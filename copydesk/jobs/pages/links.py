@@ -1,0 +1,142 @@
+"""Where a page names another file: Markdown links and images, definitions, HTML and JSX attributes, directives."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from copydesk.jobs.pages.kinds import MARKDOWN, extension
+from copydesk.jobs.pages.lines import Span, lines_of
+from copydesk.jobs.pages.markup import prose, without_blocks
+
+DESTINATION = re.compile(r"[ \t]*\n?[ \t]*(?:<(?P<angle>[^<>\n]*)>|(?P<plain>[^\s<()\\][^\s()\\]*|(?=[(\\)])))")
+AFTER = re.compile(r"[ \t]*(?:\n[ \t]*)?(?:\"[^\"]*\"|'[^']*'|\([^()]*\))?\s*\)")
+DEFINITION = re.compile(r"^[ \t>]*\[(?!\^)[^\]\n]+\]:[ \t]*(?:\r?\n[ \t]*)?(?:<([^<>\n]*)>|([^\s<]\S*))", re.M)
+ATTRIBUTE = re.compile(
+    r"(?<=[\s\"'])(?:href|src|to|poster|image|img|link)\s*=\s*\{?(?:\"([^\"\n{}]*)\"|'([^'\n{}]*)'|`([^`\n${}]*)`)"
+)
+IMPORT = re.compile(r"^(?:import|export)\s(?:[^\"'\n;]*\sfrom\s+)?[\"']([^\"'\n]+)[\"']", re.M)
+RST = re.compile(
+    r":doc:`(?:[^`<\n]*<)?([^`<>\n]+)>?`"
+    r"|^[ \t]*\.\. (?:\|[^|\n]+\|[ ])?(?:image|figure|include|literalinclude)::[ \t]+(\S+)"
+    r"|`[^`<]*<([^`<>\n]+)>`__?"
+    r"|^[ \t]*\.\. _[^:\n]+:[ \t]+(\S+)",
+    re.M,
+)
+ADOC = re.compile(r"(?:link|xref|include|image):{1,2}([^\s\[\]:][^\s\[\]]*)\[|<<([^\s<>,#]+\.adoc)")
+MYST = re.compile(r"\{doc\}`(?:[^`<\n]*<)?([^`<>\n]+)>?`")
+TOCTREE = re.compile(r"^(?P<indent>[ \t]*)(?:\.\. toctree::|(?P<fence>[`:~]{3,})\{toctree\}).*$", re.M)
+TOCTREE_ENTRY = re.compile(r"[ \t]*(?!:[\w-]+:|---|[`:~]{3,})(?:[^\s<>][^<>\n]*<([^<>\n]+)>|([^\s<>:][^\s<>]*))[ \t]*$")
+LONGEST_TEXT = 4000
+FILLED_IN = re.compile(r"[{}$*\\]|@/")
+EXTERNAL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|#|\?|$")
+
+
+@dataclass(frozen=True)
+class Link:
+    """`target` stands at body[start:end], as it was written."""
+
+    start: int
+    end: int
+    target: str
+
+    @property
+    def is_internal(self) -> bool:
+        """It names a file of this site: no address elsewhere, no mere anchor, nothing that a template fills in."""
+        return not EXTERNAL.match(self.target) and not FILLED_IN.search(self.target)
+
+
+def links(path: str, body: str, shown: str | None = None) -> list[Link]:
+    """Every link outside code, in order. `shown` is the page's prose, where the caller has it already."""
+    text = prose(path, body) if shown is None else shown
+    spans = set(_found(extension(path), body, text))
+    ordered: list[Link] = []
+    for start, end in sorted(spans):
+        if not ordered or start >= ordered[-1].end:
+            ordered.append(Link(start, end, body[start:end]))
+    return ordered
+
+
+def _found(kind: str, body: str, text: str) -> Iterator[Span]:
+    if kind == ".rst":
+        outside_code = without_blocks(".rst", body)
+        yield from _groups(RST, outside_code)
+        yield from _toctree(outside_code)
+        return
+    if kind == ".adoc":
+        yield from _groups(ADOC, text)
+        return
+    if kind not in MARKDOWN:
+        return
+    yield from _inline(text)
+    yield from _groups(DEFINITION, text)
+    yield from _groups(ATTRIBUTE, text)
+    if "{doc}`" in body or "{toctree}" in body:
+        yield from _groups(MYST, without_blocks(".md", body))
+        yield from _toctree(body)
+    if kind == ".mdx":
+        yield from _groups(IMPORT, text)
+
+
+def _groups(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+    for match in pattern.finditer(text):
+        if match.lastindex is not None and match.group(match.lastindex).strip():
+            yield match.span(match.lastindex)
+
+
+def _toctree(body: str) -> Iterator[Span]:
+    """The entries of Sphinx tables of contents: `path` or `Title <path>`."""
+    for table in TOCTREE.finditer(body):
+        for line in lines_of(body[table.end() :])[1:]:
+            if table["fence"] and line.text.strip().startswith(table["fence"]):
+                break
+            if not table["fence"] and not line.is_blank and line.indent <= len(table["indent"]):
+                break
+            entry = TOCTREE_ENTRY.match(line.text)
+            if entry and entry.lastindex:
+                start, end = entry.span(entry.lastindex)
+                yield table.end() + line.start + start, table.end() + line.start + end
+
+
+def _inline(text: str) -> Iterator[Span]:
+    """[text](destination "title"), images as well."""
+    position = 0
+    while (bracket := text.find("](", position)) >= 0:
+        position = bracket + 2
+        near = max(0, bracket - LONGEST_TEXT)
+        paragraph = max(text.rfind("\n\n", near, bracket), text.rfind("\n\r\n", near, bracket), near)
+        if text.rfind("[", paragraph, bracket) < 0 or text[bracket - 1] == "\\":
+            continue
+        span = _destination(text, position)
+        if span:
+            yield span
+            position = span[1]
+
+
+def _destination(text: str, position: int) -> Span | None:
+    match = DESTINATION.match(text, position)
+    if match is None:
+        return None
+    start, end = match.span("angle" if match["angle"] is not None else "plain")
+    if match["angle"] is None:
+        end = _balanced(text, end)
+        after = end
+    else:
+        after = match.end()
+    return (start, end) if end > start and AFTER.match(text, after) else None
+
+
+def _balanced(text: str, position: int) -> int:
+    """Where a bare destination ends: parentheses may stand in it in pairs."""
+    depth = 0
+    while position < len(text) and not text[position].isspace():
+        character = text[position]
+        if character == "\\":
+            position += 1
+        elif character == "(":
+            depth += 1
+        elif character == ")":
+            if not depth:
+                break
+            depth -= 1
+        position += 1
+    return min(position, len(text))
