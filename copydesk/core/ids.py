@@ -25,6 +25,11 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{_digits(value, CROCKFORD, 26)}"
 
 
+def id_pattern(prefix: str) -> str:
+    """As a regular expression, for the API's description."""
+    return f"^{prefix}_[{CROCKFORD}]{{26}}$"
+
+
 def is_id(text: str, prefix: str) -> bool:
     body = text.removeprefix(f"{prefix}_")
     return len(body) == 26 and len(text) == len(prefix) + 27 and all(c in CROCKFORD for c in body)

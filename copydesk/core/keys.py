@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, bindparam, select, update
 
 from copydesk.core import audit, clock
 from copydesk.core.database import Database
@@ -20,6 +20,7 @@ from copydesk.core.tables import keys, projects
 SCOPES = ("read", "write")
 UNITS = {"h": clock.HOUR, "d": clock.DAY, "w": 7 * clock.DAY}
 USE_NOTED_EVERY = 60 * clock.SECOND
+BY_DIGEST = select(keys).where(keys.c.digest == bindparam("digest"))
 
 
 class KeyNotFound(NotFound):
@@ -113,7 +114,7 @@ class Keys:
             raise KeyRejected("This is not a Copydesk API key: it is malformed or mistyped.")
         digest, now = _digest(secret), clock.now()
         with self.database.read() as tx:
-            row = tx.execute(select(keys).where(keys.c.digest == digest)).first()
+            row = tx.execute(BY_DIGEST, {"digest": digest}).first()
         if row is None or not hmac.compare_digest(row.digest, digest):
             raise KeyRejected
         key = _key(row)

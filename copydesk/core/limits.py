@@ -1,21 +1,20 @@
 """Rate limits, counted in the database and so shared by every process. A window opens with its first request."""
 
 from dataclasses import dataclass
+from functools import cache
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 
 from copydesk.core.database import Database
 from copydesk.core.errors import Refusal
 
-TAKE = text(
-    """
-    insert into limits (bucket, started_at, used) values (:bucket, :now, 1)
+TAKE = """
+    insert into limits (bucket, started_at, used) values (:bucket, {now}, 1)
     on conflict (bucket) do update set
-        used = case when limits.started_at + :window <= :now then 1 else limits.used + 1 end,
-        started_at = case when limits.started_at + :window <= :now then :now else limits.started_at end
-    returning used, started_at
-    """
-)
+        used = case when limits.started_at + :window <= {now} then 1 else limits.used + 1 end,
+        started_at = case when limits.started_at + :window <= {now} then {now} else limits.started_at end
+    returning used, started_at + :window - {now} as remaining
+"""
 
 
 class TooManyRequests(Refusal):
@@ -38,11 +37,15 @@ class Limit:
         }
 
 
+@cache
+def _take(now: str) -> TextClause:
+    return text(TAKE.format(now=now))
+
+
 def take(database: Database, tx: Connection, limit: Limit, owner: str) -> dict[str, str]:
     """Counts one use in the caller's transaction, so that what is refused or rolled back is not counted."""
-    now = tx.execute(text(f"select {database.now}")).scalar_one()
-    row = tx.execute(TAKE, {"bucket": f"{limit.name}:{owner}", "now": now, "window": limit.window}).one()
-    reset = max(1, -(-(row.started_at + limit.window - now) // 1000))
+    row = tx.execute(_take(str(database.now)), {"bucket": f"{limit.name}:{owner}", "window": limit.window}).one()
+    reset = max(1, -(-row.remaining // 1000))
     headers = limit.headers(max(0, limit.quota - row.used), reset)
     if row.used > limit.quota:
         message = f"The limit of {limit.quota} per {limit.window // 60_000} minutes is used up; try again in {reset} s."

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, bindparam, select
 
 from copydesk.core import audit, clock
 from copydesk.core.database import Database
@@ -16,6 +16,7 @@ from copydesk.core.ids import new_id
 from copydesk.core.tables import projects
 
 FORGES = ("local",)
+BY_ID = select(projects).where(projects.c.id == bindparam("id"))
 BAD_IN_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$|^@$")
 
 
@@ -75,7 +76,7 @@ class Projects:
 
     def get(self, project_id: str) -> Project:
         with self.database.read() as tx:
-            row = tx.execute(select(projects).where(projects.c.id == project_id)).first()
+            row = tx.execute(BY_ID, {"id": project_id}).first()
         if row is None:
             raise ProjectNotFound
         return _project(row)

@@ -4,17 +4,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, insert, select, text, update
+from sqlalchemy import Connection, bindparam, insert, select, text, update
 
 from copydesk.core import clock
 from copydesk.core.database import Database
 from copydesk.jobs.job import Ending, Job, Phase, Status
 from copydesk.jobs.queue import Claim, hold_job
 from copydesk.jobs.records import Note, change, enqueue, job_of
-from copydesk.jobs.tables import jobs, messages, runs, steps
+from copydesk.jobs.tables import jobs, runs, steps
 
 T = TypeVar("T")
 LARGEST_RESULT = 64 * 1024 * 1024
+
+RESULTS = select(steps.c.name, steps.c.result).where(steps.c.run_id == bindparam("run"))
+NEW_STEP = insert(steps)
+OURS = text("select lease_until from runs where id = :run and attempt = :attempt and state = 'running'")
+END_RUN = text("update runs set state = 'done', finished_at = :now where id = :run")
+UNREAD = text("select 1 from messages where job_id = :job and run_id is null limit 1")
 
 
 class Lost(Exception):
@@ -25,9 +31,10 @@ class Journal:
     def __init__(self, database: Database, claim: Claim) -> None:
         self.database = database
         self.claim = claim
-        with database.read() as tx:
-            mine = select(steps.c.name, steps.c.result).where(steps.c.run_id == claim.run_id)
-            self._results = {row.name: row.result for row in tx.execute(mine)}
+        self._results: dict[str, bytes] = {}
+        if claim.attempt > 1:
+            with database.read() as tx:
+                self._results = {row.name: row.result for row in tx.execute(RESULTS, {"run": claim.run_id})}
 
     def has(self, name: str) -> bool:
         return name in self._results
@@ -68,17 +75,18 @@ class Journal:
                 raise ValueError(f"the result of step {name} has {len(data)} bytes")
             position = len(self._results) + 1
             row = {"run_id": self.claim.run_id, "name": name, "position": position, "result": data, "at": clock.now()}
-            tx.execute(insert(steps).values(row))
+            tx.execute(NEW_STEP, row)
             effects(tx, result)
-            change(self.database, tx, self.claim.job_id, notes(result))
+            if told := notes(result):
+                change(self.database, tx, self.claim.job_id, told)
         self._results[name] = data
         return result
 
     def guard(self) -> None:
         """Right before an act on the outside world: Lost unless the lease still runs."""
         with self.database.read() as tx:
-            held = f"select 1 from runs where {_OURS} and lease_until > {self.database.now}"  # noqa: S608
-            if tx.execute(text(held), self._key()).first() is None:
+            until = tx.execute(OURS, self._key()).scalar()
+            if until is None or until <= tx.execute(select(self.database.now)).scalar_one():
                 raise Lost
 
     def enter(self, phase: Phase) -> None:
@@ -119,11 +127,9 @@ class Journal:
         try:
             with self.database.write() as tx:
                 self._hold(tx)
-                tx.execute(update(runs).where(runs.c.id == self.claim.run_id).values(state="done", finished_at=now))
-                waiting = select(messages.c.id).where(
-                    messages.c.job_id == self.claim.job_id, messages.c.run_id.is_(None)
-                )
-                if tx.execute(waiting).first() is not None and ending.status is not Status.FAILED:
+                tx.execute(END_RUN, {"run": self.claim.run_id, "now": now})
+                waiting = tx.execute(UNREAD, {"job": self.claim.job_id}).first() is not None
+                if waiting and ending.status is not Status.FAILED:
                     enqueue(self.database, tx, self.claim.job_id, self.claim.project_id, self.claim.number + 1)
                     change(
                         self.database, tx, self.claim.job_id, [("phase", {"phase": Phase.QUEUED})], phase=Phase.QUEUED
@@ -137,14 +143,11 @@ class Journal:
     def _hold(self, tx: Connection) -> None:
         """Fences an attempt that was taken over: from here to the commit nobody else can end or claim the run."""
         hold_job(self.database, tx, self.claim.run_id)
-        if tx.execute(text(f"select 1 from runs where {_OURS}"), self._key()).first() is None:  # noqa: S608
+        if tx.execute(OURS, self._key()).first() is None:
             raise Lost
 
     def _key(self) -> dict[str, Any]:
         return {"run": self.claim.run_id, "attempt": self.claim.attempt}
-
-
-_OURS = "id = :run and attempt = :attempt and state = 'running'"
 
 
 def end_job(database: Database, tx: Connection, job_id: str, ending: Ending, **values: Any) -> None:

@@ -6,13 +6,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, text
 
+from copydesk.core import clock
 from copydesk.core.database import Database
 from copydesk.jobs.job import Phase
 from copydesk.jobs.records import STOP, WORKFLOW_VERSION, change
 
 CLAIM_LOCK = 7264_1002
 
-# Oldest first, but of the project that has the fewest running; within the bounds per project and in all.
+# A run whose worker is gone; else the oldest, but of the project that has the fewest running, within the bounds.
 NEXT = """
     with busy as (
         select project_id, count(*) as n from runs
@@ -22,12 +23,14 @@ NEXT = """
         select project_id, min(id) as id from runs
         where state = 'queued' and version <= :version group by project_id
     )
-    select heads.id from heads left join busy on busy.project_id = heads.project_id
-    where coalesce(busy.n, 0) < :project_slots and (select coalesce(sum(n), 0) from busy) < :total_slots
-    order by coalesce(busy.n, 0), heads.id limit 1
-"""
-EXPIRED = """
-    select id from runs where state = 'running' and lease_until <= {now} and version <= :version order by id limit 1
+    select id from (
+        select id, -1 as turn from runs
+        where state = 'running' and lease_until <= {now} and version <= :version
+        union all
+        select heads.id, coalesce(busy.n, 0) from heads left join busy on busy.project_id = heads.project_id
+        where coalesce(busy.n, 0) < :project_slots and (select coalesce(sum(n), 0) from busy) < :total_slots
+    ) as candidates
+    order by turn, id limit 1
 """
 TAKE = """
     update runs set state = 'running', attempt = attempt + 1, worker = :worker,
@@ -39,6 +42,9 @@ RENEW = """
     update runs set lease_until = {now} + :lease
     where id in :ids and worker = :worker and state = 'running' returning id
 """
+
+ONE_AT_A_TIME = text("select pg_advisory_xact_lock(:lock)")
+JOB_OF_RUN = text("select id from jobs where id = (select job_id from runs where id = :run) for update")
 
 
 @dataclass(frozen=True)
@@ -66,24 +72,22 @@ class Queue:
     def __init__(self, database: Database, bounds: Bounds) -> None:
         self.database = database
         self.bounds = bounds
-        clock = {"now": str(database.now)}
-        self._next, self._expired = text(NEXT.format(**clock)), text(EXPIRED.format(**clock))
-        self._take = text(TAKE.format(**clock))
-        self._renew = text(RENEW.format(**clock)).bindparams(bindparam("ids", expanding=True))
+        now = str(database.now)
+        self._next, self._take = text(NEXT.format(now=now)), text(TAKE.format(now=now))
+        self._renew = text(RENEW.format(now=now)).bindparams(bindparam("ids", expanding=True))
 
     def claim(self, worker: str) -> Claim | None:
         """The next run, or one whose worker is gone; None when there is nothing to do."""
-        with self.database.read() as tx:
-            if self._candidate(tx) is None:
-                return None
+        bounds = self.bounds
+        slots = {"project_slots": bounds.project_slots, "total_slots": bounds.total_slots, "version": WORKFLOW_VERSION}
         with self.database.write() as tx:
             if not self.database.is_sqlite:  # one claim at a time keeps the bounds exact over all workers
-                tx.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CLAIM_LOCK})
-            run_id = self._candidate(tx)
+                tx.execute(ONE_AT_A_TIME, {"lock": CLAIM_LOCK})
+            run_id = tx.execute(self._next, slots).scalar()
             if run_id is None:
                 return None
             hold_job(self.database, tx, run_id)
-            row = tx.execute(self._take, {"id": run_id, "worker": worker, "lease": self.bounds.lease}).first()
+            row = tx.execute(self._take, {"id": run_id, "worker": worker, "lease": bounds.lease}).first()
             if row is None:
                 return None
             change(self.database, tx, row.job_id, [_taken_up(row)], phase=Phase.PREPARING)
@@ -106,27 +110,17 @@ class Queue:
                 tx.execute(bound, {"ids": sorted(run_ids), "worker": worker})
                 self.database.notify(tx, "queue")
 
-    def _candidate(self, tx: Connection) -> str | None:
-        version = {"version": WORKFLOW_VERSION}
-        expired: str | None = tx.execute(self._expired, version).scalar()
-        if expired is not None:
-            return expired
-        slots = {"project_slots": self.bounds.project_slots, "total_slots": self.bounds.total_slots}
-        waiting: str | None = tx.execute(self._next, {**version, **slots}).scalar()
-        return waiting
-
 
 def hold_job(database: Database, tx: Connection, run_id: str) -> None:
     """Whoever changes a job or its runs holds the job's row first: one order, no deadlock."""
     if not database.is_sqlite:
-        owner = "select id from jobs where id = (select job_id from runs where id = :run) for update"
-        tx.execute(text(owner), {"run": run_id})
+        tx.execute(JOB_OF_RUN, {"run": run_id})
 
 
 def end_runs(database: Database, tx: Connection, job_id: str) -> None:
     """Ends what the job has under way; its worker notices at its next heartbeat, which this hastens."""
     done = text("update runs set state = 'done', finished_at = :now where job_id = :job and state <> 'done'")
-    tx.execute(done, {"now": tx.execute(text(f"select {database.now}")).scalar_one(), "job": job_id})
+    tx.execute(done, {"now": clock.now(), "job": job_id})
     database.notify(tx, STOP)
 
 

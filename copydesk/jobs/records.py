@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, Update, bindparam, delete, insert, select, update
 
 from copydesk.core import clock
 from copydesk.core.database import Database
@@ -17,6 +18,12 @@ from copydesk.jobs.tables import events, job_files, jobs, runs
 QUEUE = "queue"
 STOP = "stop"
 WORKFLOW_VERSION = 1
+
+# Statements are made once: making one costs as much as running it.
+JOB = select(jobs).where(jobs.c.id == bindparam("job"))
+JOB_FOR_UPDATE = JOB.with_for_update()
+NEW_EVENT = insert(events)
+NEW_RUN = insert(runs)
 
 
 def job_topic(job_id: str) -> str:
@@ -46,43 +53,49 @@ def job_of(row: Row[Any]) -> Job:
 
 def locked(database: Database, tx: Connection, job_id: str) -> Job | None:
     """The job, held until the transaction ends. (SQLite's write transaction holds everything.)"""
-    wanted = select(jobs).where(jobs.c.id == job_id)
-    row = tx.execute(wanted if database.is_sqlite else wanted.with_for_update()).first()
+    row = tx.execute(JOB if database.is_sqlite else JOB_FOR_UPDATE, {"job": job_id}).first()
     return job_of(row) if row else None
 
 
 def change(database: Database, tx: Connection, job_id: str, notes: Sequence[Note], **values: Any) -> None:
     """Updates the job and appends its events, numbered without gaps because the job's row is held meanwhile."""
     now = clock.now()
-    last: int = tx.execute(
-        update(jobs)
-        .where(jobs.c.id == job_id)
-        .values(last_event=jobs.c.last_event + len(notes), updated_at=now, **values)
-        .returning(jobs.c.last_event)
-    ).scalar_one()
+    new = {f"new_{name}": value for name, value in values.items()}
+    statement = _update(tuple(sorted(values)))
+    last: int = tx.execute(statement, {"job": job_id, "notes": len(notes), "now": now, **new}).scalar_one()
     if notes:
-        first = last - len(notes) + 1
-        rows = [
-            {"job_id": job_id, "seq": first + n, "at": now, "kind": kind, "data": data}
-            for n, (kind, data) in enumerate(notes)
-        ]
-        tx.execute(insert(events), rows)
+        append(database, tx, job_id, last - len(notes) + 1, now, notes)
+
+
+def append(database: Database, tx: Connection, job_id: str, first: int, at: int, notes: Sequence[Note]) -> None:
+    rows = [
+        {"job_id": job_id, "seq": first + n, "at": at, "kind": kind, "data": data}
+        for n, (kind, data) in enumerate(notes)
+    ]
+    tx.execute(NEW_EVENT, rows)
     database.notify(tx, job_topic(job_id))
 
 
+@cache
+def _update(names: tuple[str, ...]) -> Update:
+    values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in names}
+    appended = {"last_event": jobs.c.last_event + bindparam("notes"), "updated_at": bindparam("now")}
+    changed = update(jobs).where(jobs.c.id == bindparam("job")).values({**values, **appended})
+    return changed.returning(jobs.c.last_event)
+
+
 def enqueue(database: Database, tx: Connection, job_id: str, project_id: str, number: int) -> None:
-    tx.execute(
-        insert(runs).values(
-            id=new_id("run"),
-            job_id=job_id,
-            project_id=project_id,
-            number=number,
-            state="queued",
-            version=WORKFLOW_VERSION,
-            attempt=0,
-            created_at=clock.now(),
-        )
-    )
+    run = {
+        "id": new_id("run"),
+        "job_id": job_id,
+        "project_id": project_id,
+        "number": number,
+        "state": "queued",
+        "version": WORKFLOW_VERSION,
+        "attempt": 0,
+        "created_at": clock.now(),
+    }
+    tx.execute(NEW_RUN, run)
     database.notify(tx, QUEUE)
 
 

@@ -19,10 +19,11 @@ from copydesk.jobs.agent.models import known_model
 from copydesk.jobs.job import ACTIVE, ARCHIVED, FAILED, MOVES, Ending, Job, Phase, Reason, Status, branch_of
 from copydesk.jobs.journal import end_job
 from copydesk.jobs.queue import end_runs
-from copydesk.jobs.records import Event, change, enqueue, job_of, locked
+from copydesk.jobs.records import JOB, Event, append, change, enqueue, job_of, locked
 from copydesk.jobs.tables import events, idempotency, job_files, jobs, messages, runs
 
 KEPT_FOR = clock.DAY
+NEW_JOB, NEW_MESSAGE = insert(jobs), insert(messages)
 FIRST_COMES = text(
     """
     insert into idempotency (project_id, key, digest, job_id, created_at)
@@ -92,18 +93,20 @@ class Jobs:
                 first = self._first_with(tx, project.id, idempotency_key, new.digest(), job.id)
             if first is None:
                 headers = take(self.database, tx, self.limit, project.id)
-                tx.execute(insert(jobs).values({**asdict(job), "usage": job.usage.model_dump()}))
+                tx.execute(NEW_JOB, {**vars(job), "usage": job.usage.model_dump()})
                 self._post(tx, job.id, new.prompt)
                 enqueue(self.database, tx, job.id, project.id, number=1)
-                change(self.database, tx, job.id, [("queued", {"prompt": new.prompt})])
-        return Created(self.get(project.id, first or job.id), replayed=first is not None, headers=headers)
+                append(self.database, tx, job.id, 1, job.created_at, [("queued", {"prompt": new.prompt})])
+        if first is not None:
+            return Created(self.get(project.id, first), replayed=True, headers={})
+        return Created(job, replayed=False, headers=headers)
 
     def get(self, project_id: str, job_id: str) -> Job:
         if not is_id(job_id, "job"):
             raise JobNotFound
         with self.database.read() as tx:
-            row = tx.execute(select(jobs).where(jobs.c.id == job_id, jobs.c.project_id == project_id)).first()
-        if row is None:
+            row = tx.execute(JOB, {"job": job_id}).first()
+        if row is None or row.project_id != project_id:
             raise JobNotFound
         return job_of(row)
 
@@ -115,8 +118,6 @@ class Jobs:
         if status is not None:
             wanted = wanted.where(jobs.c.status == status)
         if cursor is not None:
-            if not is_id(cursor, "job"):
-                raise InvalidRequest("The cursor is not one that this service gave.")
             wanted = wanted.where(jobs.c.id < cursor)
         with self.database.read() as tx:
             found = [job_of(row) for row in tx.execute(wanted)]
@@ -218,7 +219,7 @@ class Jobs:
             pr_link=None,
             usage=Usage(),
             checks=[],
-            last_event=0,
+            last_event=1,
             created_at=now,
             updated_at=now,
             finished_at=None,
@@ -234,7 +235,7 @@ class Jobs:
 
     def _post(self, tx: Connection, job_id: str, prompt: str) -> None:
         row = {"id": new_id("msg"), "job_id": job_id, "prompt": prompt, "created_at": clock.now()}
-        tx.execute(insert(messages).values(row))
+        tx.execute(NEW_MESSAGE, row)
 
     def _stop(self, tx: Connection, job_id: str) -> None:
         """Takes effect here and now: whatever the job's worker still does finds its claim gone."""

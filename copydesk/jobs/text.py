@@ -65,10 +65,11 @@ def is_text(data: bytes) -> bool:
 def replace(data: bytes, replacements: Sequence[Replacement]) -> bytes:
     """All of the replacements or none; each is sought in the file as it was, and they may not overlap."""
     text = Text.of(data)
+    lines = _line_starts(text.body) if any(wanted.line is not None for wanted in replacements) else []
     spans: list[tuple[int, int, str]] = []
     for number, wanted in enumerate(replacements, 1):
         try:
-            spans += [(a, b, _fit(text.body, a, b, wanted.new)) for a, b in _find(text.body, wanted)]
+            spans += [(a, b, _fit(text.body, a, b, wanted.new)) for a, b in _find(text.body, wanted, lines)]
         except NotEditable as error:
             which = f"Replacement {number}: " if len(replacements) > 1 else ""
             raise NotEditable(which + str(error)) from None
@@ -90,13 +91,15 @@ def written(data: bytes | None, body: str) -> bytes:
     return text.encode(_fit(text.body, 0, len(text.body), body))
 
 
-def _find(body: str, wanted: Replacement) -> list[tuple[int, int]]:
+def _find(body: str, wanted: Replacement, lines: list[int]) -> list[tuple[int, int]]:
     if not wanted.old:
         raise NotEditable("'old' is empty; give the text to replace, or use write for a new file.")
     pattern = re.compile(r"\r?\n".join(re.escape(part) for part in wanted.old.replace("\r\n", "\n").split("\n")))
     start, stop = 0, len(body)
     if wanted.line is not None:
-        start, stop = _line_span(body, wanted.line)
+        if wanted.line >= len(lines):
+            raise NotEditable(f"The file has no line {wanted.line}; read it again.")
+        start, stop = lines[wanted.line - 1], lines[wanted.line]
     found = []
     for match in pattern.finditer(body, start):
         if match.start() >= stop:
@@ -112,14 +115,9 @@ def _find(body: str, wanted: Replacement) -> list[tuple[int, int]]:
     return found
 
 
-def _line_span(body: str, line: int) -> tuple[int, int]:
-    start = 0
-    for _ in range(line - 1):
-        start = body.find("\n", start) + 1
-        if not start:
-            raise NotEditable(f"The file has no line {line}; read it again.")
-    end = body.find("\n", start)
-    return start, len(body) if end < 0 else end + 1
+def _line_starts(body: str) -> list[int]:
+    """Where each line begins, and where the last one ends."""
+    return [0, *(match.end() for match in re.finditer("\n", body)), len(body) + 1]
 
 
 def _fit(body: str, start: int, end: int, new: str) -> str:

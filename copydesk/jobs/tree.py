@@ -1,12 +1,10 @@
 """The files of a commit, read from git's object database: nothing is ever checked out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pygit2
 from pygit2.enums import FileMode
-
-Listing = tuple[tuple[str, int, pygit2.Oid], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +27,14 @@ class Tree:
 
     def entry(self, path: str) -> Entry | None:
         """The file, link, folder or submodule at exactly this path."""
-        folder, *rest = self.root, *path.split("/")
-        for depth, name in enumerate(rest):
-            found = next((item for item in _listing(self.repository, folder) if item[0] == name), None)
-            if found is None:
+        *folders, name = path.split("/")
+        folder = self.root
+        for part in folders:
+            found = _listing(self.repository, folder).get(part)
+            if found is None or found.mode != FileMode.TREE:
                 return None
-            if depth == len(rest) - 1:
-                return Entry(found[1], found[2])
-            if found[1] != FileMode.TREE:
-                return None
-            folder = found[2]
-        return None
+            folder = found.oid
+        return _listing(self.repository, folder).get(name)
 
     def read(self, entry: Entry) -> bytes:
         data: bytes = self.repository.odb.read(entry.oid)[1]
@@ -50,12 +45,14 @@ class Tree:
         return self._walk(self.root, "")
 
     def _walk(self, folder: pygit2.Oid, prefix: str) -> Iterator[tuple[str, Entry]]:
-        for name, mode, oid in _listing(self.repository, folder):
-            if mode == FileMode.TREE:
-                yield from self._walk(oid, f"{prefix}{name}/")
-            elif mode in (FileMode.BLOB, FileMode.BLOB_EXECUTABLE):
-                yield prefix + name, Entry(mode, oid)
+        for name, entry in _listing(self.repository, folder).items():
+            if entry.mode == FileMode.TREE:
+                yield from self._walk(entry.oid, f"{prefix}{name}/")
+            elif entry.is_file:
+                yield prefix + name, entry
 
+
+Listing = Mapping[str, Entry]
 
 # A folder's id names its content, so a listing never goes stale and the next commit re-reads only what changed.
 _listings: dict[pygit2.Oid, Listing] = {}
@@ -67,7 +64,8 @@ def _listing(repository: pygit2.Repository, folder: pygit2.Oid) -> Listing:
     if known is None:
         tree = repository[folder]
         assert isinstance(tree, pygit2.Tree)
-        known = tuple((item.name, int(item.filemode), item.id) for item in tree if item.name and _is_text(item.name))
+        named = ((item.name, Entry(int(item.filemode), item.id)) for item in tree)
+        known = {name: entry for name, entry in named if name and _is_text(name)}
         if len(_listings) >= MOST_LISTINGS:
             _listings.clear()
         _listings[folder] = known

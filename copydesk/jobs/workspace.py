@@ -3,6 +3,7 @@
 import hashlib
 import posixpath
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 
 from copydesk.jobs.paths import PathRefused, checked
 from copydesk.jobs.tree import Entry, Tree
@@ -27,14 +28,12 @@ class Workspace:
 
     def paths(self) -> list[str]:
         """Every regular file, sorted."""
-        paths = {path for path, _ in self.tree.files()}
-        for path, data in self._overlay.items():
-            (paths.discard if data is None else paths.add)(path)
-        return sorted(paths)
+        return sorted(self._entries())
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        for path in self.paths():
-            yield path, self.read(path)
+        """Every regular file with its bytes, in the order of their paths."""
+        for path, entry in sorted(self._entries().items(), key=itemgetter(0)):
+            yield path, self.read(path) if entry is None else self.tree.read(entry)
 
     def read(self, path: str) -> bytes:
         """KeyError when there is no regular file at this path."""
@@ -70,6 +69,15 @@ class Workspace:
     def original(self, path: str) -> bytes | None:
         """The file as the tree has it, before any edit."""
         return self._original(path)
+
+    def _entries(self) -> dict[str, Entry | None]:
+        """What is there; None stands for bytes of the overlay."""
+        found: dict[str, Entry | None] = dict(self.tree.files())
+        for path, data in self._overlay.items():
+            found[path] = None
+            if data is None:
+                del found[path]
+        return found
 
     def _original(self, path: str) -> bytes | None:
         entry = self.tree.entry(path)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPBearer
 
-from copydesk.core.errors import InvalidRequest
+from copydesk.core.ids import id_pattern
 from copydesk.core.projects import Project
 from copydesk.desk import Desk
 from copydesk.jobs.job import Job, Status
@@ -85,7 +85,9 @@ def list_jobs(
     desk: OpenDesk,
     status: Status | None = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(description="`nextCursor` of the page before.")] = None,
+    cursor: Annotated[
+        str | None, Query(description="`nextCursor` of the page before.", pattern=id_pattern("job"))
+    ] = None,
 ) -> JobsView:
     """The project's jobs, newest first."""
     page, following = desk.jobs.page(project.id, status, limit, cursor)
@@ -148,14 +150,12 @@ def job_events(
     project: Opened,
     desk: OpenDesk,
     request: Request,
-    last_event_id: Annotated[str | None, Header(description="The number of the last event seen.")] = None,
+    last_event_id: Annotated[
+        str | None, Header(description="The number of the last event seen.", pattern="^[0-9]{1,9}$")
+    ] = None,
 ) -> Response:
     """The job's progress: live as `text/event-stream`, or, with `Accept: application/json`, the events so far."""
-    after = 0
-    if last_event_id is not None:
-        if not (last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 10):
-            raise InvalidRequest("Last-Event-ID is the number of an event.")
-        after = int(last_event_id)
+    after = int(last_event_id or 0)
     if wants_json(request.headers.get("accept", "")):
         return events_so_far(desk, project.id, job_id, after)
     desk.jobs.get(project.id, job_id)

@@ -1,6 +1,8 @@
 """A pull request of the forge `local`, as a page. Whoever holds its link may see it."""
 
-from fastapi import APIRouter, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
 
 from copydesk.core.clock import iso
 from copydesk.web.jobs import OpenDesk
@@ -10,7 +12,7 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/review/{token}/pulls/{number}")
-def pull_page(token: str, number: int, desk: OpenDesk) -> Response:
+def pull_page(token: str, number: Annotated[int, Path(ge=1, le=2**31 - 1)], desk: OpenDesk) -> Response:
     pull = desk.pulls.by_link(token, number)
     lines = desk.jobs.diff(pull.project_id, pull.job_id).decode("utf-8", "replace").split("\n")
     return page(

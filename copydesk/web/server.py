@@ -44,6 +44,7 @@ class Server:
             port=port,
             http=Protocol,
             ws="none",
+            proxy_headers=False,  # whose word is taken for the caller's address is our own setting
             access_log=False,
             server_header=False,
             log_config=None,

@@ -44,6 +44,17 @@ def upgrade() -> None:
         sa.UniqueConstraint("site_id", name=op.f("uq_projects_site_id")),
     )
     op.create_table(
+        "idempotency",
+        sa.Column("project_id", sa.String(length=40), nullable=False),
+        sa.Column("key", sa.String(length=128), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("job_id", sa.String(length=40), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_idempotency_project_id")),
+        sa.PrimaryKeyConstraint("project_id", "key", name=op.f("pk_idempotency")),
+    )
+    op.create_index(op.f("ix_idempotency_created_at"), "idempotency", ["created_at"], unique=False)
+    op.create_table(
         "jobs",
         sa.Column("id", sa.String(length=40), nullable=False),
         sa.Column("project_id", sa.String(length=40), nullable=False),
@@ -104,18 +115,6 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_events_job_id")),
         sa.PrimaryKeyConstraint("job_id", "seq", name=op.f("pk_events")),
     )
-    op.create_table(
-        "idempotency",
-        sa.Column("project_id", sa.String(length=40), nullable=False),
-        sa.Column("key", sa.String(length=128), nullable=False),
-        sa.Column("digest", sa.String(length=64), nullable=False),
-        sa.Column("job_id", sa.String(length=40), nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_idempotency_job_id")),
-        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_idempotency_project_id")),
-        sa.PrimaryKeyConstraint("project_id", "key", name=op.f("pk_idempotency")),
-    )
-    op.create_index(op.f("ix_idempotency_created_at"), "idempotency", ["created_at"], unique=False)
     op.create_table(
         "job_files",
         sa.Column("job_id", sa.String(length=40), nullable=False),
