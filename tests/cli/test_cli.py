@@ -1,0 +1,175 @@
+"""The command line: what is typed, what is printed, and how it exits."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from copydesk.cli import app
+from copydesk.core.errors import Refusal
+from tests.support.repositories import branches, file_on, make_repository
+from tests.support.service import Service
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """copydesk … on a data folder of its own."""
+    monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
+    return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
+
+
+@pytest.fixture
+def against(service: Service, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """copydesk … against a served Copydesk."""
+    monkeypatch.setenv("COPYDESK_DATA", str(service.desk.settings.data))
+    monkeypatch.setenv("COPYDESK_URL", service.url)
+    monkeypatch.setenv("COPYDESK_API_KEY", service.key)
+    monkeypatch.setenv("COPYDESK_PROJECT", service.project.id)
+    return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
+
+
+def printed(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_project_and_a_key_are_made_without_a_server(run: Run, tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"}, branch="trunk")
+    project = printed(run("project", "create", "Docs", "--repo", str(repository), "--json"))
+    assert project["ref"] == "trunk", "the repository's own default branch"
+    assert project["siteId"].startswith("site_")
+    made = run("key", "create", "--project", project["projectId"], "--scope", "read", "--expires", "90d", "--json")
+    key = printed(made)
+    assert key["key"].startswith("desk_")
+    assert key["scopes"] == ["read"]
+    listed = run("key", "list", "--project", project["projectId"], "--json")
+    assert [k["id"] for k in printed(listed)] == [key["id"]]
+    assert key["key"] not in listed.stdout
+    assert printed(run("key", "revoke", key["id"], "--json"))["revokedAt"] is not None
+    assert printed(run("project", "list", "--json")) == [
+        printed(run("project", "show", project["projectId"], "--json"))
+    ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--repo", "/nowhere/docs.git"),
+        ("--repo", "https://user:secret@example.org/docs.git"),
+        ("--repo", "ext::sh -c true"),
+        ("--repo", "{repository}", "--ref", "missing"),
+        ("--repo", "{repository}", "--forge", "svn"),
+        ("--repo", "{repository}", "--model", "nonsense"),
+        ("--repo", "{repository}", "--forbid-private"),
+    ],
+)
+def test_a_project_that_cannot_work_is_refused_at_once(run: Run, tmp_path: Path, options: tuple[str, ...]) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
+    given = [option.format(repository=repository) for option in options]
+    result = run("project", "create", "Docs", *given)
+    assert result.exit_code == 1
+    assert result.exception is not None
+    assert "secret" not in str(result.exception)
+    assert printed(run("project", "list", "--json")) == []
+
+
+def test_wrong_usage_exits_with_2(run: Run) -> None:
+    assert run("project", "create").exit_code == 2
+    assert run("nonsense").exit_code == 2
+    assert run("job", "list", "--limit", "0").exit_code == 2
+
+
+def test_every_command_explains_itself(run: Run) -> None:
+    for command in ((), ("project",), ("key",), ("job",), ("pull",), ("serve",), ("work",), ("demo",), ("doctor",)):
+        result = run(*command, "--help")
+        assert result.exit_code == 0
+        assert "Usage" in result.stdout
+
+
+def test_a_refusal_is_one_line_on_standard_error_and_exit_code_1(tmp_path: Path) -> None:
+    environment = {"COPYDESK_DATA": str(tmp_path / "data"), "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-m", "copydesk", "project", "show", "proj_unknown"]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "copydesk: There is no such project, or the API key does not open it.\n"
+    environment["COPYDESK_JOB_MINUTES"] = "soon"
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith("copydesk: COPYDESK_JOB_MINUTES: ")
+
+
+def test_a_job_from_creation_to_merge(against: Run, service: Service) -> None:
+    made = against("job", "create", "Replace colour with color in docs/index.md", "--watch", "--json")
+    job = printed(made)
+    assert (job["status"], job["filesChanged"][0]["path"]) == ("completed", "docs/index.md")
+    assert "+The color of things." in against("job", "diff", job["id"]).stdout
+    assert printed(against("job", "get", job["id"], "--json")) == job
+    assert [j["id"] for j in printed(against("job", "list", "--status", "completed", "--json"))["jobs"]] == [job["id"]]
+    (pull,) = printed(against("pull", "list", "--json"))
+    assert pull["link"].endswith("/pulls/1")
+    assert printed(against("pull", "merge", "1", "--json"))["state"] == "merged"
+    assert file_on(service.repository, "main", "docs/index.md") == b"# Hello\n\nThe color of things.\n"
+    assert printed(against("job", "get", job["id"], "--json"))["status"] == "archived"
+
+
+def test_watching_prints_plain_lines_when_piped(against: Run) -> None:
+    made = against("job", "create", "Replace colour with color in docs/index.md")
+    job_id = made.stdout.split()[1]
+    lines = against("job", "watch", job_id).stdout.splitlines()
+    assert any("thinking" in line for line in lines)
+    assert any("edit: Edited docs/index.md" in line for line in lines)
+    assert any("/pulls/1" in line for line in lines)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_a_message_a_cancellation_and_the_archive(against: Run, service: Service) -> None:
+    job = printed(against("job", "create", "Replace colour with color", "--watch", "--json"))
+    again = printed(against("job", "message", job["id"], "Replace Hello with Welcome", "--watch", "--json"))
+    assert again["prLink"] == job["prLink"]
+    assert set(branches(service.repository)) == {"main", job["branch"]}
+    assert printed(against("job", "archive", job["id"], "--json"))["status"] == "archived"
+    assert printed(against("job", "unarchive", job["id"], "--json"))["status"] == "completed"
+    refused = against("job", "cancel", job["id"])
+    assert refused.exit_code == 1
+    assert "completed" in str(refused.exception)
+
+
+def test_a_prompt_is_read_from_standard_input(against: Run) -> None:
+    job = printed(against("job", "create", "-", "--json", input="Replace colour with color\n"))
+    assert job["prompt"] == "Replace colour with color\n"
+
+
+def test_closing_a_pull_request(against: Run, service: Service) -> None:
+    printed(against("job", "create", "Replace colour with color", "--watch", "--json"))
+    assert printed(against("pull", "close", "1", "--json"))["state"] == "closed"
+    assert isinstance(against("pull", "close", "1").exception, Refusal)
+    assert "color" not in str(file_on(service.repository, "main", "docs/index.md"))
+
+
+def test_the_doctor_finds_nothing_wrong_or_says_what(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(check["ok"] for check in printed(run("doctor", "--json")))
+    monkeypatch.setenv("COPYDESK_MODEL", "openai-compatible:x")
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "COPYDESK_MODEL_URL" in result.stdout
+
+
+def test_the_demo_works(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "copydesk", "demo"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    result = subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert "+Color names are those of CSS." in result.stdout
+    assert "/pulls/1" in result.stdout
+    assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"

@@ -1,0 +1,108 @@
+"""One layer on both engines: migrations once, signals across processes, a newer schema refused."""
+
+import multiprocessing
+import threading
+import time
+
+import pytest
+from sqlalchemy import text
+
+from copydesk.core.database import Database
+from copydesk.core.errors import StoreDown
+from copydesk.core.migrate import HEAD, NewerSchema, migrate
+
+
+def _migrate(url: str) -> None:
+    database = Database(url)
+    migrate(database)
+    database.close()
+
+
+def _notify(url: str) -> None:
+    database = Database(url)
+    with database.write() as tx:
+        tx.execute(text("insert into limits (bucket, started_at, used) values ('x', 1, 1)"))
+        database.notify(tx, "queue")
+    database.close()
+
+
+def test_two_processes_that_start_at_once_migrate_once(database_url: str) -> None:
+    context = multiprocessing.get_context("spawn")
+    starting = [context.Process(target=_migrate, args=(database_url,)) for _ in range(2)]
+    for process in starting:
+        process.start()
+    for process in starting:
+        process.join()
+    assert [process.exitcode for process in starting] == [0, 0]
+    database = Database(database_url)
+    with database.read() as tx:
+        assert tx.execute(text("select version_num from alembic_version")).scalars().all() == [HEAD]
+    database.close()
+
+
+def test_a_newer_schema_is_refused_with_a_clear_message(database_url: str) -> None:
+    database = Database(database_url)
+    migrate(database)
+    with database.write() as tx:
+        tx.execute(text("update alembic_version set version_num = '9999'"))
+    with pytest.raises(NewerSchema, match="newer version"):
+        migrate(database)
+    database.close()
+
+
+def test_a_signal_wakes_a_waiter_in_another_process(database_url: str) -> None:
+    _migrate(database_url)
+    database = Database(database_url)
+    mark = database.signals.mark("queue")
+    sender = multiprocessing.get_context("spawn").Process(target=_notify, args=(database_url,))
+    sender.start()
+    deadline = time.monotonic() + 15
+    heard = False
+    while not heard and time.monotonic() < deadline:
+        heard = database.signals.wait("queue", mark, 1)
+    sender.join()
+    database.close()
+    assert heard
+
+
+def test_a_signal_that_is_rolled_back_is_not_sent(database_url: str) -> None:
+    database = Database(database_url)
+    migrate(database)
+    database.signals.wait("queue", database.signals.mark("queue"), 0.2)
+    mark = database.signals.mark("queue")
+    with pytest.raises(ZeroDivisionError), database.write() as tx:
+        database.notify(tx, "queue")
+        raise ZeroDivisionError
+    assert not database.signals.wait("queue", mark, 0.2)
+    with database.write() as tx:
+        database.notify(tx, "queue")
+    assert database.signals.wait("queue", mark, 5)
+    database.close()
+
+
+def test_writers_of_one_process_wait_for_each_other(database_url: str) -> None:
+    database = Database(database_url)
+    migrate(database)
+    with database.write() as tx:
+        tx.execute(text("insert into limits (bucket, started_at, used) values ('x', 1, 0)"))
+
+    def add() -> None:
+        for _ in range(25):
+            with database.write() as tx:
+                tx.execute(text("update limits set used = used + 1 where bucket = 'x'"))
+
+    threads = [threading.Thread(target=add) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with database.read() as tx:
+        assert tx.execute(text("select used from limits where bucket = 'x'")).scalar_one() == 200
+    database.close()
+
+
+def test_a_database_that_is_away_is_a_store_that_is_down() -> None:
+    database = Database("postgresql://nobody@127.0.0.1:1/nothing")
+    with pytest.raises(StoreDown), database.read() as tx:
+        tx.execute(text("select 1"))
+    database.close()

@@ -1,0 +1,27 @@
+"""Settings are checked at start, and the message names the variable."""
+
+import pytest
+
+from copydesk.core.settings import BadSettings, read_settings
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("COPYDESK_JOB_MINUTES", "soon"),
+        ("COPYDESK_JOB_MINUTES", "0"),
+        ("COPYDESK_DATABASE_URL", "mysql://localhost/x"),
+        ("COPYDESK_BASE_URL", "docs.example.org"),
+        ("COPYDESK_LOG_LEVEL", "loud"),
+        ("COPYDESK_WORKER_SLOTS", "-1"),
+    ],
+)
+def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(BadSettings, match=variable):
+        read_settings()
+
+
+def test_proxies_are_given_with_commas_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COPYDESK_TRUSTED_PROXIES", "10.0.0.1, 192.168.0.0/16")
+    assert read_settings().trusted_proxies == ("10.0.0.1", "192.168.0.0/16")

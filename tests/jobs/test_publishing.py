@@ -1,0 +1,160 @@
+"""From changes to a pull request: one branch, one pull request, on the base as it is now."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pygit2
+import pytest
+
+from copydesk.client import Client
+from copydesk.jobs.agent.conversation import Conversation, Reply
+from copydesk.jobs.publish.forges.local import PullConflict
+from copydesk.jobs.publish.repository import Mirror
+from copydesk.jobs.workspace import Workspace
+from tests.support.repositories import branches, commit, file_on, make_repository
+from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
+from tests.support.service import Service, serve
+
+PAGE = b"one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "docs.git", {"docs/page.md": PAGE, "docs/other.md": b"other\n"})
+
+
+def running(repository: Path, *script: Turn) -> AbstractContextManager[Service]:
+    model = ScriptedModel(script)
+    return serve(repository.parent / "data", repository=repository, model=lambda _name: model)
+
+
+def done(client: Client, prompt: str = "Change it") -> str:
+    return client.wait(client.create_job(prompt)["id"])["id"]
+
+
+def pushes_meanwhile(repository: Path, files: dict[str, bytes], then: Turn) -> Turn:
+    """A turn during which somebody pushes to main."""
+
+    def turn(conversation: Conversation, workspace: Workspace) -> Reply:
+        commit(pygit2.Repository(str(repository)), files)
+        assert not isinstance(then, Reply)
+        return then(conversation, workspace)
+
+    return turn
+
+
+def test_a_base_that_moved_meanwhile_gets_the_change_re_applied(repository: Path) -> None:
+    moved = PAGE.replace(b"seven", b"SEVEN")
+    script = pushes_meanwhile(repository, {"docs/page.md": moved}, edit("docs/page.md", "one", "ONE"))
+    with running(repository, script, finish()) as service:
+        job = service.client.get_job(done(service.client))
+    assert job["status"] == "completed"
+    assert "re-applied" in (job["message"] or "")
+    assert file_on(repository, job["branch"], "docs/page.md") == moved.replace(b"one", b"ONE")
+    opened = pygit2.Repository(str(repository))
+    heads = branches(repository)
+    assert str(opened[heads[job["branch"]]].peel(pygit2.Commit).parent_ids[0]) == heads["main"]
+
+
+def test_a_base_that_moved_against_the_change_is_said_so(repository: Path) -> None:
+    theirs = PAGE.replace(b"one", b"uno")
+    script = pushes_meanwhile(repository, {"docs/page.md": theirs}, edit("docs/page.md", "one", "ONE"))
+    with running(repository, script, finish()) as service:
+        job = service.client.get_job(done(service.client))
+        pull = service.desk.pulls.of_project(service.project.id)[0]
+        with pytest.raises(PullConflict, match="conflicts"):
+            service.desk.pulls.merge(pull, Mirror.of(service.desk.settings.mirrors, service.project))
+    assert "conflicts with main" in (job["message"] or "")
+    assert "conflicts with main" in pull.body
+    assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE")
+
+
+def test_a_follow_up_goes_on_from_what_a_person_pushed_to_the_branch(repository: Path) -> None:
+    script = (edit("docs/page.md", "one", "ONE"), finish("First"), edit("docs/page.md", "two", "TWO"), finish("Second"))
+    with running(repository, *script) as service:
+        job_id = done(service.client)
+        job = service.client.get_job(job_id)
+        commit(pygit2.Repository(str(repository)), {"docs/by-hand.md": b"mine\n"}, branch=job["branch"])
+        service.client.message_job(job_id, "And the second")
+        again = service.client.wait(job_id)
+        (pull,) = service.desk.pulls.of_project(service.project.id)
+    assert again["prLink"] == job["prLink"]
+    assert (again["title"], pull.title) == ("First", "First")
+    assert "Change it" in pull.body
+    assert "And the second" in pull.body
+    assert file_on(repository, job["branch"], "docs/by-hand.md") == b"mine\n"
+    assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
+    assert set(branches(repository)) == {"main", job["branch"]}
+
+
+def test_a_branch_of_that_name_that_is_not_the_jobs_own_is_never_overwritten(repository: Path) -> None:
+    foreign: dict[str, str] = {}
+
+    def turn(conversation: Conversation, workspace: Workspace) -> Reply:
+        job = service.client.list_jobs()["jobs"][0]
+        foreign["head"] = commit(pygit2.Repository(str(repository)), {"x.md": b"foreign\n"}, branch=job["branch"])
+        chosen = edit("docs/page.md", "one", "ONE")
+        assert not isinstance(chosen, Reply)
+        return chosen(conversation, workspace)
+
+    with running(repository, turn, finish()) as service:
+        job = service.client.get_job(done(service.client))
+        assert service.desk.pulls.of_project(service.project.id) == []
+    assert (job["status"], job["reason"]) == ("failed", "repository_error")
+    assert branches(repository)[job["branch"]] == foreign["head"]
+
+
+def test_merging_brings_the_change_to_main_and_archives_the_job(repository: Path) -> None:
+    with running(repository, edit("docs/page.md", "one", "ONE"), finish("Louder")) as service:
+        job_id = done(service.client)
+        mirror = Mirror.of(service.desk.settings.mirrors, service.project)
+        merged = service.desk.pulls.merge(service.desk.pulls.get(service.project.id, 1), mirror)
+        assert merged.state == "merged"
+        assert service.client.get_job(job_id)["status"] == "archived"
+        with pytest.raises(PullConflict, match="merged"):
+            service.desk.pulls.merge(merged, mirror)
+    assert file_on(repository, "main", "docs/page.md") == PAGE.replace(b"one", b"ONE")
+
+
+def test_closing_leaves_main_alone_and_archives_the_job(repository: Path) -> None:
+    before = branches(repository)["main"]
+    with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
+        job_id = done(service.client)
+        closed = service.desk.pulls.close(service.desk.pulls.get(service.project.id, 1))
+        assert closed.state == "closed"
+        assert service.client.get_job(job_id)["status"] == "archived"
+    assert branches(repository)["main"] == before
+
+
+def test_files_in_deep_and_new_folders_are_added_and_emptied_folders_vanish(repository: Path) -> None:
+    script = calls(
+        ("write", {"path": "guides/a/b/new.md", "content": "new\n"}),
+        ("delete", {"path": "docs/other.md"}),
+        ("move", {"path": "docs/page.md", "to": "guides/page.md"}),
+    )
+    with running(repository, script, finish()) as service:
+        job = service.client.get_job(done(service.client))
+    tree = pygit2.Repository(str(repository))[branches(repository)[job["branch"]]].peel(pygit2.Tree)
+    assert [entry.name for entry in tree] == ["guides"]
+    assert file_on(repository, job["branch"], "guides/a/b/new.md") == b"new\n"
+    assert file_on(repository, job["branch"], "guides/page.md") == PAGE
+
+
+def test_a_lost_mirror_is_made_again(repository: Path, tmp_path: Path) -> None:
+    script = (edit("docs/page.md", "one", "ONE"), finish(), edit("docs/page.md", "two", "TWO"), finish())
+    with running(repository, *script) as service:
+        job_id = done(service.client)
+        for found in service.desk.settings.mirrors.iterdir():
+            found.rename(tmp_path / f"lost-{found.name}")
+        service.client.message_job(job_id, "again")
+        job = service.client.wait(job_id)
+    assert job["status"] == "completed"
+    assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
+
+
+def test_more_files_than_the_policy_allows_are_not_published(repository: Path) -> None:
+    many = calls(*(("write", {"path": f"docs/{n}.md", "content": "x"}) for n in range(101)))
+    with running(repository, many, finish()) as service:
+        job = service.client.get_job(done(service.client))
+    assert (job["status"], job["reason"], job["prLink"]) == ("failed", "publish_refused", None)
+    assert set(branches(repository)) == {"main"}

@@ -1,0 +1,82 @@
+"""A running Copydesk: real HTTP on a free port, a worker, a project and its key."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+
+from copydesk.client import Client
+from copydesk.core.projects import Project
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from copydesk.jobs.workflow import ModelFor
+from copydesk.web.server import Server
+
+
+@dataclass(frozen=True)
+class Service:
+    url: str
+    desk: Desk
+    project: Project
+    key: str
+    repository: Path
+
+    @cached_property
+    def client(self) -> Client:
+        return Client(self.url, self.key, self.project.id)
+
+    @cached_property
+    def http(self) -> httpx.Client:
+        """Bare HTTP with the project's key."""
+        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=30)
+
+    def new_key(self, **options: Any) -> str:
+        return self.desk.keys.create(self.project.id, actor="test", **options)[1]
+
+    def another_project(self, name: str = "Another") -> "Service":
+        """A second project on the same service, with a key of its own."""
+        project = self.desk.projects.create(name, repository=str(self.repository), ref="main", actor="test")
+        key = self.desk.keys.create(project.id, actor="test")[1]
+        return Service(self.url, self.desk, project, key, self.repository)
+
+    def at(self, path: str) -> str:
+        return f"/v2/agent/{self.project.id}{path}"
+
+
+@contextmanager
+def serve(
+    data: Path,
+    *,
+    repository: Path,
+    database_url: str = "",
+    model: ModelFor | None = None,
+    with_worker: bool = True,
+    **settings: Any,
+) -> Iterator[Service]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    chosen = {"jobs_per_hour": 100_000, "keys_per_hour": 1000, "lease_seconds": 2, **settings}
+    desk = open_desk(Settings(data=data, database_url=database_url, base_url=url, **chosen))
+    server = Server(desk, host="127.0.0.1", port=0, with_worker=with_worker)
+    if with_worker and model is not None:
+        server.worker = desk.worker(model)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        time.sleep(0.01)
+    project = desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
+    key = desk.keys.create(project.id, name="test", actor="test")[1]
+    try:
+        yield Service(url, desk, project, key, repository)
+    finally:
+        server.stop()
+        thread.join(timeout=20)
+        desk.close()
