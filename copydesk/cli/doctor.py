@@ -17,7 +17,7 @@ from copydesk.jobs.agent.models import ModelUnavailable, model_for
 from copydesk.jobs.job import JobFailed
 from copydesk.jobs.publish.repository import git_for
 
-OLDEST_GIT = (2, 31)
+OLDEST_GIT = (2, 37)
 Check = Callable[[Settings], str]
 
 

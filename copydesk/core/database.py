@@ -9,9 +9,11 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.sql.elements import ColumnElement, literal_column
 
 from copydesk.core.errors import StoreDown
+from copydesk.core.settings import BadSettings
 from copydesk.core.signals import PostgresSignals, Signals, SqliteSignals
 
 BUSY_SECONDS = 30
@@ -65,7 +67,7 @@ class Database:
 def _store_errors() -> Iterator[None]:
     try:
         yield
-    except (OperationalError, InterfaceError) as error:
+    except (OperationalError, InterfaceError, PoolTimeout) as error:
         raise StoreDown from error
     except DBAPIError as error:
         if error.connection_invalidated:
@@ -94,6 +96,10 @@ def _sqlite_engine(path: str) -> Engine:
 
 def _postgres_engine(url: str) -> Engine:
     driver_url = url.replace("postgresql://", "postgresql+psycopg://", 1)
-    return create_engine(
-        driver_url, pool_size=16, max_overflow=48, pool_pre_ping=True, connect_args={"connect_timeout": 5}
-    )
+    options: dict[str, Any] = {"pool_size": 10, "max_overflow": 20, "pool_timeout": 10, "pool_pre_ping": True}
+    try:
+        return create_engine(driver_url, connect_args={"connect_timeout": 5}, **options)
+    except ModuleNotFoundError:
+        raise BadSettings(
+            "COPYDESK_DATABASE_URL: PostgreSQL needs its driver: pip install 'copydesk[postgres]'"
+        ) from None

@@ -69,9 +69,18 @@ class Signals(ABC):
                 if topic in (wanted, ANYTHING):
                     ring()
 
-    def close(self) -> None:
+    @property
+    def closing(self) -> bool:
+        """Whoever waits in a loop should stop now."""
+        return self._closing.is_set()
+
+    def dismiss(self) -> None:
+        """Wakes everybody for the last time."""
         self._closing.set()
         self.wake(ANYTHING)
+
+    def close(self) -> None:
+        self.dismiss()
         if self._listener is not None:
             self._listener.join(timeout=5)
 

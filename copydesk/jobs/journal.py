@@ -20,6 +20,7 @@ RESULTS = select(steps.c.name, steps.c.result).where(steps.c.run_id == bindparam
 NEW_STEP = insert(steps)
 OURS = text("select lease_until from runs where id = :run and attempt = :attempt and state = 'running'")
 END_RUN = text("update runs set state = 'done', finished_at = :now where id = :run")
+PROMPTS = text("select prompt from messages where run_id = :run order by id")
 UNREAD = text("select 1 from messages where job_id = :job and run_id is null limit 1")
 
 
@@ -106,6 +107,10 @@ class Journal:
     def job(self) -> Job:
         with self.database.read() as tx:
             return job_of(tx.execute(select(jobs).where(jobs.c.id == self.claim.job_id)).one())
+
+    def prompts(self, tx: Connection) -> Sequence[str]:
+        """What this run was asked."""
+        return tx.execute(PROMPTS, {"run": self.claim.run_id}).scalars().all()
 
     def earlier(self) -> dict[int, dict[str, bytes]]:
         """The results of the job's earlier runs, by run number, each in the order they came."""

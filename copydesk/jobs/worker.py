@@ -157,7 +157,7 @@ class Worker:
                 log.warning("the database is away; leases could not be renewed")
             except Exception:
                 log.exception("housekeeping failed")
-            self._signals.wait(STOP, mark, interval if self._running else IDLE_SECONDS)
+            self._signals.wait(STOP, mark, min(interval, IDLE_SECONDS))
 
     def _renew(self) -> None:
         running = dict(self._running)

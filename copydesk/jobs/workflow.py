@@ -82,20 +82,21 @@ class JobWorkflow:
         if not journal.has("turn-1-reply"):
             journal.enter(Phase.THINKING)
         editor = Editor(self._model(job), journal, attempt, Budget.of(self.settings), mirror.tree(pinned.base))
-        finished = editor.run(workspace, job.usage)
+        finished = editor.run(workspace)
         if not workspace.changes():
             journal.keep(title=job.title or finished.title, summary=finished.summary)
             return Ending(COMPLETED, Reason.NO_CHANGES, finished.summary or "Nothing needed to be changed.")
 
         journal.enter(Phase.PUBLISHING)
         policy.check(workspace.tree, workspace.changes(), project.allowed_paths)
+        title = finished.title if pinned.head else job.title or finished.title
         publisher = Publisher(
             job=job,
             mirror=mirror,
             start=start,
             is_follow_up=pinned.head is not None,
             changes=workspace.changes(),
-            message=commit_message(job, finished),
+            message=commit_message(job, title, finished.summary),
             at=attempt.claim.created_at,
         )
         committed = journal.step("commit", Committed, publisher.commit)
@@ -108,11 +109,11 @@ class JobWorkflow:
             return committed.commit
 
         def publish(tx: Connection) -> Opened:
-            title, body = job.title or finished.title, pull_text(job, finished, committed.note)
+            body = pull_text(job, journal.prompts(tx), finished.summary, committed.note)
             pull = find_or_open(self.database, tx, job, title, body, committed.commit)
             link = pull.link(self.settings.base_url)
             base = pinned.base if pinned.head else committed.onto
-            journal.set(tx, pr_link=link, base=base, head=committed.commit, title=title, summary=finished.summary)
+            journal.set(tx, pr_link=link, base=base, head=committed.commit, title=pull.title, summary=finished.summary)
             return Opened(number=pull.number, link=link)
 
         journal.step("push", str, push, notes=lambda head: [("pushed", {"branch": job.branch, "commit": head})])

@@ -33,7 +33,7 @@ def live_events(desk: Desk, project_id: str, job_id: str, after: int) -> Respons
         seen = after
         yield RETRY
         with desk.database.signals.woken(job_topic(job_id)) as bell:
-            while True:
+            while not desk.database.signals.closing:
                 bell.clear()
                 job, found = await run_in_threadpool(desk.jobs.events, project_id, job_id, seen)
                 for event in found:

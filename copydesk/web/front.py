@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -55,6 +56,8 @@ class Front:
         try:
             await self._open(scope, headers)
             await self.app(scope, await _bounded(headers, receive), send_with_id)
+        except ClientDisconnect:
+            return
         except Refusal as refusal:
             await refused(refusal, request_id)(scope, receive, send_with_id)
         except Exception:
@@ -123,10 +126,13 @@ async def _bounded(headers: Headers, receive: Receive) -> Receive:
     declared = headers.get("content-length", "")
     if not declared and "chunked" not in headers.get("transfer-encoding", ""):
         return receive
+    waits_for_leave = "100-continue" in headers.get("expect", "").lower()
+    if declared.isdigit() and int(declared) > (LARGEST_BODY if waits_for_leave else MOST_DRAINED):
+        raise TooLarge(f"The request body is larger than {LARGEST_BODY // 1024} KiB.")
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            break
+            raise ClientDisconnect
         size += len(message.get("body", b""))
         more = message.get("more_body", False)
         if size <= LARGEST_BODY:

@@ -32,6 +32,18 @@ class Protocol(HttpToolsProtocol):
         self.transport.close()
 
 
+class _Server(uvicorn.Server):
+    """Ends live streams when it shuts down, which would otherwise hold it up to the last."""
+
+    def __init__(self, config: uvicorn.Config, desk: Desk) -> None:
+        super().__init__(config)
+        self.desk = desk
+
+    async def shutdown(self, sockets: list[Any] | None = None) -> None:
+        self.desk.database.signals.dismiss()
+        await super().shutdown(sockets)
+
+
 class Server:
     """`started` is set once requests are answered."""
 
@@ -50,7 +62,7 @@ class Server:
             log_config=None,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config, desk)
 
     def run(self, sockets: list[Any] | None = None) -> None:
         """Until a signal or stop(). Whatever the worker has under way is handed back."""

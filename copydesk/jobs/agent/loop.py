@@ -51,8 +51,9 @@ class Editor:
         self.model, self.journal, self.attempt, self.budget = model, journal, attempt, budget
         self.origin = origin
 
-    def run(self, workspace: Workspace, used: Usage) -> Finished:
+    def run(self, workspace: Workspace) -> Finished:
         conversation = self._history()
+        used = sum((entry.usage for entry in conversation if isinstance(entry, Reply)), Usage())
         with asyncio.Runner() as runner:
             for turn in count(1):
                 conversation += self._inbox(turn)

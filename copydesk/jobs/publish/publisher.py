@@ -1,11 +1,11 @@
 """Turns a job's changes into a commit on its own branch, on the base as it is now."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pygit2
 from pydantic import BaseModel
 
-from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.job import Job, RepositoryFailed
 from copydesk.jobs.publish.repository import Mirror
 from copydesk.jobs.workspace import Changes
@@ -64,13 +64,13 @@ class Publisher:
         return pygit2.Signature(*AUTHOR, self.at // 1000)
 
 
-def commit_message(job: Job, finished: Finished) -> str:
-    title = (job.title or finished.title).replace("\n", " ")
-    return f"{title}\n\n{finished.summary.strip()}\n\nCopydesk-Job: {job.id}\n"
+def commit_message(job: Job, title: str, summary: str) -> str:
+    return f"{' '.join(title.split())}\n\n{summary.strip()}\n\nCopydesk-Job: {job.id}\n"
 
 
-def pull_text(job: Job, finished: Finished, note: str | None) -> str:
-    parts = [finished.summary.strip(), f"**Note:** {note}" if note else "", "**Prompt**", _quoted(job.prompt)]
+def pull_text(job: Job, prompts: Sequence[str], summary: str, note: str | None) -> str:
+    """What one run has to say to the reviewer."""
+    parts = [summary.strip(), f"**Note:** {note}" if note else "", *(_quoted(prompt) for prompt in prompts)]
     parts.append(f"Made by {job.model} in job `{job.id}`.")
     return "\n\n".join(part for part in parts if part) + "\n"
 

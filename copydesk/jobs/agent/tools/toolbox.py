@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from copydesk.jobs.agent.conversation import ToolCall, ToolResult
 from copydesk.jobs.agent.tools.changing import CHANGING
@@ -18,6 +18,11 @@ class Finished(Arguments):
     """The pull request's title: what changed, in a few words."""
     summary: str = Field(max_length=20_000)
     """What was done and why, for the reviewer."""
+
+    @field_validator("title", "summary")
+    @classmethod
+    def _is_storable(cls, text: str) -> str:
+        return text.replace("\x00", "")
 
 
 def finish(_workspace: Workspace, _asked: Finished) -> str:

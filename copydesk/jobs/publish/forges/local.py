@@ -53,17 +53,22 @@ class Pull:
 
 
 def find_or_open(database: Database, tx: Connection, job: Job, title: str, body: str, head: str) -> Pull:
-    """One pull request per branch: a follow-up finds it and brings it up to date, also after it was closed."""
+    """One pull request per branch: a follow-up adds its words to it and opens it again where it was closed."""
     mine = (pulls.c.project_id == job.project_id) & (pulls.c.branch == job.branch)
     now = clock.now()
-    fresh = {"title": title, "body": body, "head": head, "state": OPEN, "updated_at": now}
-    if not tx.execute(update(pulls).where(mine).values(fresh)).rowcount:
+    fresh: dict[str, Any] = {"head": head, "state": OPEN, "updated_at": now}
+    found = tx.execute(select(pulls.c.body).where(mine)).first()
+    if found is not None:
+        tx.execute(update(pulls).where(mine).values({**fresh, "body": f"{found.body}\n---\n\n{body}"}))
+    else:
         row = {
             "project_id": job.project_id,
             "number": _next_number(database, tx, job.project_id),
             "token": random_text(22),
             "job_id": job.id,
             "draft": job.draft,
+            "title": title,
+            "body": body,
             "branch": job.branch,
             "base": job.ref,
             "created_at": now,
