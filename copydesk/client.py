@@ -28,7 +28,8 @@ class Usage(TypedDict):
 
 class ChangedFile(TypedDict):
     path: str
-    change: Literal["added", "modified", "deleted"]
+    change: Literal["added", "modified", "renamed", "deleted"]
+    previous: str | None
     additions: int
     deletions: int
 

@@ -1,14 +1,18 @@
-"""What became of one file, as git would show it."""
+"""What became of files, as git would show it."""
 
 from dataclasses import dataclass
 
 import pygit2
+from pygit2.enums import DeltaStatus
+
+CHANGES = {DeltaStatus.ADDED: "added", DeltaStatus.DELETED: "deleted", DeltaStatus.RENAMED: "renamed"}
 
 
 @dataclass(frozen=True)
 class FilePatch:
     path: str
     change: str
+    previous: str | None
     additions: int
     deletions: int
     data: bytes
@@ -18,7 +22,22 @@ def patch_of(path: str, old: bytes | None, new: bytes | None, context: int = 3) 
     patch = pygit2.Patch.create_from(old, new, old_as_path=path, new_as_path=path, context_lines=context)
     _, additions, deletions = patch.line_stats
     change = "added" if old is None else "deleted" if new is None else "modified"
-    return FilePatch(path, change, additions, deletions, patch.data or b"")
+    return FilePatch(path, change, None, additions, deletions, patch.data or b"")
+
+
+def patches_between(repository: pygit2.Repository, old: pygit2.Oid, new: pygit2.Oid) -> list[FilePatch]:
+    """Every file that differs between two trees, with moves recognised."""
+    diff = repository[old].peel(pygit2.Tree).diff_to_tree(repository[new].peel(pygit2.Tree))
+    diff.find_similar()
+    found = []
+    for patch in diff:
+        assert patch is not None
+        delta = patch.delta
+        _, additions, deletions = patch.line_stats
+        change = CHANGES.get(delta.status, "modified")
+        previous = delta.old_file.path if change == "renamed" else None
+        found.append(FilePatch(delta.new_file.path, change, previous, additions, deletions, patch.data or b""))
+    return found
 
 
 def changed_bytes(old: bytes, new: bytes) -> int:

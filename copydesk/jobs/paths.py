@@ -1,7 +1,9 @@
 """Which paths may be named at all: inside the repository, outside git's own folder, the same on every file system."""
 
+import posixpath
 import re
 import unicodedata
+from collections.abc import Iterator
 
 LONGEST_PATH, LONGEST_NAME = 1024, 255
 # Code points that HFS+ leaves out when it compares names, so that ".g\u200cit" is ".git" there.
@@ -30,6 +32,12 @@ def checked(path: str) -> str:
     for name in path.split("/"):
         _check_name(name)
     return path
+
+
+def parents(path: str) -> Iterator[str]:
+    """The folders that a path lies in, innermost first."""
+    while path := posixpath.dirname(path):
+        yield path
 
 
 def _check_name(name: str) -> None:

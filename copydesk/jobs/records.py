@@ -99,16 +99,16 @@ def enqueue(database: Database, tx: Connection, job_id: str, project_id: str, nu
     database.notify(tx, QUEUE)
 
 
-def keep_files(tx: Connection, job_id: str, changed: Sequence[FilePatch], unchanged: Sequence[str]) -> None:
-    """What the job changed so far, by file; a file that is as it was is no longer listed."""
-    for path in (*unchanged, *(patch.path for patch in changed)):
-        tx.execute(delete(job_files).where(job_files.c.job_id == job_id, job_files.c.path == path))
+def keep_files(tx: Connection, job_id: str, changed: Sequence[FilePatch]) -> None:
+    """What the job changed so far, by file."""
+    tx.execute(delete(job_files).where(job_files.c.job_id == job_id))
     if changed:
         rows = [
             {
                 "job_id": job_id,
                 "path": patch.path,
                 "change": patch.change,
+                "previous": patch.previous,
                 "additions": patch.additions,
                 "deletions": patch.deletions,
                 "patch": patch.data,

@@ -74,6 +74,7 @@ class Created:
 class ChangedFile:
     path: str
     change: str
+    previous: str | None
     additions: int
     deletions: int
 
@@ -167,13 +168,8 @@ class Jobs:
         return self.get(project_id, job_id)
 
     def files(self, job_ids: Sequence[str]) -> dict[str, list[ChangedFile]]:
-        columns = (
-            job_files.c.job_id,
-            job_files.c.path,
-            job_files.c.change,
-            job_files.c.additions,
-            job_files.c.deletions,
-        )
+        kept = job_files.c
+        columns = (kept.job_id, kept.path, kept.change, kept.previous, kept.additions, kept.deletions)
         wanted = select(*columns).where(job_files.c.job_id.in_(job_ids)).order_by(job_files.c.job_id, job_files.c.path)
         found: dict[str, list[ChangedFile]] = {job_id: [] for job_id in job_ids}
         with self.database.read() as tx:

@@ -106,6 +106,7 @@ job_files = Table(
     Column("job_id", ForeignKey("jobs.id"), primary_key=True),
     Column("path", Text, primary_key=True),
     Column("change", String(20), nullable=False),
+    Column("previous", Text),
     Column("additions", Integer, nullable=False),
     Column("deletions", Integer, nullable=False),
     Column("patch", LargeBinary, nullable=False),

@@ -52,6 +52,37 @@ class Tree:
                 yield prefix + name, entry
 
 
+def with_changes(tree: Tree, changes: Mapping[str, bytes | None]) -> pygit2.Oid:
+    """The tree with these changes made: new bytes by path, None for what is deleted."""
+    found = {path: tree.entry(path) for path in changes}
+    moved = {entry.oid: entry.mode for path, entry in found.items() if entry is not None and changes[path] is None}
+    blobs: dict[tuple[str, ...], Entry | None] = {}
+    for path, data in changes.items():
+        known, made = found[path], None if data is None else tree.repository.create_blob(data)
+        mode = known.mode if known else moved.get(made, FileMode.BLOB) if made else FileMode.BLOB
+        blobs[tuple(path.split("/"))] = None if made is None else Entry(mode, made)
+    return _written(tree.repository, tree.root, blobs) or tree.repository.TreeBuilder().write()
+
+
+def _written(
+    repository: pygit2.Repository, folder: pygit2.Oid | None, blobs: Mapping[tuple[str, ...], Entry | None]
+) -> pygit2.Oid | None:
+    """Only the folders on the way to a change are written anew; None when nothing is left in one."""
+    listing = _listing(repository, folder) if folder else {}
+    builder = repository.TreeBuilder(repository[folder].peel(pygit2.Tree)) if folder else repository.TreeBuilder()
+    for name in sorted({path[0] for path in blobs}):
+        below = {path[1:]: blob for path, blob in blobs.items() if path[0] == name and len(path) > 1}
+        known, made = listing.get(name), blobs.get((name,))
+        if below:
+            inside = _written(repository, known.oid if known and known.mode == FileMode.TREE else None, below)
+            made = Entry(FileMode.TREE, inside) if inside else None
+        if made is not None:
+            builder.insert(name, made.oid, made.mode)
+        elif known is not None:
+            builder.remove(name)
+    return builder.write() if len(builder) else None
+
+
 Listing = Mapping[str, Entry]
 
 # A folder's id names its content, so a listing never goes stale and the next commit re-reads only what changed.

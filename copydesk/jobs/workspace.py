@@ -1,11 +1,10 @@
 """An overlay of edits over a git tree: path → bytes. Nothing is checked out, so nothing can run or escape."""
 
 import hashlib
-import posixpath
 from collections.abc import Callable, Iterator
 from operator import itemgetter
 
-from copydesk.jobs.paths import PathRefused, checked
+from copydesk.jobs.paths import PathRefused, checked, parents
 from copydesk.jobs.tree import Entry, Tree
 
 Changes = dict[str, bytes | None]
@@ -100,7 +99,7 @@ class Workspace:
             raise PathRefused(f"{path} is {_kind(entry)}; it cannot be replaced by a file.")
         if any(other.startswith(path + "/") for other, data in self._overlay.items() if data is not None):
             raise PathRefused(f"{path} is a folder; it cannot be replaced by a file.")
-        for parent in _parents(path):
+        for parent in parents(path):
             entry = self.tree.entry(parent)
             if self.exists(parent) or (entry is not None and _kind(entry) != "a folder"):
                 raise PathRefused(f"{parent} is not a folder, so {path} cannot be made.")
@@ -117,11 +116,6 @@ class Workspace:
 def digest(data: bytes) -> str:
     """Short enough to quote, long enough to notice any change."""
     return hashlib.sha256(data).hexdigest()[:12]
-
-
-def _parents(path: str) -> Iterator[str]:
-    while path := posixpath.dirname(path):
-        yield path
 
 
 def _kind(entry: Entry) -> str:

@@ -26,6 +26,6 @@ def pull_page(token: str, number: Annotated[int, Path(ge=1, le=2**31 - 1)], desk
 
 
 def _kind(line: str) -> str:
-    if line.startswith(("diff ", "index ", "--- ", "+++ ", "new file", "deleted file")):
+    if line.startswith(("diff ", "index ", "--- ", "+++ ", "new file", "deleted file", "similarity ", "rename ")):
         return "file"
     return {"+": "added", "-": "removed", "@": "place"}.get(line[0], "same")

@@ -86,7 +86,9 @@ class UsageView(View):
 
 class FileView(View):
     path: str
-    change: Literal["added", "modified", "deleted"]
+    change: Literal["added", "modified", "renamed", "deleted"]
+    previous: str | None
+    """The path it had before, where it was renamed."""
     additions: int
     deletions: int
 

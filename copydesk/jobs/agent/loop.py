@@ -13,10 +13,10 @@ from copydesk.jobs.agent.saved import Acted, splices
 from copydesk.jobs.agent.tools import Finished, Toolbox
 from copydesk.jobs.job import JobFailed, Reason
 from copydesk.jobs.journal import Journal
-from copydesk.jobs.patch import FilePatch, patch_of
+from copydesk.jobs.patch import FilePatch, patches_between
 from copydesk.jobs.records import Note, keep_files
 from copydesk.jobs.tables import messages
-from copydesk.jobs.tree import Tree
+from copydesk.jobs.tree import Tree, with_changes
 from copydesk.jobs.worker import Attempt
 from copydesk.jobs.workspace import Workspace
 
@@ -99,6 +99,7 @@ class Editor:
     def _act(self, turn: int, reply: Reply, workspace: Workspace) -> Acted:
         name = f"turn-{turn}-acts"
         replayed = self.journal.has(name)
+        patches: list[FilePatch] = []
 
         def act() -> Acted:
             before, toolbox = workspace.changes(), Toolbox(workspace)
@@ -106,23 +107,20 @@ class Editor:
             for call in reply.calls:
                 self.attempt.check()
                 results.append(toolbox.call(call))
-            return Acted(results=tuple(results), splices=splices(before, workspace), finished=toolbox.finished)
+            acted = Acted(results=tuple(results), splices=splices(before, workspace), finished=toolbox.finished)
+            if acted.splices:
+                now = with_changes(workspace.tree, workspace.changes())
+                patches.extend(patches_between(workspace.tree.repository, self.origin.root, now))
+            return acted
 
         def keep(tx: Connection, acted: Acted) -> None:
-            patches = [self._patch(splice.path, workspace) for splice in acted.splices]
-            changed = [patch for patch in patches if patch.data]
-            keep_files(tx, self.journal.claim.job_id, changed, [p.path for p in patches if not p.data])
+            if acted.splices:
+                keep_files(tx, self.journal.claim.job_id, patches)
 
         acted = self.journal.step(name, Acted, act, notes=lambda acted: _told(reply, acted), effects=keep)
         if replayed:
             acted.replay(workspace)
         return acted
-
-    def _patch(self, path: str, workspace: Workspace) -> FilePatch:
-        entry = self.origin.entry(path)
-        old = self.origin.read(entry) if entry is not None and entry.is_file else None
-        new = workspace.read(path) if workspace.exists(path) else None
-        return FilePatch(path, "unchanged", 0, 0, b"") if old == new else patch_of(path, old, new)
 
     def _history(self) -> Conversation:
         """What was said in the job's earlier runs, from their journals."""

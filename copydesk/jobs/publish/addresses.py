@@ -1,12 +1,21 @@
 """Where a repository's address really leads, for projects that forbid private addresses."""
 
 import socket
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
 from copydesk.jobs.job import RepositoryFailed
 
 PORTS = {"http": 80, "https": 443}
+# NAT64, 6to4, Teredo: an IPv4 address of any kind may hide in these.
+TRANSLATED = tuple(ip_network(network) for network in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is one machine of the public internet, and not a private one behind a translation."""
+    found = ip_address(address)
+    translated = any(found in network for network in TRANSLATED if network.version == found.version)
+    return found.is_global and not found.is_multicast and not translated
 
 
 def pinned_host(url: str) -> str:
@@ -21,7 +30,7 @@ def pinned_host(url: str) -> str:
         raise RepositoryFailed(f"The host {parts.hostname} cannot be found.") from None
     addresses = [str(entry[4][0]) for entry in found]
     for address in addresses:
-        if not ip_address(address.split("%")[0]).is_global:
+        if not is_public(address.split("%")[0]):
             raise RepositoryFailed(f"{parts.hostname} leads to a private address, which this project forbids.")
     chosen = addresses[0]
     return f"{parts.hostname}:{port}:{f'[{chosen}]' if ':' in chosen else chosen}"

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
+from pygit2.enums import FileMode
+
 from copydesk.jobs.job import JobFailed, Reason
 from copydesk.jobs.patch import changed_bytes
-from copydesk.jobs.paths import PathRefused, checked
+from copydesk.jobs.paths import PathRefused, checked, parents
 from copydesk.jobs.tree import Tree
 from copydesk.jobs.workspace import Changes
 
@@ -37,6 +39,13 @@ def refuse_protected(path: str, allowed: Sequence[str] = ()) -> None:
         raise PathRefused(f"{path} is protected in this project; leave it as it is.")
 
 
+def _check_parents(tree: Tree, path: str) -> None:
+    for parent in parents(path):
+        entry = tree.entry(parent)
+        if entry is not None and entry.mode != FileMode.TREE:
+            raise PathRefused(f"{parent} is not a folder, so {path} cannot be made.")
+
+
 def check(tree: Tree, changes: Changes, allowed: Sequence[str] = ()) -> None:
     """PublishRefused unless every path and the change as a whole are within bounds."""
     if len(changes) > MOST_FILES:
@@ -47,6 +56,7 @@ def check(tree: Tree, changes: Changes, allowed: Sequence[str] = ()) -> None:
         try:
             if entry is None:
                 checked(path)
+                _check_parents(tree, path)
             elif not entry.is_file:
                 raise PathRefused(f"{path} is a link, a folder or a submodule; it cannot be changed.")
             refuse_protected(path, allowed)

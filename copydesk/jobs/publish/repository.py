@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pygit2
-from pygit2.enums import ConfigLevel, FileMode
+from pygit2.enums import ConfigLevel
 
 from copydesk.core.projects import Project, checked_ref
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.addresses import pinned_host
 from copydesk.jobs.publish.git import Git, Stoppable, unstoppable
-from copydesk.jobs.tree import Tree
+from copydesk.jobs.tree import Tree, with_changes
 from copydesk.jobs.workspace import Changes
 
 for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL):
@@ -67,10 +67,8 @@ class Mirror:
 
     def commit(self, parent: str, changes: Changes, message: str, author: pygit2.Signature) -> str:
         """A commit of the changes on its parent. The same input makes the same commit, however often it runs."""
-        root = self.repository[parent].peel(pygit2.Tree)
-        tree = self._tree_with(root, {tuple(path.split("/")): data for path, data in changes.items()})
-        made = self.repository.create_commit(None, author, author, message, tree or _empty(self.repository), [parent])
-        return str(made)
+        tree = with_changes(self.tree(parent), changes)
+        return str(self.repository.create_commit(None, author, author, message, tree, [parent]))
 
     def reapplied(self, commit: str, old_base: str, new_base: str) -> str | None:
         """The same change on a base that moved meanwhile; None when they conflict."""
@@ -102,27 +100,6 @@ class Mirror:
             if self.git.heads(f"refs/heads/{branch}").get(branch) != commit:
                 raise
 
-    def _tree_with(self, tree: pygit2.Tree | None, changes: dict[tuple[str, ...], bytes | None]) -> pygit2.Oid | None:
-        """Only the folders on the way to a change are written anew; None when nothing is left in one."""
-        builder = self.repository.TreeBuilder(tree) if tree is not None else self.repository.TreeBuilder()
-        for name in sorted({path[0] for path in changes}):
-            below = {path[1:]: data for path, data in changes.items() if path[0] == name and len(path) > 1}
-            known = tree[name] if tree is not None and name in tree else None
-            if below:
-                made = self._tree_with(known if isinstance(known, pygit2.Tree) else None, below)
-                mode = FileMode.TREE
-            else:
-                data = changes[(name,)]
-                made = None if data is None else self.repository.create_blob(data)
-                mode = (
-                    FileMode.BLOB_EXECUTABLE if known and known.filemode == FileMode.BLOB_EXECUTABLE else FileMode.BLOB
-                )
-            if made is not None:
-                builder.insert(name, made, mode)
-            elif known is not None:
-                builder.remove(name)
-        return builder.write() if len(builder) else None
-
 
 def git_for(project: Project, stoppable: Stoppable = unstoppable) -> Git:
     token = None
@@ -139,10 +116,6 @@ def default_branch(git: Git) -> str:
     if branch is None:
         raise RepositoryFailed("The repository has no default branch yet; push a first commit, or name the branch.")
     return branch
-
-
-def _empty(repository: pygit2.Repository) -> pygit2.Oid:
-    return repository.TreeBuilder().write()
 
 
 @contextmanager

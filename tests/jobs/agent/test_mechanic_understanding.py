@@ -52,6 +52,7 @@ UNDERSTOOD: list[tuple[str, list[Instruction]]] = [
     ("replace colour with color but not in code blocks", [COLOUR]),
     ("Replace colour with color. Don't touch code blocks.", [COLOUR]),
     ("In docs/guide.md, replace colour with color.", [Replace("colour", "color", GUIDE)]),
+    ("In docs/guide.md replace colour with color", [Replace("colour", "color", GUIDE)]),
     ("replace colour by color only in docs/guide.md", [Replace("colour", "color", GUIDE)]),
     ("Update the spelling of colour to color", [COLOUR]),
     ("change the product name Acme to Globex", [Replace("Acme", "Globex")]),

@@ -120,6 +120,7 @@ def upgrade() -> None:
         sa.Column("job_id", sa.String(length=40), nullable=False),
         sa.Column("path", sa.Text(), nullable=False),
         sa.Column("change", sa.String(length=20), nullable=False),
+        sa.Column("previous", sa.Text(), nullable=True),
         sa.Column("additions", sa.Integer(), nullable=False),
         sa.Column("deletions", sa.Integer(), nullable=False),
         sa.Column("patch", sa.LargeBinary(), nullable=False),

@@ -35,7 +35,7 @@ FIND_AND = re.compile(
     r"\s+(?:it|them|all|each|every one)?\s*(?P<by>with|by|to)\b",
     re.I,
 )
-PLACE_FIRST = re.compile(rf"(?P<where>(?:in|on|across|throughout|for)\s[^,]+),\s+(?P<order>{ORDER}.*)", re.I)
+PLACE_FIRST = re.compile(rf"(?P<where>(?:in|on|across|throughout|for)\s[^,]+?),?\s+(?P<order>{ORDER}.*)", re.I)
 FIND_AND_FIX = re.compile(r"\b(?:find|check for|check|look for|detect)\s+and\s+(?=fix|repair|correct|remove)", re.I)
 MENTIONS = r"(?:links?|references?|navigation|nav|sidebar)"
 WITH_ITS_LINKS = re.compile(
