@@ -1,5 +1,6 @@
 """Tools that look: list, read, search, diff."""
 
+import re
 import time
 from fnmatch import fnmatchcase
 
@@ -11,7 +12,9 @@ from copydesk.jobs.patch import patch_of
 from copydesk.jobs.text import NotEditable, Text, is_text
 from copydesk.jobs.workspace import Workspace, digest
 
-SEARCH_SECONDS = 5.0
+SEARCH_SECONDS = 20.0
+# These mean something else in a whole text than in one of its lines.
+BOUND_TO_THE_LINE = re.compile(r"\\[AZGK]|\(\?<?!")
 LONGEST_LINE = 400
 
 
@@ -70,19 +73,20 @@ class Search(Arguments):
 def search(workspace: Workspace, asked: Search) -> str:
     """Searches the text files for a regular expression; answers path:line: text."""
     try:
-        pattern = regex.compile(asked.pattern, regex.IGNORECASE if asked.ignore_case else 0)
+        pattern = regex.compile(asked.pattern, regex.MULTILINE | (regex.IGNORECASE if asked.ignore_case else 0))
     except regex.error as error:
         raise ToolRefused(f"The pattern is no regular expression: {error}.") from None
     deadline = time.monotonic() + SEARCH_SECONDS
     found: list[str] = []
     matches = 0
-    for path in workspace.paths():
-        if not fnmatchcase(path, asked.files):
+    at_once = BOUND_TO_THE_LINE.search(asked.pattern) is None
+    for path, data in workspace.files():
+        if not fnmatchcase(path, asked.files) or not is_text(data):
             continue
-        data = workspace.read(path)
-        if not is_text(data):
+        text = Text.of(data).shown
+        if at_once and not _matching(pattern, [text], deadline):
             continue
-        lines = Text.of(data).shown.split("\n")
+        lines = text.split("\n")
         for number in _matching(pattern, lines, deadline):
             matches += 1
             if matches <= asked.limit:
