@@ -11,7 +11,7 @@ from copydesk.core.errors import StoreDown
 from copydesk.core.projects import Projects
 from copydesk.core.settings import Settings
 from copydesk.jobs.agent.conversation import Model
-from copydesk.jobs.agent.loop import Budget, Editor
+from copydesk.jobs.agent.loop import Budget, Editor, Pinned
 from copydesk.jobs.agent.models import ModelUnavailable, model_for
 from copydesk.jobs.housekeeping import tidy
 from copydesk.jobs.job import COMPLETED, FAILED, Ending, Job, JobFailed, Phase, Reason
@@ -26,13 +26,6 @@ from copydesk.jobs.workspace import Workspace
 log = logging.getLogger(__name__)
 
 ModelFor = Callable[[str], Model]
-
-
-class Pinned(BaseModel):
-    """What a run starts from. `head` is the job's own branch where it exists already."""
-
-    base: str
-    head: str | None
 
 
 class Opened(BaseModel):
@@ -74,16 +67,19 @@ class JobWorkflow:
         job, project = journal.job(), self.projects.get(attempt.claim.project_id)
         mirror = Mirror.of(self.settings.mirrors, project, attempt.stoppable)
 
-        pinned = journal.step("pin", Pinned, lambda: _pin(job, mirror), effects=_keep_base(journal, job))
-        start = pinned.head or pinned.base
-        mirror.ensure(start, job.branch if pinned.head else job.ref)
-        workspace = Workspace(mirror.tree(start), lambda path: policy.refuse_protected(path, project.allowed_paths))
+        is_follow_up = attempt.claim.number > 1
+        pinned = journal.step("pin", Pinned, lambda: _pin(job, mirror, is_follow_up), effects=_keep_base(journal, job))
+        mirror.ensure(pinned.start, job.branch if pinned.head else job.ref)
+        workspace = Workspace(
+            mirror.tree(pinned.start), lambda path: policy.refuse_protected(path, project.allowed_paths)
+        )
 
         if not journal.has("turn-1-reply"):
             journal.enter(Phase.THINKING)
         editor = Editor(self._model(job), journal, attempt, Budget.of(self.settings), mirror.tree(pinned.base))
         finished = editor.run(workspace)
-        if not workspace.changes():
+        unopened = pinned.head is not None and job.pr_link is None
+        if not workspace.changes() and not unopened:
             journal.keep(title=job.title or finished.title, summary=finished.summary)
             return Ending(COMPLETED, Reason.NO_CHANGES, finished.summary or "Nothing needed to be changed.")
 
@@ -93,8 +89,8 @@ class JobWorkflow:
         publisher = Publisher(
             job=job,
             mirror=mirror,
-            start=start,
-            is_follow_up=pinned.head is not None,
+            start=pinned.start,
+            on_own_branch=pinned.head is not None,
             changes=workspace.changes(),
             message=commit_message(job, title, finished.summary),
             at=attempt.claim.created_at,
@@ -127,10 +123,11 @@ class JobWorkflow:
             raise JobFailed(str(error), Reason.MODEL_ERROR) from None
 
 
-def _pin(job: Job, mirror: Mirror) -> Pinned:
+def _pin(job: Job, mirror: Mirror, is_follow_up: bool) -> Pinned:
     """A follow-up goes on from the branch as it is now, with whatever a person pushed to it since."""
-    head = mirror.find(job.branch) if job.head else None
-    return Pinned(base=job.base if job.base and head else mirror.head(job.ref), head=head)
+    newest = mirror.head(job.ref)
+    head = mirror.find(job.branch) if is_follow_up else None
+    return Pinned(base=job.base if job.base and job.base in mirror.repository else newest, head=head)
 
 
 def _keep_base(journal: Journal, job: Job) -> Callable[[Connection, Pinned], None]:

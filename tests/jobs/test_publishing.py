@@ -1,5 +1,7 @@
 """From changes to a pull request: one branch, one pull request, on the base as it is now."""
 
+import asyncio
+import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import pygit2
 import pytest
 
 from copydesk.client import Client
-from copydesk.jobs.agent.conversation import Conversation, Reply
+from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply
 from copydesk.jobs.publish.forges.local import PullConflict
 from copydesk.jobs.publish.repository import Mirror
 from copydesk.jobs.workspace import Workspace
@@ -158,3 +160,28 @@ def test_more_files_than_the_policy_allows_are_not_published(repository: Path) -
         job = service.client.get_job(done(service.client))
     assert (job["status"], job["reason"], job["prLink"]) == ("failed", "publish_refused", None)
     assert set(branches(repository)) == {"main"}
+
+
+def test_edits_of_a_cancelled_run_are_not_lost_to_a_follow_up(repository: Path) -> None:
+    reached = threading.Event()
+
+    class Slow(ScriptedModel):
+        async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
+            if len([entry for entry in conversation if isinstance(entry, Prompt)]) == 1 and len(conversation) > 1:
+                reached.set()
+                await asyncio.sleep(60)
+            return await super().reply(conversation, workspace)
+
+    model = Slow([edit("docs/page.md", "one", "ONE"), edit("docs/page.md", "two", "TWO"), finish("Both")])
+    with serve(repository.parent / "data", repository=repository, model=lambda _name: model) as service:
+        job_id = service.client.create_job("Begin")["id"]
+        assert reached.wait(20)
+        assert b"+ONE" in service.client.diff(job_id)
+        assert service.client.cancel_job(job_id)["reason"] == "cancelled"
+        commit(pygit2.Repository(str(repository)), {"docs/other.md": b"moved on\n"})
+        service.client.message_job(job_id, "Go on")
+        job = service.client.wait(job_id)
+    assert (job["status"], job["title"]) == ("completed", "Both")
+    assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
+    assert file_on(repository, job["branch"], "docs/other.md") == b"moved on\n"
+    assert job["usage"]["requests"] == 3

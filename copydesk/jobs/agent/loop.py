@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from itertools import count
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import ColumnElement, Connection, select, update
 
 from copydesk.core.settings import Settings
@@ -44,6 +44,17 @@ class Budget:
             raise JobFailed(f"The job used up its budget of {over} before it was finished.", Reason.BUDGET_EXCEEDED)
 
 
+class Pinned(BaseModel):
+    """What a run starts from. `head` is the job's own branch where it exists already."""
+
+    base: str
+    head: str | None
+
+    @property
+    def start(self) -> str:
+        return self.head or self.base
+
+
 class Editor:
     """Lets a model work on a workspace. `origin` is the tree that the job as a whole began with."""
 
@@ -52,7 +63,7 @@ class Editor:
         self.origin = origin
 
     def run(self, workspace: Workspace) -> Finished:
-        conversation = self._history()
+        conversation = self._history(workspace)
         used = sum((entry.usage for entry in conversation if isinstance(entry, Reply)), Usage())
         with asyncio.Runner() as runner:
             for turn in count(1):
@@ -122,17 +133,21 @@ class Editor:
             acted.replay(workspace)
         return acted
 
-    def _history(self) -> Conversation:
-        """What was said in the job's earlier runs, from their journals."""
+    def _history(self, workspace: Workspace) -> Conversation:
+        """What was said in the job's earlier runs. Edits of one that ended before it could publish are not lost."""
         said: Conversation = []
         for results in self.journal.earlier().values():
+            begun_here = "pin" in results and Pinned.model_validate_json(results["pin"]).start == workspace.tree.commit
             for name, data in results.items():
                 if name.endswith("-inbox"):
                     said += TypeAdapter(list[Prompt]).validate_json(data)
                 elif name.endswith("-reply"):
                     said.append(Reply.model_validate_json(data))
                 elif name.endswith("-acts"):
-                    said.append(Observed(results=Acted.model_validate_json(data).results))
+                    acted = Acted.model_validate_json(data)
+                    said.append(Observed(results=acted.results))
+                    if begun_here:
+                        acted.replay(workspace)
         return said
 
     def _waiting(self) -> bool:

@@ -28,16 +28,16 @@ class Publisher:
     job: Job
     mirror: Mirror
     start: str
-    is_follow_up: bool
+    on_own_branch: bool
     changes: Changes
     message: str
     at: int
 
     def commit(self) -> Committed:
         """Re-applied when the base moved meanwhile; left on the old base, and said so, when that conflicts."""
-        made, base = self._made(), self.mirror.head(self.job.ref)
+        made, base = self._made() if self.changes else self.start, self.mirror.head(self.job.ref)
         conflict = f"The change conflicts with {self.job.ref} as it is now; resolve it when you merge."
-        if self.is_follow_up:
+        if self.on_own_branch:
             clean = self.mirror.contains(made, base) or self.mirror.merged(base, made, "", self._author()) is not None
             return Committed(commit=made, onto=self.start, note=None if clean else conflict)
         if base == self.start:
