@@ -56,7 +56,7 @@ def test_a_pattern_that_would_run_for_ever_is_stopped(
 ) -> None:
     monkeypatch.setattr("copydesk.jobs.agent.tools.looking.SEARCH_SECONDS", 0.3)
     docs = workspace({"a.md": b"a" * 60 + b"!\n"})
-    refused = use(docs, "search", pattern=r"^(a|a?)+$|(.*a){12}b")
+    refused = use(docs, "search", pattern=r"(a|aa)+$")
     assert not refused.ok
     assert "too long" in refused.text
 

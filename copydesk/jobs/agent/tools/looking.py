@@ -93,7 +93,11 @@ def search(workspace: Workspace, asked: Search) -> str:
                 found += _in_context(path, lines, number, asked.context)
     if not matches:
         return "Nothing matches."
-    head = f"{matches} lines match" + (f", the first {asked.limit} shown" if matches > asked.limit else "") + ".\n"
+    head = (
+        ("1 line matches" if matches == 1 else f"{matches} lines match")
+        + (f", the first {asked.limit} shown" if matches > asked.limit else "")
+        + ".\n"
+    )
     return capped(head + "\n".join(found), "Narrow the pattern or the files.")
 
 
