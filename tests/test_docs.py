@@ -1,0 +1,294 @@
+"""The documentation is complete, its links lead somewhere, and its examples run and print what it says."""
+
+import ast
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+import typer
+from pydantic import BaseModel
+
+from copydesk import cli
+from copydesk.cli.doctor import OLDEST_GIT
+from copydesk.core.errors import Refusal
+from copydesk.core.settings import Settings, variable
+from copydesk.desk import open_desk
+from copydesk.jobs.job import Phase, Reason, Status
+from copydesk.web import views
+from copydesk.web.app import make_app
+from tests.support.repositories import make_repository
+
+ROOT = Path(__file__).parent.parent
+README, API, CLI, SETTINGS = (ROOT / name for name in ("README.md", "docs/api.md", "docs/cli.md", "docs/settings.md"))
+PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = [README, ROOT / "docs/quickstart.md", API]
+
+EVENT_KINDS = {"queued", "message", "phase", "resumed", "thought", "tool", "pushed", "pull_request", "finished"}
+EVENT_KINDS |= {"archived", "unarchived"}
+NOT_OVER_HTTP = {"conflict", "key_not_found", "pull_conflict"}
+MACHINE_PATH = re.compile(r"(?<![\w.…/:])/(?:work|home|root|tmp|Users|usr|var|opt|etc|mnt)(?:/|\b)")
+LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.M | re.S)
+
+
+def without_code(page: str) -> str:
+    return re.sub(r"`[^`\n]*`", "", FENCE.sub("", page))
+
+
+def anchors(page: str) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_is_documented_with_its_default(name: str) -> None:
+    row = next((line for line in SETTINGS.read_text("utf-8").splitlines() if f"| `{variable(name)}` |" in line), "")
+    default = Settings.model_fields[name].default
+    shown = {None: "none", "": "empty", (): "empty"}.get(
+        default, f"`{default:g}`" if isinstance(default, float) else None
+    )
+    shown = shown or f"`{'./' if isinstance(default, Path) else ''}{default}`"
+    assert row.split(" | ")[1:2] == [shown]
+
+
+def test_every_route_is_documented(tmp_path: Path) -> None:
+    desk = open_desk(Settings(data=tmp_path))
+    found = set(routes(make_app(desk).routes))
+    desk.close()
+    page = API.read_text("utf-8")
+    assert {"POST /v2/agent/{projectId}/job", "GET /review/{token}/pulls/{number}", "GET /openapi.json"} <= found
+    assert [route for route in sorted(found) if f"`{route}`" not in page] == []
+
+
+def routes(known: Sequence[Any]) -> Iterator[str]:
+    for route in known:
+        if hasattr(route, "original_router"):
+            yield from routes(route.original_router.routes)
+        else:
+            yield from (f"{method} {route.path}" for method in route.methods if method != "HEAD")
+
+
+def test_every_command_is_documented_with_its_options() -> None:
+    page = CLI.read_text("utf-8")
+    sections = {part.partition("\n")[0]: part for part in re.split(r"^### ", page, flags=re.M)}
+    found = list(commands(typer.main.get_command(cli.app), "copydesk"))
+    assert len(found) > 15
+    for name, command in found:
+        assert name in sections, f"{name} has no section"
+        for parameter in command.params:
+            shown = (
+                parameter.opts[0] if parameter.param_type_name == "option" else (parameter.metavar or parameter.name)
+            )
+            if shown != "--help":
+                assert re.search(rf"`[^`]*{re.escape(str(shown))}\b", sections[name], re.I), f"{name}: {shown}"
+
+
+def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield name, command
+    for word, found in (below or {}).items():
+        yield from commands(found, f"{name} {word}")
+
+
+def test_every_kind_of_event_is_documented() -> None:
+    """Kinds are written where events are: as the first half of a pair, in the code of jobs and their workflow."""
+    written = set()
+    for file in (*(ROOT / "copydesk/jobs").glob("*.py"), ROOT / "copydesk/jobs/agent/loop.py"):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.elts[0], ast.Constant):
+                kind, data = node.elts[0].value, node.elts[1]
+                if isinstance(kind, str) and isinstance(data, ast.Dict | ast.Name | ast.IfExp):
+                    written.add(kind)
+    assert written == EVENT_KINDS
+    page = API.read_text("utf-8")
+    assert [kind for kind in sorted(written) if not re.search(rf"^\| `{kind}` \| `", page, re.M)] == []
+
+
+def test_every_word_of_the_api_is_documented() -> None:
+    page = API.read_text("utf-8")
+    words = {*Status, *Phase, *Reason, *(refusal.code for refusal in refusals(Refusal))} - NOT_OVER_HTTP
+    assert [word for word in sorted(words) if f"`{word}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        *(views.JobBody, views.JobView, views.SourceView, views.FileView, views.UsageView, views.JobsView),
+        *(views.EventView, views.EventsView, views.ModelView, views.ModelsView, views.ErrorView, views.DetailView),
+    ],
+    ids=lambda view: str(view.__name__),
+)
+def test_every_field_is_documented(view: type[BaseModel]) -> None:
+    page = API.read_text("utf-8")
+    names = [field.alias or name for name, field in view.model_fields.items()]
+    assert [name for name in names if f"`{name}`" not in page and f'"{name}"' not in page] == []
+
+
+def refusals(kind: type[Refusal]) -> Iterator[type[Refusal]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from refusals(below)
+
+
+def test_the_readme_begins_with_what_to_run() -> None:
+    first = "\n".join(README.read_text("utf-8").splitlines()[:40])
+    assert "scripts/demo" in first
+    assert "scripts/test" in first
+
+
+@pytest.mark.parametrize("page", [README, ROOT / "docs/quickstart.md"], ids=lambda page: page.name)
+def test_the_oldest_git_is_the_one_that_the_doctor_accepts(page: Path) -> None:
+    assert f"git {'.'.join(map(str, OLDEST_GIT))} or newer" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in LINK.findall(without_code(page.read_text("utf-8"))):
+        path, _, anchor = target.partition("#")
+        if not target.startswith("https://"):
+            file = (page.parent / path).resolve() if path else page
+            assert file.exists(), target
+            assert not anchor or anchor in anchors(file.read_text("utf-8")), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_knows_the_machine_it_was_written_on(page: Path) -> None:
+    assert MACHINE_PATH.findall(page.read_text("utf-8")) == []
+
+
+@dataclass(frozen=True)
+class Example:
+    """A block that is run, and what the page says it prints: `json`, of which the keys count, or lines of `text`."""
+
+    language: str
+    code: str
+    kind: str
+    expected: str
+
+    @property
+    def script(self) -> str:
+        return self.code if self.language == "bash" else f"python3 - <<'END_OF_PYTHON'\n{self.code}END_OF_PYTHON\n"
+
+
+def examples(page: str) -> list[Example]:
+    """Blocks marked `bash` or `python` are run, those marked `bash no-run` are not."""
+    found: list[Example] = []
+    for block in FENCE.finditer(page):
+        info, text = block["info"], block["text"]
+        if info in ("bash", "python"):
+            found.append(Example(info, text, "", ""))
+        elif info in ("json", "text") and found and not found[-1].kind:
+            between = page[: block.start()].rpartition("```")[2]
+            if "\n#" not in between:
+                found[-1] = Example(found[-1].language, found[-1].code, info, text)
+    return found
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The real command in a process of its own; gives the environment of whoever tries the examples."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COPYDESK_")}
+    environment |= {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "COPYDESK_DATA": str(tmp_path_factory.mktemp("served") / "copydesk-data"),
+        "COPYDESK_URL": f"http://127.0.0.1:{port}",
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, "-m", "copydesk", "serve", "--port", str(port)]
+    server = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(f"{environment['COPYDESK_URL']}/readyz", server)
+        yield environment
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def wait_for(address: str, server: "subprocess.Popen[bytes]") -> None:
+    while True:
+        assert server.poll() is None, "the server ended"
+        try:
+            if httpx.get(address).status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.name)
+def test_the_examples_run_and_print_what_the_page_says(page: Path, served: dict[str, str], tmp_path: Path) -> None:
+    shown = examples(page.read_text("utf-8"))
+    environment = dict(served)
+    if page != ROOT / "docs/quickstart.md":
+        files = {
+            "docs/index.md": b"# Handbook\n\nPick a colour, then follow the [setup](setup.md).\n",
+            "docs/setup.md": b"# Setup\n\nInstall the program. To leave out setup, read on.\n",
+        }
+        make_repository(tmp_path / "handbook", files)
+    if page == API:
+        environment |= a_project(served, tmp_path)
+    mark = "------ end of example ------"
+    script = "set -euo pipefail\n" + "".join(f"{example.script}\necho; echo '{mark}'\n" for example in shown)
+    done = subprocess.run(
+        ["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for example, printed in zip(shown, done.stdout.split(mark), strict=False):
+        if example.kind == "json":
+            assert missing(json.loads(example.expected), json.loads(printed)) == [], example.code
+        elif example.kind == "text":
+            actual = iter(steadied(printed))
+            assert [line for line in steadied(example.expected) if line != "…" and line not in actual] == [], printed
+
+
+def a_project(served: dict[str, str], folder: Path) -> dict[str, str]:
+    def made(*arguments: str) -> dict[str, Any]:
+        run = subprocess.run(
+            ["copydesk", *arguments, "--json"], env=served, cwd=folder, capture_output=True, check=True
+        )
+        facts: dict[str, Any] = json.loads(run.stdout)
+        return facts
+
+    project = made("project", "create", "Handbook", "--repo", "handbook")["projectId"]
+    return {"COPYDESK_PROJECT": project, "COPYDESK_API_KEY": made("key", "create", "--project", project)["key"]}
+
+
+def missing(expected: Any, actual: Any, at: str = "") -> list[str]:
+    """The keys of the page's JSON that the real one lacks."""
+    if isinstance(expected, dict):
+        if not isinstance(actual, dict):
+            return [at]
+        return [
+            fault
+            for key, value in expected.items()
+            for fault in (missing(value, actual[key], f"{at}.{key}") if key in actual else [f"{at}.{key}"])
+        ]
+    if isinstance(expected, list) and expected:
+        return missing(expected[0], actual[0], f"{at}[0]") if actual else [at]
+    return []
+
+
+def steadied(text: str) -> list[str]:
+    """Lines without what differs each time: addresses, times, ids, hashes, numbers of events."""
+    for pattern in (
+        r"http://\S+",
+        r"\b\d{4}-\d\d-\d\dT[\d:.]+Z",
+        r"\b\d\d:\d\d:\d\d\b",
+        r"\bjob_\w{26}",
+        r"\b[0-9a-f]{12,40}\b",
+        r"(?<=^id: )\d+",
+    ):
+        text = re.sub(pattern, "•", text, flags=re.M)
+    return [line for line in text.splitlines() if line.strip()]

@@ -1,0 +1,66 @@
+"""How the code is laid out: which way imports go, how long a file may grow, what the schema is the sum of."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+import copydesk
+import copydesk.jobs.tables  # its tables join the others' metadata
+from copydesk.core.database import Database
+from copydesk.core.migrate import migrate
+from copydesk.core.tables import metadata
+
+PACKAGE = Path(copydesk.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+LONGEST_FILE = 400
+
+MAY_IMPORT = {
+    "core": set[str](),
+    "client": set[str](),
+    "jobs": {"core"},
+    "analytics": {"core"},
+    "desk": {"core", "jobs", "analytics"},
+    "web": {"core", "jobs", "analytics", "desk"},
+    "cli": {"core", "jobs", "analytics", "desk", "web", "client"},
+    "__main__": {"cli"},
+    "__init__": set[str](),
+}
+
+
+def imported(file: Path) -> Iterator[str]:
+    """The names of copydesk's own modules in a file, also of those imported within a function."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "copydesk")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno} imports by a relative name"
+            if node.module == "copydesk":
+                yield from (f"copydesk.{alias.name}" for alias in node.names if alias.name != "__version__")
+            elif node.module and node.module.startswith("copydesk."):
+                yield node.module
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_imports_go_one_way(file: Path) -> None:
+    part = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    others = {name.split(".")[1] for name in imported(file)} - {part}
+    assert others <= MAY_IMPORT[part]
+
+
+def test_no_file_outgrows_its_reader() -> None:
+    lengths = {str(file.relative_to(PACKAGE)): len(file.read_text("utf-8").splitlines()) for file in FILES}
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
+def test_the_schema_is_the_sum_of_its_migrations(database_url: str) -> None:
+    database = Database(database_url)
+    try:
+        migrate(database)
+        with database.read() as tx:
+            assert compare_metadata(MigrationContext.configure(tx, opts={"compare_type": True}), metadata) == []
+    finally:
+        database.close()
