@@ -81,6 +81,10 @@ class Unreachable(Exception):
     """The service cannot be reached."""
 
 
+class NotConfigured(ValueError):
+    """The client does not know whom to ask."""
+
+
 class Client:
     """One project, opened by one of its keys. What it does not get from its arguments it takes from the environment."""
 
@@ -91,7 +95,7 @@ class Client:
         self.project = project or os.environ.get("COPYDESK_PROJECT") or ""
         secret = key or os.environ.get("COPYDESK_API_KEY") or ""
         if not secret or not self.project:
-            raise ValueError("Give an API key and a project: set COPYDESK_API_KEY and COPYDESK_PROJECT.")
+            raise NotConfigured("Give an API key and a project: set COPYDESK_API_KEY and COPYDESK_PROJECT.")
         self._http = httpx.Client(timeout=timeout, headers={"Authorization": f"Bearer {secret}"})
         self._base = f"{self.url}/v2/agent/{self.project}"
 

@@ -7,7 +7,8 @@ from copydesk.core.database import Database
 from copydesk.core.keys import Keys
 from copydesk.core.migrate import migrate
 from copydesk.core.projects import Projects
-from copydesk.core.settings import Settings
+from copydesk.core.settings import BadSettings, Settings
+from copydesk.jobs.agent.models import FORMS, known_model
 from copydesk.jobs.publish.forges.local import Pulls
 from copydesk.jobs.queue import Bounds, Queue
 from copydesk.jobs.service import Jobs
@@ -38,6 +39,9 @@ class Desk:
 
 def open_desk(settings: Settings) -> Desk:
     """Opens the stores and brings them up to date."""
+    if not known_model(settings.model):
+        raise BadSettings(f"COPYDESK_MODEL: there is no model {settings.model!r}; write one of {', '.join(FORMS)}.")
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds prompts and diffs: its owner's alone
     database = Database(settings.database)
     migrate(database)
     jobs = Jobs(database, default_model=settings.model, per_hour=settings.jobs_per_hour)

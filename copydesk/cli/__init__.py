@@ -8,17 +8,15 @@ import typer
 from copydesk import __version__
 from copydesk.cli import doctor, job, key, project, pull, serve
 from copydesk.cli.output import fail
-from copydesk.client import ApiError, Unreachable
-from copydesk.core.errors import Refusal
-from copydesk.core.migrate import NewerSchema
-from copydesk.core.settings import BadSettings
-from copydesk.jobs.job import JobFailed
+from copydesk.client import ApiError, NotConfigured, Unreachable
+from copydesk.core.errors import Explained
 
 app = typer.Typer(
     help="Copydesk: a prompt becomes a pull request.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(project.app, name="project")
@@ -40,7 +38,7 @@ def main() -> None:
     logging.basicConfig(level="WARNING", format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     try:
         app()
-    except (Refusal, BadSettings, JobFailed, NewerSchema, ApiError, Unreachable, ValueError) as error:
+    except (Explained, ApiError, Unreachable, NotConfigured) as error:
         fail(str(error))
     except KeyboardInterrupt:
         sys.exit(130)

@@ -29,7 +29,7 @@ def run_demo(*, keep_serving: bool, port: int) -> None:
     base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     settings = read_settings(data=folder / "data", database_url="", base_url=base_url, model="mechanic")
     desk = open_desk(settings)
-    server = Server(desk, host="127.0.0.1", port=port)
+    server = Server(desk)
     thread = threading.Thread(target=server.run, args=([listener],), name="server", daemon=True)
     thread.start()
     try:

@@ -6,19 +6,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
-from sqlalchemy import text
 
 from copydesk.cli.output import AsJson, print_json
-from copydesk.core.settings import BadSettings, Settings, read_settings
-from copydesk.desk import open_desk
-from copydesk.jobs.agent.models import ModelUnavailable, model_for
-from copydesk.jobs.job import JobFailed
-from copydesk.jobs.publish.repository import git_for
+
+if TYPE_CHECKING:
+    from copydesk.core.settings import Settings
 
 OLDEST_GIT = (2, 37)
-Check = Callable[[Settings], str]
+Check = Callable[["Settings"], str]
 
 
 class Ill(Exception):
@@ -42,6 +40,8 @@ def doctor(json: AsJson = False) -> None:
 
 
 def _examine() -> list[tuple[str, bool, str]]:
+    from copydesk.core.settings import BadSettings, read_settings
+
     try:
         settings = read_settings()
     except BadSettings as error:
@@ -55,11 +55,11 @@ def _examine() -> list[tuple[str, bool, str]]:
     return results
 
 
-def _python(_settings: Settings) -> str:
+def _python(_settings: "Settings") -> str:
     return sys.version.split()[0]
 
 
-def _git(_settings: Settings) -> str:
+def _git(_settings: "Settings") -> str:
     if shutil.which("git") is None:
         raise Ill("git is not installed; install it with your system's package manager.")
     version = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.split()[2]
@@ -68,7 +68,7 @@ def _git(_settings: Settings) -> str:
     return version
 
 
-def _data(settings: Settings) -> str:
+def _data(settings: "Settings") -> str:
     folder: Path = settings.data.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):
@@ -76,7 +76,11 @@ def _data(settings: Settings) -> str:
     return f"{folder}, {shutil.disk_usage(folder).free / 2**30:.1f} GiB free"
 
 
-def _database(settings: Settings) -> str:
+def _database(settings: "Settings") -> str:
+    from sqlalchemy import text
+
+    from copydesk.desk import open_desk
+
     desk = open_desk(settings)
     try:
         with desk.database.read() as tx:
@@ -86,7 +90,9 @@ def _database(settings: Settings) -> str:
         desk.close()
 
 
-def _model(settings: Settings) -> str:
+def _model(settings: "Settings") -> str:
+    from copydesk.jobs.agent.models import ModelUnavailable, model_for
+
     try:
         model_for(settings.model, url=settings.model_url)
     except ModelUnavailable as error:
@@ -94,7 +100,11 @@ def _model(settings: Settings) -> str:
     return settings.model
 
 
-def _repositories(settings: Settings) -> str:
+def _repositories(settings: "Settings") -> str:
+    from copydesk.desk import open_desk
+    from copydesk.jobs.job import JobFailed
+    from copydesk.jobs.publish.repository import git_for
+
     desk = open_desk(settings)
     try:
         projects = desk.projects.all()

@@ -10,7 +10,9 @@ from copydesk.cli.watching import follow
 from copydesk.client import Client, Job
 
 app = typer.Typer(
-    help="Jobs, over the API: reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT.", no_args_is_help=True
+    rich_markup_mode=None,
+    help="Jobs, over the API: reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT.",
+    no_args_is_help=True,
 )
 
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]

@@ -1,14 +1,16 @@
 """copydesk key create|list|revoke"""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from copydesk.cli.output import AsJson, InProject, actor, print_facts, print_json, print_table, the_desk
 from copydesk.core.clock import iso, iso_or_none, now
-from copydesk.core.keys import Key, lifetime
 
-app = typer.Typer(help="Admin API keys of a project.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from copydesk.core.keys import Key
+
+app = typer.Typer(rich_markup_mode=None, help="Admin API keys of a project.", no_args_is_help=True)
 
 
 @app.command()
@@ -23,6 +25,8 @@ def create(
     json: AsJson = False,
 ) -> None:
     """Makes an API key and shows it, this once."""
+    from copydesk.core.keys import lifetime
+
     with the_desk() as desk:
         key, secret = desk.keys.create(
             project,
@@ -64,7 +68,7 @@ def revoke(key: Annotated[str, typer.Argument(help="The key's id, not the key it
         typer.echo(f"{revoked.id} is revoked.")
 
 
-def _facts(key: Key) -> dict[str, Any]:
+def _facts(key: "Key") -> dict[str, Any]:
     return {
         "id": key.id,
         "projectId": key.project_id,
@@ -79,7 +83,7 @@ def _facts(key: Key) -> dict[str, Any]:
     }
 
 
-def _state(key: Key) -> str:
+def _state(key: "Key") -> str:
     if key.revoked_at is not None:
         return "revoked"
     if key.expires_at is None:

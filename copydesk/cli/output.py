@@ -5,14 +5,14 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from copydesk.core.settings import read_settings
-from copydesk.desk import Desk, open_desk
+if TYPE_CHECKING:
+    from copydesk.desk import Desk
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 InProject = Annotated[str, typer.Option("--project", envvar="COPYDESK_PROJECT", help="The project's id.")]
@@ -60,8 +60,11 @@ def actor() -> str:
 
 
 @contextmanager
-def the_desk() -> Iterator[Desk]:
-    """The database itself, whether or not a server runs."""
+def the_desk() -> Iterator["Desk"]:
+    """The database itself, whether or not a server runs. Loaded here, so that commands without it start at once."""
+    from copydesk.core.settings import read_settings
+    from copydesk.desk import open_desk
+
     desk = open_desk(read_settings())
     try:
         yield desk

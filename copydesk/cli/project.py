@@ -1,17 +1,17 @@
 """copydesk project create|list|show"""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from copydesk.cli.output import AsJson, actor, print_facts, print_json, print_table, the_desk
 from copydesk.core.clock import iso
 from copydesk.core.errors import InvalidRequest
-from copydesk.core.projects import Project, checked_repository
-from copydesk.jobs.agent.models import known_model
-from copydesk.jobs.publish.repository import default_branch, git_for
 
-app = typer.Typer(help="Projects: a documentation repository each.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from copydesk.core.projects import Project
+
+app = typer.Typer(rich_markup_mode=None, help="Projects: a documentation repository each.", no_args_is_help=True)
 
 
 @app.command()
@@ -35,6 +35,9 @@ def create(
     json: AsJson = False,
 ) -> None:
     """Creates a project, after looking whether its repository can be read."""
+    from copydesk.core.projects import Project, checked_repository
+    from copydesk.jobs.agent.models import known_model
+
     if model is not None and not known_model(model):
         raise InvalidRequest(f"There is no model '{model}'.")
     wanted: dict[str, Any] = {
@@ -73,7 +76,9 @@ def show(project: Annotated[str, typer.Argument(help="The project's id.")], json
         _print(desk.projects.get(project), json)
 
 
-def _reachable_branch(probe: Project, ref: str | None) -> str:
+def _reachable_branch(probe: "Project", ref: str | None) -> str:
+    from copydesk.jobs.publish.repository import default_branch, git_for
+
     git = git_for(probe)
     if ref is None:
         return default_branch(git)
@@ -82,11 +87,11 @@ def _reachable_branch(probe: Project, ref: str | None) -> str:
     return ref
 
 
-def _print(project: Project, json: bool) -> None:
+def _print(project: "Project", json: bool) -> None:
     (print_json if json else print_facts)(_facts(project))
 
 
-def _facts(project: Project) -> dict[str, Any]:
+def _facts(project: "Project") -> dict[str, Any]:
     return {
         "projectId": project.id,
         "siteId": project.site_id,
@@ -95,6 +100,7 @@ def _facts(project: Project) -> dict[str, Any]:
         "ref": project.ref,
         "forge": project.forge,
         "model": project.model,
+        "tokenEnv": project.token_env,
         "allowPrivate": project.allow_private,
         "allowedPaths": list(project.allowed_paths),
         "createdAt": iso(project.created_at),

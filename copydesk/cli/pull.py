@@ -1,17 +1,20 @@
 """copydesk pull list|show|merge|close, for pull requests of the forge `local`."""
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from copydesk.cli.output import AsJson, InProject, print_facts, print_json, print_table, the_desk
 from copydesk.core.clock import iso
-from copydesk.desk import Desk
-from copydesk.jobs.publish.forges.local import Pull
-from copydesk.jobs.publish.repository import Mirror
 
-app = typer.Typer(help="Pull requests that Copydesk itself keeps (forge: local).", no_args_is_help=True)
+if TYPE_CHECKING:
+    from copydesk.desk import Desk
+    from copydesk.jobs.publish.forges.local import Pull
+
+app = typer.Typer(
+    rich_markup_mode=None, help="Pull requests that Copydesk itself keeps (forge: local).", no_args_is_help=True
+)
 
 Number = Annotated[int, typer.Argument(metavar="N", help="The pull request's number.")]
 
@@ -43,6 +46,8 @@ def show(number: Number, project: InProject, json: AsJson = False) -> None:
 @app.command()
 def merge(number: Number, project: InProject, json: AsJson = False) -> None:
     """Merges a pull request into its base branch and archives its job."""
+    from copydesk.jobs.publish.repository import Mirror
+
     with the_desk() as desk:
         mirror = Mirror.of(desk.settings.mirrors, desk.projects.get(project))
         _print(desk, desk.pulls.merge(desk.pulls.get(project, number), mirror), json)
@@ -55,11 +60,11 @@ def close(number: Number, project: InProject, json: AsJson = False) -> None:
         _print(desk, desk.pulls.close(desk.pulls.get(project, number)), json)
 
 
-def _print(desk: Desk, pull: Pull, json: bool) -> None:
+def _print(desk: "Desk", pull: "Pull", json: bool) -> None:
     (print_json if json else print_facts)(_facts(desk, pull))
 
 
-def _facts(desk: Desk, pull: Pull) -> dict[str, Any]:
+def _facts(desk: "Desk", pull: "Pull") -> dict[str, Any]:
     return {
         "number": pull.number,
         "state": pull.state,
@@ -67,6 +72,6 @@ def _facts(desk: Desk, pull: Pull) -> dict[str, Any]:
         "branch": pull.branch,
         "base": pull.base,
         "job": pull.job_id,
-        "link": pull.link(desk.settings.base_url),
+        "link": desk.jobs.get(pull.project_id, pull.job_id).pr_link,
         "createdAt": iso(pull.created_at),
     }

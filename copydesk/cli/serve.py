@@ -2,12 +2,15 @@
 
 import logging
 import signal
-from typing import Annotated
+import socket
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from copydesk.core.settings import Settings, read_settings
-from copydesk.desk import open_desk
+from copydesk.cli.output import fail
+
+if TYPE_CHECKING:
+    from copydesk.core.settings import Settings
 
 Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen on.")]
@@ -27,20 +30,27 @@ def serve(
     ] = False,
 ) -> None:
     """Serves the API and a worker in one process, on the embedded stores unless set otherwise."""
+    from copydesk.core.settings import read_settings
+    from copydesk.desk import open_desk
     from copydesk.web.server import Server
 
-    settings = _addressed(read_settings(), host, port)
+    settings = read_settings()
+    listener = _listen(host, port)
+    settings = _addressed(settings, host, listener.getsockname()[1])
     _log(settings)
     desk = open_desk(settings)
     typer.echo(
         f"Copydesk is at {settings.base_url} (data in {settings.data.absolute()}). Stop it with Ctrl-C.", err=True
     )
-    Server(desk, host=host, port=port, with_worker=not no_worker).run()
+    Server(desk, with_worker=not no_worker).run([listener])
     desk.close()
 
 
 def work() -> None:
     """Runs a worker alone."""
+    from copydesk.core.settings import read_settings
+    from copydesk.desk import open_desk
+
     settings = read_settings()
     _log(settings)
     desk = open_desk(settings)
@@ -62,7 +72,15 @@ def demo(
     run_demo(keep_serving=serve, port=port)
 
 
-def _addressed(settings: Settings, host: str, port: int) -> Settings:
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        fail(f"Cannot listen on {host}:{port}: {error.strerror}.")
+
+
+def _addressed(settings: "Settings", host: str, port: int) -> "Settings":
     """Links begin with the address that was set, else with the one that is listened on."""
     if "base_url" in settings.model_fields_set:
         return settings
@@ -70,6 +88,6 @@ def _addressed(settings: Settings, host: str, port: int) -> Settings:
     return settings.model_copy(update={"base_url": f"http://{f'[{shown}]' if ':' in shown else shown}:{port}"})
 
 
-def _log(settings: Settings) -> None:
+def _log(settings: "Settings") -> None:
     logging.getLogger().setLevel(settings.log_level.upper())
     logging.getLogger("alembic").setLevel("WARNING")

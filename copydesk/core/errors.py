@@ -12,7 +12,11 @@ class Detail:
     message: str
 
 
-class Refusal(Exception):
+class Explained(Exception):
+    """An error whose message is meant for the person who caused it or must mend it."""
+
+
+class Refusal(Explained):
     """The request was refused."""
 
     status: ClassVar[int] = 400

@@ -5,13 +5,14 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 from copydesk.core.database import Database
+from copydesk.core.errors import Explained
 
 HEAD = "0001"
 LOCK = 7264_1001
 FOLDER = Path(__file__).parent / "migrations"
 
 
-class NewerSchema(Exception):
+class NewerSchema(Explained):
     """The database was written by a newer version of Copydesk; upgrade this one."""
 
 

@@ -1,15 +1,18 @@
 """Every setting, read once at start from the environment and checked there and then."""
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from copydesk.core.errors import Explained
+
 PREFIX = "COPYDESK_"
 
 
-class BadSettings(Exception):
+class BadSettings(Explained):
     """A setting is wrong; the message names its variable."""
 
 
@@ -61,6 +64,13 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for network in value:
+            ip_network(network, strict=False)
+        return value
 
     @field_validator("base_url")
     @classmethod

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from copydesk.core.errors import Explained
 from copydesk.jobs.agent.conversation import Usage
 
 
@@ -85,7 +86,7 @@ class Ending:
     message: str | None = None
 
 
-class JobFailed(Exception):
+class JobFailed(Explained):
     """The job cannot go on; the message is for the person who asked for it."""
 
     reason = Reason.INTERNAL_ERROR

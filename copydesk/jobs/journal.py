@@ -1,6 +1,7 @@
 """The journal: a step that has a result is not run again. An attempt that lost its claim can write nothing more."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -8,9 +9,10 @@ from sqlalchemy import Connection, bindparam, insert, select, text, update
 
 from copydesk.core import clock
 from copydesk.core.database import Database
-from copydesk.jobs.job import Ending, Job, Phase, Status
+from copydesk.jobs.job import Ending, Job, Phase, Reason, Status
+from copydesk.jobs.patch import FilePatch
 from copydesk.jobs.queue import Claim, hold_job
-from copydesk.jobs.records import Note, change, enqueue, job_of
+from copydesk.jobs.records import Note, change, enqueue, job_of, keep_files
 from copydesk.jobs.tables import jobs, runs, steps
 
 T = TypeVar("T")
@@ -19,13 +21,19 @@ LARGEST_RESULT = 64 * 1024 * 1024
 RESULTS = select(steps.c.name, steps.c.result).where(steps.c.run_id == bindparam("run"))
 NEW_STEP = insert(steps)
 OURS = text("select lease_until from runs where id = :run and attempt = :attempt and state = 'running'")
-END_RUN = text("update runs set state = 'done', finished_at = :now where id = :run")
+END_RUN = text("update runs set state = 'done', finished_at = :now, reason = :reason where id = :run")
 PROMPTS = text("select prompt from messages where run_id = :run order by id")
 UNREAD = text("select 1 from messages where job_id = :job and run_id is null limit 1")
 
 
 class Lost(Exception):
     """This attempt no longer holds the run: it was cancelled, ended, or taken over."""
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    reason: Reason | None
+    results: dict[str, bytes]
 
 
 class Journal:
@@ -104,6 +112,12 @@ class Journal:
             self._hold(tx)
             self.set(tx, **values)
 
+    def keep_files(self, patches: Sequence[FilePatch]) -> None:
+        """What the job changed so far."""
+        with self.database.write() as tx:
+            self._hold(tx)
+            keep_files(tx, self.claim.job_id, patches)
+
     def job(self) -> Job:
         with self.database.read() as tx:
             return job_of(tx.execute(select(jobs).where(jobs.c.id == self.claim.job_id)).one())
@@ -112,19 +126,20 @@ class Journal:
         """What this run was asked."""
         return tx.execute(PROMPTS, {"run": self.claim.run_id}).scalars().all()
 
-    def earlier(self) -> dict[int, dict[str, bytes]]:
-        """The results of the job's earlier runs, by run number, each in the order they came."""
+    def earlier(self) -> list[EarlierRun]:
+        """The job's earlier runs, in the order they came, and so their results."""
         wanted = (
-            select(runs.c.number, steps.c.name, steps.c.result)
+            select(runs.c.number, runs.c.reason, steps.c.name, steps.c.result)
             .join(runs, runs.c.id == steps.c.run_id)
             .where(runs.c.job_id == self.claim.job_id, runs.c.number < self.claim.number)
             .order_by(runs.c.number, steps.c.position)
         )
-        found: dict[int, dict[str, bytes]] = {}
+        found: dict[int, EarlierRun] = {}
         with self.database.read() as tx:
-            for row in tx.execute(wanted):
-                found.setdefault(row.number, {})[row.name] = row.result
-        return found
+            for row in tx.execute(wanted) if self.claim.number > 1 else ():
+                run = found.setdefault(row.number, EarlierRun(Reason(row.reason) if row.reason else None, {}))
+                run.results[row.name] = row.result
+        return list(found.values())
 
     def settle(self, ending: Ending, **values: Any) -> bool:
         """Ends the run. A message that came too late for it starts the next one. False when the claim was lost."""
@@ -132,7 +147,7 @@ class Journal:
         try:
             with self.database.write() as tx:
                 self._hold(tx)
-                tx.execute(END_RUN, {"run": self.claim.run_id, "now": now})
+                tx.execute(END_RUN, {"run": self.claim.run_id, "now": now, "reason": ending.reason})
                 waiting = tx.execute(UNREAD, {"job": self.claim.job_id}).first() is not None
                 if waiting and ending.status is not Status.FAILED:
                     enqueue(self.database, tx, self.claim.job_id, self.claim.project_id, self.claim.number + 1)

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, bindparam, text
 
 from copydesk.core import clock
 from copydesk.core.database import Database
-from copydesk.jobs.job import Phase
+from copydesk.jobs.job import Phase, Reason
 from copydesk.jobs.records import STOP, WORKFLOW_VERSION, change
 
 CLAIM_LOCK = 7264_1002
@@ -44,6 +44,9 @@ RENEW = """
 """
 
 ONE_AT_A_TIME = text("select pg_advisory_xact_lock(:lock)")
+END_RUNS = text(
+    "update runs set state = 'done', finished_at = :now, reason = :reason where job_id = :job and state <> 'done'"
+)
 JOB_OF_RUN = text("select id from jobs where id = (select job_id from runs where id = :run) for update")
 
 
@@ -119,8 +122,7 @@ def hold_job(database: Database, tx: Connection, run_id: str) -> None:
 
 def end_runs(database: Database, tx: Connection, job_id: str) -> None:
     """Ends what the job has under way; its worker notices at its next heartbeat, which this hastens."""
-    done = text("update runs set state = 'done', finished_at = :now where job_id = :job and state <> 'done'")
-    tx.execute(done, {"now": clock.now(), "job": job_id})
+    tx.execute(END_RUNS, {"now": clock.now(), "job": job_id, "reason": Reason.CANCELLED})
     database.notify(tx, STOP)
 
 

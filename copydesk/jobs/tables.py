@@ -60,6 +60,7 @@ runs = Table(
     Column("state", String(10), nullable=False),
     Column("version", Integer, nullable=False),
     Column("attempt", Integer, nullable=False),
+    Column("reason", String(40)),
     Column("worker", String(120)),
     Column("lease_until", BigInteger),
     Column("created_at", BigInteger, nullable=False),

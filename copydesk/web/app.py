@@ -86,6 +86,8 @@ def _sentence(fault: Any) -> str:
     message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input ")
     if fault["type"] == "extra_forbidden":
         return "is not a known field."
+    if fault["type"] == "string_pattern_mismatch":
+        return "does not have the right form."
     return message[:1].lower() + message[1:] + "."
 
 

@@ -2,8 +2,8 @@
 
 import json
 import logging
+import socket
 import threading
-from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -39,7 +39,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self.desk = desk
 
-    async def shutdown(self, sockets: list[Any] | None = None) -> None:
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.desk.database.signals.dismiss()
         await super().shutdown(sockets)
 
@@ -47,13 +47,11 @@ class _Server(uvicorn.Server):
 class Server:
     """`started` is set once requests are answered."""
 
-    def __init__(self, desk: Desk, *, host: str, port: int, with_worker: bool = True) -> None:
+    def __init__(self, desk: Desk, *, with_worker: bool = True) -> None:
         self.desk = desk
         self.worker = desk.worker() if with_worker else None
         config = uvicorn.Config(
             make_app(desk),
-            host=host,
-            port=port,
             http=Protocol,
             ws="none",
             proxy_headers=False,  # whose word is taken for the caller's address is our own setting
@@ -64,8 +62,8 @@ class Server:
         )
         self._server = _Server(config, desk)
 
-    def run(self, sockets: list[Any] | None = None) -> None:
-        """Until a signal or stop(). Whatever the worker has under way is handed back."""
+    def run(self, sockets: list[socket.socket]) -> None:
+        """On these sockets, until a signal or stop(). Whatever the worker has under way is handed back."""
         thread = threading.Thread(target=self.worker.run, name="worker") if self.worker else None
         if thread:
             thread.start()

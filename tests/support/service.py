@@ -64,7 +64,7 @@ def serve(
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     chosen = {"jobs_per_hour": 100_000, "keys_per_hour": 1000, "lease_seconds": 2, **settings}
     desk = open_desk(Settings(data=data, database_url=database_url, base_url=url, **chosen))
-    server = Server(desk, host="127.0.0.1", port=0, with_worker=with_worker)
+    server = Server(desk, with_worker=with_worker)
     if with_worker and model is not None:
         server.worker = desk.worker(model)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)

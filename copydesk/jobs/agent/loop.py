@@ -12,7 +12,7 @@ from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, O
 from copydesk.jobs.agent.saved import Acted, splices
 from copydesk.jobs.agent.tools import Finished, Toolbox
 from copydesk.jobs.job import JobFailed, Reason
-from copydesk.jobs.journal import Journal
+from copydesk.jobs.journal import EarlierRun, Journal
 from copydesk.jobs.patch import FilePatch, patches_between
 from copydesk.jobs.records import Note, keep_files
 from copydesk.jobs.tables import messages
@@ -120,8 +120,7 @@ class Editor:
                 results.append(toolbox.call(call))
             acted = Acted(results=tuple(results), splices=splices(before, workspace), finished=toolbox.finished)
             if acted.splices:
-                now = with_changes(workspace.tree, workspace.changes())
-                patches.extend(patches_between(workspace.tree.repository, self.origin.root, now))
+                patches.extend(self._patches(workspace))
             return acted
 
         def keep(tx: Connection, acted: Acted) -> None:
@@ -136,9 +135,9 @@ class Editor:
     def _history(self, workspace: Workspace) -> Conversation:
         """What was said in the job's earlier runs. Edits of one that ended before it could publish are not lost."""
         said: Conversation = []
-        for results in self.journal.earlier().values():
-            begun_here = "pin" in results and Pinned.model_validate_json(results["pin"]).start == workspace.tree.commit
-            for name, data in results.items():
+        for run in self.journal.earlier():
+            goes_on = run.reason is not Reason.PUBLISH_REFUSED and _start(run) == workspace.tree.commit
+            for name, data in run.results.items():
                 if name.endswith("-inbox"):
                     said += TypeAdapter(list[Prompt]).validate_json(data)
                 elif name.endswith("-reply"):
@@ -146,9 +145,16 @@ class Editor:
                 elif name.endswith("-acts"):
                     acted = Acted.model_validate_json(data)
                     said.append(Observed(results=acted.results))
-                    if begun_here:
+                    if goes_on:
                         acted.replay(workspace)
+        if said:
+            self.journal.keep_files(self._patches(workspace))
         return said
+
+    def _patches(self, workspace: Workspace) -> list[FilePatch]:
+        """What the job as a whole has changed so far."""
+        now = with_changes(workspace.tree, workspace.changes())
+        return patches_between(workspace.tree.repository, self.origin.root, now)
 
     def _waiting(self) -> bool:
         with self.journal.database.read() as tx:
@@ -161,6 +167,10 @@ class Editor:
 
     def _unread(self) -> ColumnElement[bool]:
         return (messages.c.job_id == self.journal.claim.job_id) & messages.c.run_id.is_(None)
+
+
+def _start(run: EarlierRun) -> str | None:
+    return Pinned.model_validate_json(run.results["pin"]).start if "pin" in run.results else None
 
 
 def _told(reply: Reply, acted: Acted) -> list[Note]:

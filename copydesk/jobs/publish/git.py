@@ -105,6 +105,8 @@ class Git:
         return found
 
     def _explain(self, verb: str, said: str) -> str:
+        if "branch is currently checked out" in said:
+            return "The branch is checked out in the repository, so it cannot be pushed to: merge it there, with git."
         lines = [line for line in said.splitlines() if line.strip() and not line.startswith(("hint:", "To "))]
         words = re.sub(r"^(fatal|error|remote): ", "", " ".join(lines[-3:])).strip()[:400]
         if self.token:

@@ -167,6 +167,7 @@ def upgrade() -> None:
         sa.Column("state", sa.String(length=10), nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("reason", sa.String(length=40), nullable=True),
         sa.Column("worker", sa.String(length=120), nullable=True),
         sa.Column("lease_until", sa.BigInteger(), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
