@@ -1,0 +1,264 @@
+"""One job of one project, its workers as processes of their own, and what must be true whatever becomes of them."""
+
+import multiprocessing
+import os
+import shutil
+import signal
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pygit2
+from psycopg import sql
+from sqlalchemy import select
+
+from copydesk.core.projects import Project
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from copydesk.jobs.agent.conversation import Reply
+from copydesk.jobs.job import ACTIVE, COMPLETED, Job
+from copydesk.jobs.service import NewJob
+from copydesk.jobs.tables import runs, steps
+from copydesk.jobs.workspace import digest
+from tests.crash.worker import Orders, work
+from tests.support.postgres import server_url
+from tests.support.repositories import branches, make_repository
+from tests.support.scripted import calls, finish
+
+PATIENCE = 30.0
+LEASE = 1.0
+
+BEFORE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md": b"# Other\n"}
+AFTER = {**BEFORE, "docs/index.md": b"# Hello\n\nThe color of things.\n", "docs/new.md": b"# New\n"}
+AFTER_FOLLOW_UP = {**AFTER, "docs/new.md": b"# Newer\n"}
+
+
+def edit(path: str, data: bytes, old: str, new: str) -> tuple[str, dict[str, Any]]:
+    return "edit", {"path": path, "hash": digest(data), "replacements": [{"old": old, "new": new}]}
+
+
+TWO_CALLS = (
+    edit("docs/index.md", BEFORE["docs/index.md"], "colour", "color"),
+    ("write", {"path": "docs/new.md", "content": "# New\n"}),
+)
+SCRIPT = (calls(*TWO_CALLS), finish(), calls(edit("docs/new.md", AFTER["docs/new.md"], "New", "Newer")), finish())
+
+# Workers are forked from a process that has imported everything: real processes, which start in no time.
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(
+    [
+        "__main__",
+        "tests.crash.worker",
+        "pydantic_ai.direct",
+        "pydantic_ai.models.openai",
+        "pydantic_ai.providers.openai_compatible",
+    ]
+)
+
+
+@dataclass
+class Case:
+    folder: Path
+    desk: Desk
+    settings: dict[str, Any]
+    project: Project
+    repository: Path
+    main: str
+    script: tuple[Reply, ...] | None = SCRIPT
+    model: str = "mechanic"
+    job_id: str = ""
+    workers: list[ForkServerProcess] = field(default_factory=list)
+
+    @property
+    def job(self) -> Job:
+        return self.desk.jobs.get(self.project.id, self.job_id)
+
+    @property
+    def branch(self) -> str:
+        return f"copydesk/{self.job_id}"
+
+    @property
+    def head(self) -> str | None:
+        return branches(self.repository).get(self.branch)
+
+    def create(self) -> None:
+        self.job_id = self.desk.jobs.create(self.project, NewJob("Spell color so.", model=self.model)).job.id
+
+    def send_message(self) -> None:
+        self.desk.jobs.message(self.project, self.job_id, "Make it newer.")
+
+    def start(
+        self,
+        point: str | None = None,
+        sent: int = signal.SIGKILL,
+        git: Path | None = None,
+        slow: float = 0,
+        **settings: Any,
+    ) -> ForkServerProcess:
+        """A worker that is sent this signal at that point, or meets that git, or is unharmed."""
+        path = None if git is None else f"{git}:{os.environ['PATH']}"
+        orders = Orders({**self.settings, **settings}, self.diary_file, self.script, point, sent, path, slow)
+        worker = processes.Process(target=work, args=(orders,), daemon=True)
+        worker.start()
+        self.workers.append(worker)
+        return worker
+
+    def crash(self, point: str | None = None, git: Path | None = None, **settings: Any) -> None:
+        """A worker runs until it is killed; an assertion when it was not."""
+        worker = self.start(point, git=git, **settings)
+        worker.join(PATIENCE)
+        assert worker.exitcode == -signal.SIGKILL, "the worker did not come to the point where it is killed"
+
+    def recover(self, **settings: Any) -> None:
+        """An unharmed worker ends the job. Its own lease is longer, so that it stands a busy machine."""
+        worker = self.start(**{"lease_seconds": 2 * LEASE, **settings})
+        self.wait_for_end()
+        worker.kill()
+        worker.join()
+
+    def wait_for_end(self) -> None:
+        wait_until(lambda: self.job.status is not ACTIVE, "the job to end")
+
+    def wait_for_line(self, line: str) -> None:
+        wait_until(lambda: line in self.diary, f"'{line}'")
+
+    @property
+    def diary_file(self) -> Path:
+        return self.folder / "diary"
+
+    @property
+    def diary(self) -> list[str]:
+        return self.diary_file.read_text().splitlines() if self.diary_file.exists() else []
+
+    @property
+    def asked(self) -> Counter[int]:
+        """How often the model was asked for each reply of the conversation, counted from 0."""
+        return Counter(int(line.removeprefix("asked ")) for line in self.diary if line.startswith("asked "))
+
+    @property
+    def answered(self) -> int:
+        """How many replies are in the journal."""
+        wanted = select(steps.c.name).join(runs, runs.c.id == steps.c.run_id).where(runs.c.job_id == self.job_id)
+        with self.desk.database.read() as tx:
+            return sum(name.endswith("-reply") for name in tx.execute(wanted).scalars())
+
+    def check_published(self, commits: int = 1, files: dict[str, bytes] = AFTER) -> None:
+        """The job is completed, with one pull request for one branch, which holds exactly its work."""
+        job = self.job
+        assert (job.status, job.reason) == (COMPLETED, None), (job.status, job.reason, job.message)
+        (pull,) = self.desk.pulls.of_project(self.project.id)
+        assert job.pr_link == pull.link(self.desk.settings.base_url)
+        assert branches(self.repository) == {"main": self.main, self.branch: pull.head}
+        assert job.head == pull.head
+        repository = pygit2.Repository(str(self.repository))
+        above = [str(commit.id) for commit in repository.walk(pull.head)]
+        assert above.index(self.main) == commits
+        assert _files(repository, pull.head) == files
+        _, events = self.desk.jobs.events(self.project.id, self.job_id)
+        assert [event.seq for event in events] == list(range(1, job.last_event + 1))
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.kill()
+            worker.join()
+            worker.close()
+        self.desk.close()
+
+
+@contextmanager
+def new_case(database: str, folder: Path, **settings: Any) -> Iterator[Case]:
+    """A project with its repository, on a fresh database of this kind."""
+    with _new_database(database, folder) as url:
+        repository = make_repository(folder / "docs.git", BEFORE)
+        chosen = {"data": folder / "data", "database_url": url, "lease_seconds": LEASE, "most_attempts": 5, **settings}
+        desk = open_desk(Settings(**chosen))
+        project = desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
+        case = Case(folder, desk, chosen, project, repository, branches(repository)["main"])
+        try:
+            yield case
+        finally:
+            case.close()
+
+
+def wait_until(happened: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+GIT = """#!/bin/sh
+# Stands before git on the worker's PATH. Whatever else is asked of it, it is git.
+worker=$PPID
+case " $* " in
+*" push "*) {killing} ;;
+*) exec {git} "$@" ;;
+esac
+"""
+KILLING = {
+    "before": 'kill -9 "$worker"',
+    "during": '{git} "$@" & kill -9 "$worker"; wait $!; echo "git ended" >>{diary}',
+    "after": '{git} "$@"; kill -9 "$worker"',
+    "long before": 'kill -9 "$worker"; sleep 3; {git} "$@"; echo "git ended" >>{diary}',
+}
+
+
+def killing_git(case: Case, moment: str) -> Path:
+    """A folder with a git that kills its worker when it is told to push."""
+    folder, words = case.folder / "bin", {"git": shutil.which("git"), "diary": case.diary_file}
+    folder.mkdir()
+    (folder / "git").write_text(GIT.format(killing=KILLING[moment].format(**words), **words))
+    (folder / "git").chmod(0o755)
+    return folder
+
+
+def _files(repository: pygit2.Repository, commit: str) -> dict[str, bytes]:
+    index = pygit2.Index()
+    index.read_tree(repository[commit].peel(pygit2.Tree))
+    return {entry.path: repository[entry.id].peel(pygit2.Blob).data for entry in index}
+
+
+@contextmanager
+def _new_database(kind: str, folder: Path) -> Iterator[str]:
+    """A copy of a migrated database: quicker than to migrate each time."""
+    if kind == "sqlite":
+        (folder / "copydesk.db").write_bytes(_sqlite_template())
+        yield f"sqlite:///{folder / 'copydesk.db'}"
+        return
+    name = sql.Identifier(f"test_{uuid.uuid4().hex}")
+    with psycopg.connect(server_url(), autocommit=True) as connection:
+        template = sql.Identifier(_postgres_template())
+        connection.execute(sql.SQL("create database {} template {}").format(name, template))
+        try:
+            yield _database_url(name.as_string().strip('"'))
+        finally:
+            connection.execute(sql.SQL("drop database {} with (force)").format(name))
+
+
+@cache
+def _sqlite_template() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        open_desk(Settings(data=Path(folder), database_url="")).close()
+        return (Path(folder) / "copydesk.db").read_bytes()
+
+
+@cache
+def _postgres_template() -> str:
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(server_url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    open_desk(Settings(database_url=_database_url(name))).close()
+    return name
+
+
+def _database_url(name: str) -> str:
+    return server_url().replace("/postgres?", f"/{name}?")

@@ -1,0 +1,7 @@
+"""The crash matrix on SQLite."""
+
+from tests.crash.suite import Crashes
+
+
+class TestSqlite(Crashes):
+    database = "sqlite"

@@ -1,0 +1,172 @@
+"""Workers that come back from a pause, jobs that kill every worker, and an API process killed after its 201."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+import httpx2 as httpx
+import pygit2
+import pytest
+
+from copydesk.jobs.job import FAILED, Phase, Reason
+from copydesk.jobs.service import NewJob
+from tests.conftest import DATABASES
+from tests.crash.harness import AFTER, AFTER_FOLLOW_UP, LEASE, Case, new_case, wait_until
+from tests.crash.suite import drills
+from tests.support.repositories import commit
+
+PAUSES = ("turn-1-reply:middle", "push:before", "push:acted")
+BOTH = pytest.mark.parametrize("database", DATABASES)
+SQLITE_FIRST = pytest.mark.parametrize("database", drills(DATABASES, but=("sqlite",)))
+SQLITE = pytest.mark.parametrize("database", ["sqlite"])  # the database plays no part
+POSTGRES = pytest.mark.parametrize("database", ["postgres"])  # SQLite has one writer, whoever it is
+
+
+@pytest.fixture
+def case(database: str, tmp_path: Path) -> Iterator[Case]:
+    with new_case(database, tmp_path) as case:
+        case.create()
+        yield case
+
+
+@BOTH
+@pytest.mark.parametrize("point", drills(PAUSES, but=("push:before",)))
+def test_a_worker_paused_past_its_lease_changes_nothing_when_it_comes_back(case: Case, point: str) -> None:
+    paused = _paused(case, point)
+    case.recover()
+    case.check_published()
+    head, asked = case.head, case.asked
+    _go_on(case, paused)
+    case.check_published()
+    assert (case.head, case.asked) == (head, asked)
+
+
+@BOTH
+@pytest.mark.drill
+def test_a_worker_that_comes_back_does_not_undo_a_follow_up(case: Case) -> None:
+    paused = _paused(case, "push:before")
+    case.recover()
+    case.send_message()
+    case.recover()
+    _go_on(case, paused)
+    case.check_published(commits=2, files=AFTER_FOLLOW_UP)
+
+
+@SQLITE_FIRST
+def test_a_lone_worker_that_comes_back_finishes_its_own_job(case: Case) -> None:
+    """It may find its own lease expired: the thread from before the pause then meets the one that took over."""
+    paused = _paused(case, "turn-1-reply:middle", slow=LEASE * 1.5)
+    time.sleep(LEASE * 1.5)
+    os.kill(_pid(paused), signal.SIGCONT)
+    case.wait_for_end()
+    case.check_published()
+    assert case.asked[0] <= 2
+    assert case.asked[1] == 1
+
+
+@POSTGRES
+@pytest.mark.parametrize("point", ["settle:inside", "open:inside"])
+def test_a_worker_paused_within_a_transaction_holds_up_no_other_job(case: Case, point: str) -> None:
+    _paused(case, point)
+    case.start()
+    time.sleep(LEASE * 2)  # by now it has tried to take the paused one's job over
+    others: list[str] = []
+    creation = threading.Thread(
+        target=lambda: others.append(case.desk.jobs.create(case.project, NewJob("Another one.")).job.id), daemon=True
+    )
+    creation.start()
+    wait_until(lambda: len(others) == 1, "another job to be accepted", 10)
+    wait_until(lambda: case.desk.jobs.get(case.project.id, others[0]).phase is Phase.DONE, "its end", 10)
+
+
+@SQLITE_FIRST
+def test_a_job_that_kills_its_workers_ends_as_failed(case: Case) -> None:
+    for _ in range(2):
+        case.crash("turn-1-acts:middle", most_attempts=2)
+    case.recover(most_attempts=2)
+    assert (case.job.status, case.job.reason) == (FAILED, Reason.INTERNAL_ERROR)
+    assert case.job.message
+    assert case.asked == {0: 1}
+    assert case.desk.pulls.of_project(case.project.id) == []
+
+
+@SQLITE
+@pytest.mark.parametrize("point", drills(("push:recorded", "open:recorded"), but=("push:recorded",)))
+def test_a_message_to_a_job_that_gave_up_after_its_push_goes_on_from_its_branch(case: Case, point: str) -> None:
+    case.crash(point, most_attempts=1)
+    case.recover(most_attempts=1)
+    assert case.job.status is FAILED
+    case.send_message()
+    case.recover()
+    case.check_published(commits=2, files=AFTER_FOLLOW_UP)
+
+
+@SQLITE
+@pytest.mark.parametrize("point", drills(("turn-1-reply:recorded", "open:recorded"), but=("open:recorded",)))
+def test_usage_counts_a_reply_once_however_often_the_job_is_resumed(case: Case, point: str) -> None:
+    case.crash(point)
+    case.recover()
+    usage = case.job.usage
+    assert (usage.requests, usage.input_tokens, usage.output_tokens) == (2, 20, 10)
+
+
+@SQLITE
+def test_a_git_killed_together_with_its_worker_does_not_spoil_the_mirror(case: Case) -> None:
+    """What git leaves behind when it is killed while it updates a branch of the mirror: the branch's lock."""
+    case.crash("commit:before")
+    files = {"docs/other.md": b"# Another\n"}
+    case.main = commit(pygit2.Repository(str(case.repository)), files)
+    (mirror,) = (case.folder / "data" / "mirrors").glob("*.git")
+    (mirror / "refs" / "copydesk" / "main.lock").touch()
+    case.recover()
+    case.check_published(files={**AFTER, **files})
+
+
+@SQLITE_FIRST
+def test_a_job_survives_the_kill_of_the_process_that_just_accepted_it(database: str, tmp_path: Path) -> None:
+    with new_case(database, tmp_path) as case:
+        key = case.desk.keys.create(case.project.id, actor="test")[1]
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        command = [sys.executable, "-m", "copydesk", "serve", "--no-worker", "--port", str(port)]
+        settings = {f"COPYDESK_{name.upper()}": str(value) for name, value in case.settings.items()}
+        with subprocess.Popen(command, env={**os.environ, **settings}, stderr=subprocess.DEVNULL) as server:
+            try:
+                wait_until(lambda: _listens(port), "the server to listen")
+                url = f"http://127.0.0.1:{port}/v2/agent/{case.project.id}/job"
+                answer = httpx.post(url, json={"prompt": "Spell."}, headers={"Authorization": f"Bearer {key}"})
+            finally:
+                server.kill()
+        assert answer.status_code == 201
+        case.job_id = answer.json()["id"]
+        case.recover()
+        case.check_published()
+
+
+def _paused(case: Case, point: str, slow: float = 0) -> ForkServerProcess:
+    worker = case.start(point, signal.SIGSTOP, slow=slow)
+    case.wait_for_line(f"reached {point}")
+    return worker
+
+
+def _go_on(case: Case, paused: ForkServerProcess) -> None:
+    """Until the attempt that was paused is over."""
+    os.kill(_pid(paused), signal.SIGCONT)
+    case.wait_for_line("left 1")
+
+
+def _pid(worker: ForkServerProcess) -> int:
+    assert worker.pid is not None
+    return worker.pid
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
