@@ -111,7 +111,10 @@ def test_a_key_opens_no_other_project(desk: Desk, project: Project) -> None:
 def test_last_use_is_noted(desk: Desk, project: Project) -> None:
     _, secret = desk.keys.create(project.id, actor="ada")
     assert desk.keys.of_project(project.id)[0].last_used_at is None
-    desk.keys.open(secret, project.id, "read", None)
+    key, _ = desk.keys.open(secret, project.id, "read", None)
+    assert key.use_is_due
+    desk.keys.note_use(key)
+    assert not desk.keys.open(secret, project.id, "read", None)[0].use_is_due
     noted = desk.keys.of_project(project.id)[0].last_used_at
     assert noted is not None
     assert abs(noted - clock.now()) < 10_000

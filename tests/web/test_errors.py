@@ -1,0 +1,361 @@
+"""Every error is JSON of one shape, says one thing, carries the request's id, and gives nothing away."""
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import psycopg
+import pytest
+from psycopg import sql
+from sqlalchemy import make_url
+
+from tests.support.postgres import new_database, server_url
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+INSIDE = re.compile(
+    r"Traceback|File \"|\.py\b|sqlalchemy|sqlite|psycopg|pydantic|starlette|select |insert into|/tmp/|/work/",
+    re.IGNORECASE,
+)
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("errors")
+    repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
+    with serve(folder / "data", repository=repository, with_worker=False) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def http(service: Service) -> httpx.Client:
+    return service.http
+
+
+def error_of(response: httpx.Response, status: int, code: str | None = None) -> dict[str, Any]:
+    """The body, once it is sure that it is an error as the contract has it."""
+    assert response.status_code == status, response.text[:300]
+    return checked_error(
+        response.headers.get("content-type"), response.headers.get("x-request-id"), response.text, code
+    )
+
+
+def checked_error(kind: str | None, request_id: str | None, text: str, code: str | None = None) -> dict[str, Any]:
+    assert kind == "application/json"
+    body: dict[str, Any] = json.loads(text)
+    assert {"error", "code", "requestId"} <= set(body) <= {"error", "code", "requestId", "details"}
+    assert body["requestId"] == request_id
+    assert re.fullmatch(r"[a-z_]+", body["code"])
+    assert code in (None, body["code"])
+    assert body["error"].strip()
+    assert body["error"].endswith((".", "…'.")), "a sentence ends with a full stop"
+    for detail in body.get("details", []):
+        assert set(detail) == {"field", "message"}
+    assert not INSIDE.search(text), text
+    assert "desk_" not in text.replace("desk_…", "")
+    return body
+
+
+def raw(service: Service, sent: bytes, *, hang_up: bool = True) -> bytes:
+    """What the service answers to these very bytes."""
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(sent)
+        if hang_up:
+            connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        while more := connection.recv(65536):
+            answer += more
+    return answer
+
+
+def head_and_body(answer: bytes) -> tuple[int, dict[str, str], str]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return int(first.split()[1]), headers, body.decode()
+
+
+def test_an_unknown_route_is_404(service: Service, http: httpx.Client) -> None:
+    for path in ("/", "/nothing", "/v2", "/docs/", "/%00", "/%ff", "/review", "/static/../x", "/é", "/" + "a" * 20_000):
+        error_of(http.get(path), 404, "not_found")
+    for path in (service.at(""), service.at("/"), service.at("/nothing"), service.at("/job"), service.at("/jobs/")):
+        assert http.get(path).status_code in (404, 405), path
+
+
+def test_an_unknown_method_is_405_and_says_which_are_known(service: Service, http: httpx.Client) -> None:
+    for method, path, allowed in (
+        ("DELETE", service.at("/jobs"), "GET"),
+        ("PUT", service.at("/job"), "POST"),
+        ("GET", service.at("/job"), "POST"),
+        ("PATCH", "/healthz", "GET"),
+        ("POST", "/openapi.json", "GET"),
+        ("TRACE", "/docs", "GET"),
+    ):
+        response = http.request(method, path)
+        error_of(response, 405, "method_not_allowed")
+        assert allowed in response.headers["allow"].split(", "), (method, path)
+
+
+def test_the_callers_request_id_is_kept_when_it_is_sane(http: httpx.Client) -> None:
+    for sane in ("abc", "0", "a-b.c:d_e", "A" * 128):
+        assert error_of(http.get("/nothing", headers={"X-Request-Id": sane}), 404)["requestId"] == sane
+        assert http.get("/healthz", headers={"X-Request-Id": sane}).headers["x-request-id"] == sane
+
+
+def test_an_insane_request_id_is_replaced(http: httpx.Client) -> None:
+    for insane in (b"", b"A" * 129, b"a b", b"<script>", b"a\tb", "é".encode(), b"\xff", b"a,b", b"{}", b'"'):
+        given = error_of(http.get("/nothing", headers=[(b"X-Request-Id", insane)]), 404)["requestId"]
+        assert re.fullmatch(r"req_[0-9A-Za-z]{20}", given), insane
+
+
+BAD_BODIES: dict[str, bytes] = {
+    "nothing": b"",
+    "not JSON": b"prompt=hello",
+    "cut off": b'{"prompt": "hel',
+    "two values": b'{"prompt": "a"} {"prompt": "b"}',
+    "not UTF-8": b'{"prompt": "\xff\xfe"}',
+    "NaN": b'{"prompt": NaN}',
+    "a number too large": b'{"prompt": 1e999}',
+    "a digit too many": b'{"prompt": ' + b"9" * 10_000 + b"}",
+    "an array": b"[]",
+    "null": b"null",
+    "a string": b'"prompt"',
+    "no prompt": b"{}",
+    "null prompt": b'{"prompt": null}',
+    "a number": b'{"prompt": 1}',
+    "a list": b'{"prompt": ["a"]}',
+    "an object": b'{"prompt": {"a": 1}}',
+    "empty": b'{"prompt": ""}',
+    "blank": b'{"prompt": " \\n\\t\\u00a0"}',
+    "too long": json.dumps({"prompt": "a" * 32_001}).encode(),
+    "too long in astral characters": json.dumps({"prompt": "😀" * 32_001}).encode(),
+    "NUL": b'{"prompt": "a\\u0000b"}',
+    "lone high surrogate": b'{"prompt": "a\\ud800b"}',
+    "lone low surrogate": b'{"prompt": "a\\udc00b"}',
+    "reversed surrogates": b'{"prompt": "\\udc00\\ud800"}',
+    "surrogate as raw bytes": b'{"prompt": "\xed\xa0\x80"}',
+    "unknown field": b'{"prompt": "a", "promt": "b"}',
+    "the key's name misspelt": b'{"Prompt": "a"}',
+    "a proto": b'{"prompt": "a", "__proto__": {}}',
+    "nested far too deep": b'{"prompt": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "nested and never closed": b"[" * 100_000,
+    "objects far too deep": b'{"a":' * 100_000,
+}
+
+
+@pytest.mark.parametrize("kind", BAD_BODIES)
+def test_a_bad_body_is_400_for_new_jobs_and_messages(service: Service, http: httpx.Client, kind: str) -> None:
+    job = service.client.create_job("Any")
+    for path in (service.at("/job"), service.at(f"/job/{job['id']}/message")):
+        error_of(http.post(path, content=BAD_BODIES[kind], headers=JSON), 400, "invalid_request")
+    assert service.client.list_jobs(limit=1)["jobs"][0]["id"] == job["id"], "nothing was created"
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"model": "gpt"}, {"model": ""}, {"model": 1}, {"model": "openai:"}, {"model": "openai:a b"},
+        {"model": "a\x00"}, {"ref": ""}, {"ref": 5}, {"ref": "a b"}, {"ref": "\ud800"}, {"ref": "a" * 201},
+        {"draft": "yes"}, {"draft": 1}, {"draft": None}, {"draft": []},
+        {"title": ""}, {"title": "t" * 201}, {"title": {}}, {"title": "\x00"}, {"title": "\udfff"},
+    ],
+)  # fmt: skip
+def test_a_bad_option_is_400_and_named(service: Service, http: httpx.Client, extra: dict[str, Any]) -> None:
+    body = json.dumps({"prompt": "a", **extra}).encode()
+    error_of(http.post(service.at("/job"), content=body, headers=JSON), 400, "invalid_request")
+
+
+def test_several_faults_are_all_told(service: Service, http: httpx.Client) -> None:
+    wrong = {"prompt": 1, "draft": "x", "colour": 2}
+    body = error_of(http.post(service.at("/job"), json=wrong), 400, "invalid_request")
+    assert {detail["field"] for detail in body["details"]} == {"prompt", "draft", "colour"}
+
+
+def test_bounds_are_inclusive(service: Service, http: httpx.Client) -> None:
+    for prompt in ("a", "a" * 32_000, "😀" * 32_000):
+        assert http.post(service.at("/job"), json={"prompt": prompt}).json()["prompt"] == prompt
+
+
+def test_of_a_duplicated_field_one_value_is_taken_or_it_is_400(service: Service, http: httpx.Client) -> None:
+    response = http.post(service.at("/job"), content=b'{"prompt": "a", "prompt": "b"}', headers=JSON)
+    assert response.status_code in (201, 400)
+    if response.status_code == 201:
+        assert response.json()["prompt"] == "b", "as every common parser has it"
+    else:
+        error_of(response, 400)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["text/plain", "application/xml", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "x",
+     "application/jsonx", "text/json;charset=utf-8"],
+)  # fmt: skip
+def test_a_wrong_media_type_is_415(service: Service, http: httpx.Client, kind: str) -> None:
+    body = b'{"prompt": "a"}'
+    error_of(http.post(service.at("/job"), content=body, headers={"Content-Type": kind}), 415, "wrong_media_type")
+
+
+def test_json_with_a_parameter_or_a_suffix_is_json(service: Service, http: httpx.Client) -> None:
+    for kind in ("application/json; charset=utf-8", "Application/JSON", "application/vnd.api+json"):
+        answer = http.post(service.at("/job"), content=b'{"prompt": "a"}', headers={"Content-Type": kind})
+        assert answer.status_code == 201, kind
+
+
+def test_a_body_of_40_megabytes_is_413_however_it_is_sent(service: Service, http: httpx.Client) -> None:
+    piece = b"a" * 65536
+
+    def chunks() -> Iterator[bytes]:
+        yield b'{"prompt": "'
+        for _ in range(640):
+            yield piece
+        yield b'"}'
+
+    for path in (service.at("/job"), service.at("/job/x/cancel"), "/nothing"):
+        whole = b'{"prompt": "' + piece * 640 + b'"}'
+        error_of(http.post(path, content=whole, headers=JSON), 413, "too_large")
+        error_of(http.post(path, content=chunks(), headers=JSON), 413, "too_large")
+
+
+def test_a_declared_length_that_is_too_large_is_413_before_it_is_sent(service: Service) -> None:
+    head = (
+        f"POST {service.at('/job')} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {service.key}\r\n"
+    )
+    sent = head.encode() + b"Content-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n{"
+    status, headers, body = head_and_body(raw(service, sent, hang_up=False))
+    assert status == 413
+    checked_error(headers.get("content-type"), headers.get("x-request-id"), body, "too_large")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=101", "limit=-1", "limit=x", "limit=1.5", "limit=", "limit=1e1", "limit=9" + "9" * 400,
+     "limit=%00", "status=", "status=done", "status=ACTIVE", "cursor=", "cursor=x", "cursor=%00", "cursor=job_%ff",
+     "cursor=" + "j" * 5000, "cursor=job_" + "i" * 26],
+)  # fmt: skip
+def test_a_bad_query_is_400(service: Service, http: httpx.Client, query: str) -> None:
+    error_of(http.get(f"{service.at('/jobs')}?{query}"), 400, "invalid_request")
+
+
+@pytest.mark.parametrize("key", [b"", b"a" * 129, b"a b", "é".encode(), b"\xff", b"\x7f"])
+def test_a_bad_idempotency_key_is_400(service: Service, http: httpx.Client, key: bytes) -> None:
+    answer = http.post(service.at("/job"), json={"prompt": "a"}, headers=[(b"Idempotency-Key", key)])
+    error_of(answer, 400, "invalid_request")
+
+
+@pytest.mark.parametrize("number", ["x", "-1", "1.0", "", "٣", "9" * 10, "1e3", "0x1"])
+def test_a_bad_last_event_id_is_400(service: Service, http: httpx.Client, number: str) -> None:
+    job = service.client.create_job("Any")
+    headers = [(b"Last-Event-ID", number.encode()), (b"Accept", b"application/json")]
+    error_of(http.get(service.at(f"/job/{job['id']}/events"), headers=headers), 400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    "job_id",
+    [
+        "x", "job_", "job_" + "0" * 25, "job_" + "0" * 26, "job_" + "O" * 26, "%00", "%ff", "%F0%9F%98%80", "a" * 5000,
+        "'%20or%20'1'='1", "..", "%2e%2e", "job_*",
+    ],
+)  # fmt: skip
+def test_an_odd_job_id_is_404(service: Service, http: httpx.Client, job_id: str) -> None:
+    error_of(http.get(service.at(f"/job/{job_id}")), 404)
+    error_of(http.post(service.at(f"/job/{job_id}/cancel")), 404)
+    error_of(http.post(service.at(f"/job/{job_id}/message"), json={"prompt": "a"}), 404)
+
+
+GARBAGE: dict[str, bytes] = {
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64),
+    "zeros": bytes(512),
+    "words": b"hello there\r\n\r\n",
+    "bad version": b"GET / HTTP/9.9\r\nHost: x\r\n\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "bad header": b"GET / HTTP/1.1\r\nHost x\r\n\r\n",
+    "NUL in a header": b"GET / HTTP/1.1\r\nHost: x\r\nX: a\x00b\r\n\r\n",
+    "bad length": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+    "length in words": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ten\r\n\r\n",
+    "two lengths": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+    "length and chunks": b"POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "bad chunk": b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+}
+
+
+@pytest.mark.parametrize("kind", GARBAGE)
+def test_what_is_not_http_is_400_in_json(service: Service, kind: str) -> None:
+    status, headers, body = head_and_body(raw(service, GARBAGE[kind]))
+    assert status == 400
+    checked_error(headers.get("content-type"), headers.get("x-request-id"), body, "invalid_request")
+
+
+def test_no_header_can_be_injected_into_an_answer(service: Service) -> None:
+    for line in (
+        b"X-Request-Id: a\r\n Set-Cookie: b",
+        b"X-Request-Id: a\nSet-Cookie: b",
+        b"X-Request-Id: a\rSet-Cookie: b",
+    ):
+        answer = raw(service, b"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + line + b"\r\n\r\n")
+        assert b"set-cookie" not in answer.partition(b"\r\n\r\n")[0].lower()
+    encoded = b"GET /nothing%0d%0aSet-Cookie:%20b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    assert b"set-cookie" not in raw(service, encoded).lower()
+
+
+def test_a_client_that_hangs_up_in_mid_body_does_no_harm(service: Service, http: httpx.Client) -> None:
+    before = service.client.list_jobs(limit=1)
+    head = f"POST {service.at('/job')} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {service.key}\r\n".encode()
+    for rest in (b"Content-Length: 100\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"):
+        answer = raw(service, head + b"Content-Type: application/json\r\n" + rest + b'{"prompt": "a"}')
+        assert b" 500 " not in answer.partition(b"\r\n")[0]
+    assert service.client.list_jobs(limit=1) == before
+    assert http.get("/healthz").status_code == 200
+
+
+def test_a_head_that_is_far_too_large_is_refused(service: Service, http: httpx.Client) -> None:
+    error = raw(service, b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 8_000_000 + b"\r\n\r\n")
+    assert error == b"" or head_and_body(error)[0] in (400, 404, 413, 431)
+    assert http.get("/healthz").status_code == 200
+
+
+@pytest.fixture
+def doomed(tmp_path: Path) -> Iterator[Service]:
+    """A service on a PostgreSQL database of its own, which the test takes away."""
+    repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
+    with serve(tmp_path / "data", repository=repository, database_url=new_database(), with_worker=False) as running:
+        yield running
+
+
+def test_a_database_that_is_away_is_503_and_nothing_is_told_of_it(doomed: Service) -> None:
+    job = doomed.client.create_job("Any")
+    database = str(make_url(doomed.desk.settings.database_url).database)
+    with psycopg.connect(server_url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(database)))
+    http = doomed.http
+    assert http.get("/healthz").status_code == 200, "alive, if not ready"
+    for answer in (
+        http.get("/readyz"),
+        http.get("/metrics"),
+        http.get(doomed.at("/jobs")),
+        http.get(doomed.at(f"/job/{job['id']}")),
+        http.get(doomed.at(f"/job/{job['id']}/events")),
+        http.post(doomed.at("/job"), json={"prompt": "a"}),
+        http.post(doomed.at(f"/job/{job['id']}/cancel")),
+    ):
+        body = error_of(answer, 503, "store_down")
+        assert int(answer.headers["retry-after"]) > 0
+        assert database not in body["error"]
+
+
+def test_connections_that_the_database_cut_are_replaced_and_nobody_notices(doomed: Service) -> None:
+    for _ in range(3):
+        doomed.client.list_jobs()
+        database = make_url(doomed.desk.settings.database_url).database
+        with psycopg.connect(server_url(), autocommit=True) as connection:
+            cut = (
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()"
+            )
+            connection.execute(cut, [database])
+        assert doomed.http.get(doomed.at("/jobs")).status_code == 200
+        assert doomed.http.post(doomed.at("/job"), json={"prompt": "a"}).status_code == 201

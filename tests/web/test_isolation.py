@@ -1,0 +1,257 @@
+"""Nobody gets past a key, over every route there is: the routes come from the application itself, so none is missed."""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from fastapi.routing import iter_route_contexts
+
+from copydesk.core.ids import new_id, new_key
+from copydesk.web.app import make_app
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+PUBLIC = {
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("GET", "/metrics"),
+    ("GET", "/openapi.json"),
+    ("HEAD", "/openapi.json"),
+    ("GET", "/docs"),
+    ("GET", "/static/style.css"),
+    ("GET", "/review/{token}/pulls/{number}"),
+}
+"""Whatever answers without a key is on this list, because somebody thought about it."""
+
+BODY = {"prompt": "Fix the typos"}
+NOT_A_JOB = "job_00000000000000000000000000"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One for all of them: nothing here is to have any effect. No worker, so a job stays as it is."""
+    folder = tmp_path_factory.mktemp("isolation")
+    repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
+    with serve(folder / "data", repository=repository, with_worker=False) as running:
+        yield running
+
+
+def routes(service: Service) -> list[tuple[str, str]]:
+    """(method, path) of every route, however deeply it is included."""
+    found = []
+    for route in iter_route_contexts(make_app(service.desk).routes):
+        assert route.path is not None, f"{route} has neither path nor methods; teach this test about its kind"
+        assert route.methods, f"{route.path} has no methods; teach this test about its kind"
+        found += [(method, route.path) for method in sorted(route.methods)]
+    return found
+
+
+def closed_routes(service: Service) -> list[tuple[str, str]]:
+    closed = [(method, path) for method, path in routes(service) if path.startswith(("/v1/", "/v2/"))]
+    assert len(closed) >= 9
+    return closed
+
+
+def job_routes(service: Service) -> list[tuple[str, str]]:
+    of_a_job = [(method, path) for method, path in closed_routes(service) if "{id}" in path]
+    assert {path.rpartition("/")[2] for _, path in of_a_job} >= {
+        "{id}", "message", "cancel", "archive", "unarchive", "diff", "events",
+    }  # fmt: skip
+    return of_a_job
+
+
+def call(
+    service: Service, method: str, path: str, *, key: str | None, project: str | None = None, job: str = NOT_A_JOB
+) -> httpx.Response:
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    return send(service, method, path, headers, project, job)
+
+
+def send(
+    service: Service, method: str, path: str, headers: dict[str, str], project: str | None = None, job: str = NOT_A_JOB
+) -> httpx.Response:
+    where = path.replace("{projectId}", project or service.project.id).replace("{id}", job)
+    assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
+    body = BODY if method in ("POST", "PUT", "PATCH") else None
+    return bare().request(method, service.url + where, headers=headers, json=body)
+
+
+@cache
+def bare() -> httpx.Client:
+    """Without any key."""
+    return httpx.Client(timeout=10)
+
+
+def without_id(response: httpx.Response) -> dict[str, Any]:
+    body: dict[str, Any] = response.json()
+    assert body.pop("requestId") == response.headers["x-request-id"]
+    return body
+
+
+def test_every_route_is_behind_a_key_or_on_the_list_of_public_ones(service: Service) -> None:
+    opened = {(method, path) for method, path in routes(service) if not path.startswith(("/v1/", "/v2/"))}
+    assert opened == PUBLIC
+
+
+def test_public_routes_answer_without_a_key(service: Service) -> None:
+    for method, path in PUBLIC - {("GET", "/review/{token}/pulls/{number}")}:
+        assert bare().request(method, service.url + path).status_code == 200, path
+
+
+def test_a_review_page_opens_only_to_the_token_in_its_link(service: Service) -> None:
+    for token, number in (("guess", 1), ("", 1), ("%", 1), ("guess", 10**30), ("a" * 5000, 1), ("\x00", 1), ("x", -1)):
+        link = f"{service.url}/review/{httpx.QueryParams({'t': token})}".replace("t=", "", 1) + f"/pulls/{number}"
+        response = bare().get(link)
+        assert response.status_code in (400, 404), link
+        assert response.headers["content-type"] == "application/json"
+
+
+def test_no_route_answers_without_a_key(service: Service) -> None:
+    for method, path in closed_routes(service):
+        response = call(service, method, path, key=None)
+        assert (response.status_code, without_id(response)["code"]) == (401, "key_missing"), (method, path)
+        assert response.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_no_route_answers_to_a_key_that_is_not_a_good_one(service: Service) -> None:
+    revoked, revoked_secret = service.desk.keys.create(service.project.id, actor="test")
+    service.desk.keys.revoke(revoked.id, actor="test")
+    expired = service.new_key(expires_in=-1)
+    swapped = service.key[:10] + service.key[11] + service.key[10] + service.key[12:]
+    typo = swapped if swapped != service.key else service.key[:-1] + "_"
+    bad = {
+        "revoked": revoked_secret,
+        "expired": expired,
+        "unknown": new_key(),
+        "mistyped": typo,
+        "cut off": service.key[:-1],
+        "too long": service.key + "0",
+        "another case": service.key.swapcase(),
+        "no prefix": service.key.removeprefix("desk_"),
+        "only a prefix": "desk_",
+        "quoted": f'"{service.key}"',
+        "SQL": "desk_' or '1'='1",
+        "endless": "desk_" + "a" * 30_000,
+    }
+    for method, path in closed_routes(service):
+        for kind, key in bad.items():
+            response = call(service, method, path, key=key)
+            assert (response.status_code, without_id(response)["code"]) == (401, "key_rejected"), (kind, method, path)
+            assert response.headers["www-authenticate"].startswith("Bearer")
+            assert key == "desk_" or key not in response.text
+
+
+def test_no_route_answers_to_another_scheme(service: Service) -> None:
+    for method, path in closed_routes(service):
+        for scheme in ("Basic", "Token", "Digest"):
+            response = send(service, method, path, {"Authorization": f"{scheme} {service.key}"})
+            assert response.status_code == 401, (scheme, method, path)
+            assert response.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_bytes_that_are_no_text_are_no_key_either(service: Service) -> None:
+    for value in (b"Bearer \xff\xfe", b"Bearer desk_\xc3\xa9" + b"a" * 36, b"\xff", b"Bearer"):
+        response = bare().get(service.url + service.at("/jobs"), headers={b"Authorization": value})
+        assert response.status_code == 401, value
+
+
+def test_another_project_looks_exactly_like_one_that_does_not_exist(service: Service) -> None:
+    other = service.another_project()
+    for method, path in closed_routes(service):
+        theirs = call(service, method, path, key=service.key, project=other.project.id)
+        for nowhere in (new_id("proj"), "x", "..", "%2e%2e", "a%2Fb", "%00", "é", other.project.id.upper()):
+            none = call(service, method, path, key=service.key, project=nowhere)
+            assert (theirs.status_code, none.status_code) == (404, 404), (method, path, nowhere)
+            assert without_id(theirs) == without_id(none)
+            assert set(theirs.headers) == set(none.headers)
+
+
+def test_no_encoding_of_the_path_gets_around_the_key(service: Service) -> None:
+    inside = service.at("/jobs")
+    for path in (
+        "/" + inside, inside.replace("/v2", "/%762"), inside.replace("/v2", "/V2"), inside.replace("/v2/", "/v2//"),
+        inside + "/", inside.replace("/agent", "/./agent"), "/docs/.." + inside, "/docs/%2e%2e" + inside,
+        "/static/..%2f" + inside[1:], inside.replace("/jobs", "/jobs;x=1"), inside + "%00", inside + "%0d%0aX: y",
+    ):  # fmt: skip
+        answer = bare().get(httpx.URL(service.url).copy_with(raw_path=path.encode()))
+        assert answer.status_code in (400, 401, 404), path
+        assert "jobs" not in answer.json(), path
+
+
+def test_another_projects_job_is_not_there_and_is_not_touched(service: Service) -> None:
+    other = service.another_project()
+    theirs = other.client.create_job("A secret prompt of theirs")
+    before = other.client.get_job(theirs["id"]), other.client.events(theirs["id"])
+    missing = {}
+    for method, path in job_routes(service):
+        response = call(service, method, path, key=service.key, job=theirs["id"])
+        none = call(service, method, path, key=service.key, job=new_id("job"))
+        assert (response.status_code, none.status_code) == (404, 404), (method, path)
+        missing[path] = without_id(response)
+        assert missing[path] == without_id(none)
+        assert missing[path]["code"] == "job_not_found"
+        assert "secret" not in response.text
+    assert (other.client.get_job(theirs["id"]), other.client.events(theirs["id"])) == before
+    assert theirs["id"] not in [job["id"] for job in service.client.list_jobs(limit=100)["jobs"]]
+    page = service.client.list_jobs(cursor=theirs["id"])
+    assert theirs["id"] not in [job["id"] for job in page["jobs"]]
+
+
+def test_an_idempotency_key_of_another_project_is_free_here(service: Service) -> None:
+    other = service.another_project()
+    theirs = other.client.create_job("Theirs", idempotency_key="the-same")
+    ours = service.client.create_job("Ours", idempotency_key="the-same")
+    assert ours["id"] != theirs["id"]
+
+
+def test_a_read_key_reads_and_does_nothing_else(service: Service) -> None:
+    key = service.new_key(scopes=["read"])
+    job = service.client.create_job("Leave me alone")
+    for method, path in closed_routes(service):
+        if path.endswith("/events"):
+            continue  # it stays open while the job is active; its scope is that of every GET
+        response = call(service, method, path, key=key, job=job["id"])
+        if method == "GET":
+            assert response.status_code == 200, path
+        else:
+            assert (response.status_code, without_id(response)["code"]) == (403, "scope_missing"), (method, path)
+    for method in ("PUT", "PATCH", "DELETE", "TRACE"):
+        response = call(service, method, "/v2/agent/{projectId}/jobs", key=key)
+        assert response.status_code == 403, method
+    assert service.client.get_job(job["id"]) == job
+
+
+def test_a_write_key_reads_too(service: Service) -> None:
+    key = service.new_key(scopes=["write"])
+    assert call(service, "GET", "/v2/agent/{projectId}/jobs", key=key).status_code == 200
+    assert call(service, "POST", "/v2/agent/{projectId}/job", key=key).status_code == 201
+
+
+def test_a_key_with_an_address_list_is_refused_from_anywhere_else(service: Service) -> None:
+    elsewhere = service.new_key(allow=["192.0.2.0/24", "2001:db8::/32", "127.0.0.2"])
+    here = service.new_key(allow=["192.0.2.0/24", "127.0.0.1"])
+    forged = {"X-Forwarded-For": "192.0.2.7", "Forwarded": "for=192.0.2.7", "X-Real-IP": "192.0.2.7"}
+    for method, path in closed_routes(service):
+        for extra in ({}, forged):
+            response = send(service, method, path, {"Authorization": f"Bearer {elsewhere}", **extra})
+            assert (response.status_code, without_id(response)["code"]) == (403, "address_refused"), (method, path)
+    assert call(service, "GET", "/v2/agent/{projectId}/jobs", key=here).status_code == 200
+
+
+def test_behind_a_trusted_proxy_the_nearest_address_that_is_not_its_own_counts(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
+    with serve(tmp_path / "data", repository=repository, with_worker=False, trusted_proxies="127.0.0.1") as service:
+        bearer = {"Authorization": f"Bearer {service.new_key(allow=['192.0.2.0/24'])}"}
+        for chain, status in (
+            ("192.0.2.7", 200),
+            ("203.0.113.9, 192.0.2.7", 200),
+            ("192.0.2.7, 203.0.113.9", 403),
+            ("192.0.2.7, 127.0.0.1", 200),
+            ("not an address", 403),
+            ("", 403),
+        ):
+            response = bare().get(service.url + service.at("/jobs"), headers={**bearer, "X-Forwarded-For": chain})
+            assert response.status_code == status, chain

@@ -1,0 +1,99 @@
+"""The service against its own description: what /openapi.json promises is what HTTP does, and nothing else."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from schemathesis.engine import events, from_schema
+
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+
+def config(service: Service, examples: int, walks: int, *, deterministic: bool) -> schemathesis.Config:
+    settings: dict[str, Any] = {
+        "base-url": service.url,
+        "headers": {"Authorization": f"Bearer {service.key}"},
+        "parameters": {"path.projectId": service.project.id},
+        "request-timeout": 20,
+        "continue-on-failure": True,
+        "generation": {
+            "max-examples": examples,
+            "deterministic": deterministic,
+            "database": "none",
+            "no-shrink": deterministic,
+        },
+        "phases": {"stateful": {"generation": {"max-examples": walks}}},
+    }
+    return schemathesis.Config.from_dict(settings)
+
+
+class Examined:
+    """Runs every phase: examples, coverage, fuzzing, and walks along links from one call to the next."""
+
+    def __init__(self, service: Service, examples: int, walks: int, *, deterministic: bool = True) -> None:
+        self.phases: set[str] = set()
+        self.answers: Counter[tuple[str, int]] = Counter()
+        self.faults: list[str] = []
+        chosen = config(service, examples, walks, deterministic=deterministic)
+        self.schema = schemathesis.openapi.from_url(f"{service.url}/openapi.json", config=chosen)
+        for event in from_schema(self.schema).execute():
+            if isinstance(event, events.NonFatalError | events.FatalError):
+                self.faults.append(repr(event))
+            elif isinstance(event, events.ScenarioFinished):
+                self.phases.add(event.phase.name)
+                self._note(event)
+
+    def _note(self, event: events.ScenarioFinished) -> None:
+        for case_id, said in event.recorder.interactions.items():
+            operation = event.recorder.cases[case_id].value.operation.label
+            if said.response is None:
+                self.faults.append(f"{operation}: no answer")
+            else:
+                self.answers[operation, said.response.status_code] += 1
+        self.faults += [
+            f"{check.name}: {check.failure_info.failure}\n{check.failure_info.code_sample}"
+            for checks in event.recorder.checks.values()
+            for check in checks
+            if check.failure_info is not None
+        ]
+
+    @property
+    def operations(self) -> set[str]:
+        described = self.schema.raw_schema["paths"]
+        return {f"{method.upper()} {path}" for path, methods in described.items() for method in methods}
+
+
+@pytest.fixture
+def busy_service(tmp_path: Path) -> Iterator[Service]:
+    """Jobs in every state that they can be left in; the mechanic ends the others at once, so no stream stays open."""
+    repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n\nThe colour of things.\n"})
+    with serve(tmp_path / "data", repository=repository, jobs_per_hour=1_000_000) as service:
+        changed = service.client.create_job('Replace "colour" with "color"')
+        unchanged = service.client.create_job('Replace "nowhere" with "somewhere"')
+        for job in (changed, unchanged):
+            service.client.wait(job["id"])
+        service.client.archive_job(unchanged["id"])
+        yield service
+
+
+def test_every_operation_keeps_to_its_description(busy_service: Service) -> None:
+    seen = Examined(busy_service, examples=190, walks=18)
+    assert not seen.faults, "\n\n".join(seen.faults[:10])
+    assert seen.phases == {"EXAMPLES", "COVERAGE", "FUZZING", "STATEFUL_TESTING"}
+    assert sum(seen.answers.values()) >= 2000
+    assert {operation for operation, _ in seen.answers} == seen.operations
+    answered_well = {operation for operation, status in seen.answers if status in (200, 201)}
+    # A job is rarely still active when its turn to be cancelled comes; 409 is its other rightful answer.
+    assert seen.operations - answered_well <= {"POST /v2/agent/{projectId}/job/{id}/cancel"}
+    assert not [found for found in seen.answers if found[1] >= 500]
+
+
+@pytest.mark.drill
+def test_every_operation_keeps_to_its_description_over_many_random_cases(busy_service: Service) -> None:
+    seen = Examined(busy_service, examples=1000, walks=200, deterministic=False)
+    assert not seen.faults, "\n\n".join(seen.faults[:10])
+    assert sum(seen.answers.values()) >= 15_000
