@@ -1,0 +1,74 @@
+"""One round on Copydesk's own engine, in a process of its own: DATABASE_URL JOBS on the command line, JSON out."""
+
+import json
+import sys
+import tempfile
+import threading
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from sqlalchemy import Connection, text
+
+from benchmarks.jobs.race import AT_ONCE, STEPS, Round, race
+from copydesk.core.clock import SECOND
+from copydesk.core.database import Database
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk
+from copydesk.jobs.job import COMPLETED, Ending
+from copydesk.jobs.journal import Journal
+from copydesk.jobs.queue import Bounds, Claim, Queue
+from copydesk.jobs.service import NewJob
+from copydesk.jobs.worker import Attempt, Worker
+
+NO_LIMIT = 1_000_000_000
+TAKEN_UP = text("update messages set run_id = :run where job_id = :job and run_id is null")
+
+
+class Trivial:
+    """Takes up the job's message in its first step: a job whose message nobody read is run again."""
+
+    def __init__(self, database: Database, ended: threading.Semaphore) -> None:
+        self.database, self.ended = database, ended
+
+    def perform(self, attempt: Attempt) -> None:
+        try:
+            self._work(Journal(self.database, attempt.claim), attempt.claim)
+        finally:
+            self.ended.release()
+
+    def _work(self, journal: Journal, claim: Claim) -> None:
+        def take_up(tx: Connection, _result: int) -> None:
+            tx.execute(TAKEN_UP, {"job": claim.job_id, "run": claim.run_id})
+
+        journal.step("step-0", int, lambda: 0, effects=take_up)
+        for number in range(1, STEPS):
+            journal.step(f"step-{number}", int, partial(int, number))
+        journal.settle(Ending(COMPLETED))
+
+    def housekeeping(self) -> None: ...
+
+
+def run(database_url: str, jobs: int, data: Path) -> Round:
+    desk = open_desk(Settings(data=data, database_url=database_url, jobs_per_hour=NO_LIMIT))
+    project = desk.projects.create("Trivial", repository=str(data), ref="main", actor="benchmark")
+    ended = threading.Semaphore(0)
+    bounds = Bounds(10 * SECOND, project_slots=AT_ONCE, total_slots=AT_ONCE)
+    worker = Worker(Queue(desk.database, bounds), Trivial(desk.database, ended), slots=AT_ONCE, job_seconds=60)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+
+    def completed(job_id: str) -> None:
+        assert desk.jobs.get(project.id, job_id).status is COMPLETED
+
+    try:
+        return race(jobs, lambda: desk.jobs.create(project, NewJob("Trivial")).job.id, ended, completed)
+    finally:
+        worker.stop()
+        thread.join()
+        desk.close()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(asdict(run(sys.argv[1], int(sys.argv[2]), Path(folder)))))

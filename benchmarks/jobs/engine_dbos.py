@@ -1,0 +1,40 @@
+"""One round on DBOS, in a process of its own: DATABASE_URL JOBS POLLING_SECONDS on the command line, JSON out."""
+
+import json
+import sys
+import threading
+from dataclasses import asdict
+
+from dbos import DBOS
+
+from benchmarks.jobs.race import AT_ONCE, STEPS, Round, race
+
+
+def run(database_url: str, jobs: int, polling_seconds: float) -> Round:
+    DBOS(config={"name": "trivial", "system_database_url": database_url, "log_level": "ERROR"})
+    ended = threading.Semaphore(0)
+
+    def three_steps() -> int:
+        for number in range(STEPS):
+            step(number)
+        ended.release()
+        return STEPS
+
+    step = DBOS.step()(_number)
+    workflow = DBOS.workflow()(three_steps)
+    DBOS.launch()
+    queue = DBOS.register_queue("trivial", worker_concurrency=AT_ONCE, polling_interval_sec=polling_seconds)
+    try:
+        return race(
+            jobs, lambda: queue.enqueue(workflow), ended, lambda handle: handle.get_result(polling_interval_sec=0.001)
+        )
+    finally:
+        DBOS.destroy()
+
+
+def _number(number: int) -> int:
+    return number
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(run(sys.argv[1], int(sys.argv[2]), float(sys.argv[3])))))

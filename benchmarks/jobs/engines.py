@@ -1,0 +1,101 @@
+"""The same trivial workflow on Copydesk's engine and on DBOS, in turns, each round in a process of its own."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import make_url
+
+from benchmarks.jobs.measure import median
+from benchmarks.jobs.race import Round
+from benchmarks.jobs.service import ROOT
+
+SQLITE, POSTGRES = "SQLite", "PostgreSQL"
+
+
+@dataclass(frozen=True)
+class Entrant:
+    engine: str
+    database: str
+    jobs: int
+    polling: float | None = None
+    """Seconds between two looks at DBOS's queue. Which is best depends on the database, so several take part."""
+    is_wal: bool = True
+    """SQLite's write-ahead log, which Copydesk turns on and DBOS does not: the benchmark does it for DBOS."""
+    rounds: list[Round] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        mode = "" if self.database == POSTGRES else " (WAL)" if self.is_wal else " (as DBOS opens it)"
+        polling = f", polling every {self.polling * 1000:g} ms" if self.polling else ""
+        return f"{self.engine}, {self.database}{mode}{polling}"
+
+    @property
+    def speed(self) -> float:
+        return self.middle(lambda each: each.per_second)
+
+    def middle(self, figure: Callable[[Round], float]) -> float:
+        return median([figure(each) for each in self.rounds])
+
+
+def measure(folder: Path, jobs: int, rounds: int, database_url: str | None) -> list[Entrant]:
+    entrants = [
+        Entrant("Copydesk", SQLITE, jobs),
+        *(Entrant("DBOS", SQLITE, jobs, polling) for polling in (0.005, 0.02, 0.05)),
+        Entrant("DBOS", SQLITE, jobs, 0.02, is_wal=False),
+    ]
+    if database_url:
+        entrants += [
+            Entrant("Copydesk", POSTGRES, jobs),
+            *(Entrant("DBOS", POSTGRES, jobs, polling) for polling in (0.005, 0.02)),
+        ]
+    for _ in range(rounds):
+        for entrant in entrants:
+            with _fresh(entrant, folder, database_url or "") as url:
+                entrant.rounds.append(_round(entrant, url))
+    return entrants
+
+
+def rivals(entrants: Sequence[Entrant]) -> list[tuple[Entrant, Entrant]]:
+    """Copydesk and the fastest DBOS, by database."""
+    found = []
+    for ours in (entrant for entrant in entrants if entrant.polling is None):
+        theirs = [entrant for entrant in entrants if entrant.polling and entrant.database == ours.database]
+        found.append((ours, max(theirs, key=lambda entrant: entrant.speed)))
+    return found
+
+
+def _round(entrant: Entrant, url: str) -> Round:
+    command = [sys.executable, "-m", f"benchmarks.jobs.engine_{entrant.engine.lower()}", url, str(entrant.jobs)]
+    if entrant.polling is not None:
+        command.append(str(entrant.polling))
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+    return Round(**json.loads(done.stdout.splitlines()[-1]))
+
+
+@contextmanager
+def _fresh(entrant: Entrant, folder: Path, server: str) -> Iterator[str]:
+    """The address of an empty database, gone afterwards."""
+    name = f"bench_{uuid.uuid4().hex}"
+    if entrant.database == SQLITE:
+        path = folder / f"{name}.sqlite"
+        if entrant.is_wal:
+            connection = sqlite3.connect(path)
+            connection.execute("pragma journal_mode = wal")
+            connection.close()
+        yield f"sqlite:///{path}"
+        return
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        try:
+            yield make_url(server).set(database=name).render_as_string(hide_password=False)
+        finally:
+            admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))

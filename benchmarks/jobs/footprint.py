@@ -1,0 +1,40 @@
+"""What the service takes when nothing is to be done, and how soon it is there."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.jobs.measure import cpu_of, memory_of
+from benchmarks.jobs.service import serve
+
+SETTLE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Footprint:
+    start_fresh: list[float]
+    start_existing: list[float]
+    """Seconds from exec to the first 200 of /healthz: with a data folder yet to be made, and with one that is there."""
+    idle_seconds: float
+    idle_cpu: float
+    """Share of one core."""
+    idle_memory: float
+    """Resident megabytes."""
+
+
+def measure(folder: Path, starts: int, idle_seconds: float) -> Footprint:
+    with serve(folder / "start-first"):
+        pass  # compiles the modules, which none after it does
+    fresh, existing = [], []
+    for number in range(starts):
+        data = folder / f"start-{number}"
+        with serve(data) as served:
+            fresh.append(served.started_in)
+        with serve(data) as served:
+            existing.append(served.started_in)
+    with serve(folder / "start-0") as served:
+        time.sleep(SETTLE_SECONDS)
+        cpu, began = cpu_of(served.process), time.perf_counter()
+        time.sleep(idle_seconds)
+        used = (cpu_of(served.process) - cpu) / (time.perf_counter() - began)
+        return Footprint(fresh, existing, idle_seconds, used, memory_of(served.process))

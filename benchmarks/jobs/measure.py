@@ -1,0 +1,90 @@
+"""Clocks: CPU of a process and its ended children, peak memory, percentiles, and what the machine is."""
+
+import os
+import platform
+import resource
+import sqlite3
+import statistics
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+
+@dataclass(frozen=True)
+class Machine:
+    system: str
+    cores: int
+    load: float
+    """Of the last minute, before the run: a busy machine makes every figure here worse."""
+    python: str
+    git: str
+    sqlite: str
+    dbos: str
+    fsync_p50: float
+    fsync_p99: float
+    """Milliseconds for one 4 KB write that must reach the disk: the floor of every durable act."""
+
+
+def this_machine(folder: Path) -> Machine:
+    flushes = _flushes(folder / "fsync")
+    return Machine(
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        cores=os.cpu_count() or 1,
+        load=os.getloadavg()[0],
+        python=platform.python_version(),
+        git=subprocess.check_output(["git", "--version"], text=True).split()[2],
+        sqlite=sqlite3.sqlite_version,
+        dbos=version("dbos"),
+        fsync_p50=percentile(flushes, 50),
+        fsync_p99=percentile(flushes, 99),
+    )
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """By nearest rank: a value that was really measured."""
+    ranked = sorted(values)
+    return ranked[max(0, -(-len(ranked) * percent // 100) - 1)]
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def cpu_of(process: psutil.Process) -> float:
+    """CPU seconds of a process and of all its descendants that ended. (Linux alone counts the latter.)"""
+    times = process.cpu_times()
+    return float(times.user + times.system + times.children_user + times.children_system)
+
+
+def own_cpu() -> float:
+    """The same for this process, to the microsecond."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def memory_of(process: psutil.Process) -> float:
+    """Resident megabytes."""
+    return float(process.memory_info().rss) / 1e6
+
+
+def peak_memory_of(process: psutil.Process) -> float:
+    """The most resident megabytes so far, as the kernel kept it."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+
+
+def _flushes(path: Path, count: int = 200) -> list[float]:
+    took = []
+    with path.open("wb") as file:
+        for _ in range(count):
+            began = time.perf_counter()
+            file.write(bytes(4096))
+            file.flush()
+            os.fsync(file.fileno())
+            took.append((time.perf_counter() - began) * 1000)
+    return took

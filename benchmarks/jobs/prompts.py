@@ -1,0 +1,28 @@
+"""The two kinds of job that every way of working carries out."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.jobs.repository import PAGE
+
+
+@dataclass(frozen=True)
+class Task:
+    name: str
+    prompt: str
+    old: str
+    new: str
+    page: str | None = None
+
+    def edit(self, checkout: Path) -> None:
+        """The same change by hand, on files that are checked out."""
+        for path in [checkout / self.page] if self.page else checkout.rglob("*.md"):
+            text = path.read_text()
+            if self.old in text:
+                path.write_text(text.replace(self.old, self.new))
+
+
+TASKS = (
+    Task("one named page", f"Replace alpha with omega in {PAGE}", "alpha", "omega", PAGE),
+    Task("every page, 3 match", "Replace alphaword with omegaword on every page", "alphaword", "omegaword"),
+)
