@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from copydesk.core.settings import BadSettings
 from copydesk.core.signals import PostgresSignals, Signals, SqliteSignals
 
 BUSY_SECONDS = 30
+PAUSED_SECONDS = 5
+CHECKPOINT_EVERY = 250
 CLOCKS = {
     "sqlite": "cast((julianday('now') - 2440587.5) * 86400000 as integer)",
     "postgresql": "cast(extract(epoch from clock_timestamp()) * 1000 as bigint)",
@@ -33,6 +35,7 @@ class Database:
         self.now: ColumnElement[int] = literal_column(CLOCKS[self.engine.dialect.name], BigInteger)
         self.signals: Signals = SqliteSignals(self.engine) if self.is_sqlite else PostgresSignals(self.engine)
         self._writer = threading.Lock() if self.is_sqlite else None
+        self._commits = 0
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -53,6 +56,14 @@ class Database:
                 yield connection
         for topic in topics:
             self.signals.wake(topic)
+        self._commits += 1
+        if self._commits % CHECKPOINT_EVERY == 0:
+            threading.Thread(target=self._checkpoint, name="checkpoint", daemon=True).start()
+
+    def _checkpoint(self) -> None:
+        """Moves SQLite's log into its database beside the work, which would otherwise stop for it now and then."""
+        with suppress(DBAPIError), self.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
 
     def notify(self, connection: Connection, topic: str) -> None:
         """Wakes whoever waits for this topic, in any process, once the transaction is committed."""
@@ -82,23 +93,28 @@ def _sqlite_engine(path: str) -> Engine:
     @event.listens_for(engine, "connect")
     def _prepare(connection: sqlite3.Connection, _record: Any) -> None:
         connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-8000"):
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-8000",
+                       "wal_autocheckpoint=20000"):  # fmt: skip
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        immediate = connection.get_execution_options().get("immediate", False)
-        driver: Any = connection.connection.driver_connection
-        driver.execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
+        if connection.get_execution_options().get("immediate"):  # a reader's single statements need no transaction
+            driver: Any = connection.connection.driver_connection
+            driver.execute("BEGIN IMMEDIATE")
 
     return engine
 
 
 def _postgres_engine(url: str) -> Engine:
     driver_url = url.replace("postgresql://", "postgresql+psycopg://", 1)
-    options: dict[str, Any] = {"pool_size": 10, "max_overflow": 20, "pool_timeout": 10, "pool_pre_ping": True}
+    pool: dict[str, Any] = {"pool_size": 10, "max_overflow": 20, "pool_timeout": 10, "pool_pre_ping": True}
+    # A process that is paused or cut off in mid-transaction must not hold up the others for long.
+    bounds = (
+        f"-c idle_in_transaction_session_timeout={PAUSED_SECONDS * 1000} -c tcp_user_timeout={PAUSED_SECONDS * 1000}"
+    )
     try:
-        return create_engine(driver_url, connect_args={"connect_timeout": 5}, **options)
+        return create_engine(driver_url, connect_args={"connect_timeout": 5, "options": bounds}, **pool)
     except ModuleNotFoundError:
         raise BadSettings(
             "COPYDESK_DATABASE_URL: PostgreSQL needs its driver: pip install 'copydesk[postgres]'"

@@ -4,11 +4,13 @@ import secrets
 import string
 import threading
 import zlib
+from base64 import b32hexencode
 
 from copydesk.core import clock
 
 BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
+TO_CROCKFORD = bytes.maketrans(b"0123456789ABCDEFGHIJKLMNOPQRSTUV", CROCKFORD.encode())
 KEY_PREFIX = "desk_"
 KEY_RANDOM, KEY_CHECKSUM = 32, 6
 
@@ -22,7 +24,7 @@ def new_id(prefix: str) -> str:
     with _lock:
         value = (clock.now() << 80) | secrets.randbits(80)
         _last = value = max(value, _last + 1)
-    return f"{prefix}_{_digits(value, CROCKFORD, 26)}"
+    return f"{prefix}_{b32hexencode(value.to_bytes(16, 'big'))[:26].translate(TO_CROCKFORD).decode()}"
 
 
 def id_pattern(prefix: str) -> str:
@@ -36,7 +38,7 @@ def is_id(text: str, prefix: str) -> bool:
 
 
 def random_text(length: int) -> str:
-    return "".join(secrets.choice(BASE62) for _ in range(length))
+    return _digits(secrets.randbelow(62**length), BASE62, length)
 
 
 def new_key() -> str:

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -15,12 +15,12 @@ from copydesk.core.database import Database
 from copydesk.core.errors import AddressRefused, InvalidRequest, KeyRejected, NotFound, ProjectNotFound, ScopeMissing
 from copydesk.core.ids import is_wellformed_key, new_id, new_key
 from copydesk.core.limits import Limit, take
+from copydesk.core.projects import Project
 from copydesk.core.tables import keys, projects
 
 SCOPES = ("read", "write")
 UNITS = {"h": clock.HOUR, "d": clock.DAY, "w": 7 * clock.DAY}
 USE_NOTED_EVERY = 60 * clock.SECOND
-BY_DIGEST = select(keys).where(keys.c.digest == bindparam("digest"))
 
 
 class KeyNotFound(NotFound):
@@ -42,6 +42,11 @@ class Key:
     last_used_at: int | None
     revoked_at: int | None
 
+    @property
+    def use_is_due(self) -> bool:
+        """Whether its last use was noted so long ago that this one should be."""
+        return self.last_used_at is None or self.last_used_at + USE_NOTED_EVERY < clock.now()
+
     def admits(self, address: str | None) -> bool:
         """Without a list every address will do; with one, a caller whose address is not known will not."""
         if not self.allow:
@@ -52,6 +57,15 @@ class Key:
             return False
         caller = getattr(caller, "ipv4_mapped", None) or caller
         return any(caller in ip_network(network) for network in self.allow)
+
+
+BY_DIGEST = (
+    select(keys, *(column.label(f"project_{column.name}") for column in projects.c if column.name != "id"))
+    .join(projects, projects.c.id == keys.c.project_id)
+    .where(keys.c.digest == bindparam("digest"))
+)
+KEY_FIELDS = tuple(field.name for field in fields(Key))
+PROJECT_FIELDS = tuple(field.name for field in fields(Project))
 
 
 class Keys:
@@ -108,8 +122,8 @@ class Keys:
                 audit.record(tx, row.project_id, actor, "key.revoked", key_id)
             return _key(tx.execute(select(keys).where(keys.c.id == key_id)).one())
 
-    def open(self, secret: str, project_id: str, scope: str, address: str | None) -> Key:
-        """The key, when it opens this project for this scope from this address."""
+    def open(self, secret: str, project_id: str, scope: str, address: str | None) -> tuple[Key, Project]:
+        """The key and the project, when the one opens the other for this scope from this address. Only reads."""
         if not is_wellformed_key(secret):
             raise KeyRejected("This is not a Copydesk API key: it is malformed or mistyped.")
         digest, now = _digest(secret), clock.now()
@@ -126,10 +140,11 @@ class Keys:
             raise ScopeMissing(f"This API key lacks the scope '{scope}'.")
         if not key.admits(address):
             raise AddressRefused
-        if key.last_used_at is None or key.last_used_at + USE_NOTED_EVERY < now:
-            with self.database.write() as tx:
-                tx.execute(update(keys).where(keys.c.id == key.id).values(last_used_at=now))
-        return key
+        return key, _project(row)
+
+    def note_use(self, key: Key) -> None:
+        with self.database.write() as tx:
+            tx.execute(update(keys).where(keys.c.id == key.id).values(last_used_at=clock.now()))
 
 
 def lifetime(text: str) -> int:
@@ -169,5 +184,10 @@ def _digest(secret: str) -> str:
 
 
 def _key(row: Row[Any]) -> Key:
-    fields = {name: value for name, value in row._mapping.items() if name != "digest"}
-    return Key(**{**fields, "scopes": tuple(row.scopes), "allow": tuple(row.allow)})
+    values = {name: row._mapping[name] for name in KEY_FIELDS}
+    return Key(**{**values, "scopes": tuple(row.scopes), "allow": tuple(row.allow)})
+
+
+def _project(row: Row[Any]) -> Project:
+    values = {name: row._mapping[f"project_{name}"] for name in PROJECT_FIELDS}
+    return Project(**{**values, "allowed_paths": tuple(row.project_allowed_paths)})

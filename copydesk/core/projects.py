@@ -17,7 +17,12 @@ from copydesk.core.tables import projects
 
 FORGES = ("local",)
 BY_ID = select(projects).where(projects.c.id == bindparam("id"))
-BAD_IN_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$|^@$")
+REF = (
+    r"^(?![-./])(?!@$)(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))"
+    r"[^\x00-\x20\x7f~^:?*\[\\]*[^\x00-\x20\x7f~^:?*\[\\./]$"
+)
+"""What git takes for a branch's name, as a regular expression that the API's description can carry."""
+LONGEST_REF = 200
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,7 @@ def checked_repository(address: str) -> str:
 
 def checked_ref(ref: str) -> str:
     """A branch's name as git itself allows it, and never one that git could take for an option."""
-    if not ref or len(ref.encode()) > 200 or BAD_IN_REF.search(ref):
+    if len(ref) > LONGEST_REF or not re.fullmatch(REF, ref):
         raise InvalidRequest(f"'{ref[:80]}' is not a branch's name.")
     return ref
 

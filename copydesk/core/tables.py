@@ -63,4 +63,5 @@ limits = Table(
     Column("bucket", String(120), primary_key=True),
     Column("started_at", BigInteger, nullable=False),
     Column("used", Integer, nullable=False),
+    sqlite_with_rowid=False,
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, text, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
 
 from copydesk.core import clock
 from copydesk.core.database import Database
@@ -24,6 +24,11 @@ from copydesk.jobs.tables import events, idempotency, job_files, jobs, messages,
 
 KEPT_FOR = clock.DAY
 NEW_JOB, NEW_MESSAGE = insert(jobs), insert(messages)
+FILES = (
+    select(*(job_files.c[name] for name in ("job_id", "path", "change", "previous", "additions", "deletions")))
+    .where(job_files.c.job_id.in_(bindparam("jobs", expanding=True)))
+    .order_by(job_files.c.job_id, job_files.c.path)
+)
 FIRST_COMES = text(
     """
     insert into idempotency (project_id, key, digest, job_id, created_at)
@@ -168,12 +173,9 @@ class Jobs:
         return self.get(project_id, job_id)
 
     def files(self, job_ids: Sequence[str]) -> dict[str, list[ChangedFile]]:
-        kept = job_files.c
-        columns = (kept.job_id, kept.path, kept.change, kept.previous, kept.additions, kept.deletions)
-        wanted = select(*columns).where(job_files.c.job_id.in_(job_ids)).order_by(job_files.c.job_id, job_files.c.path)
         found: dict[str, list[ChangedFile]] = {job_id: [] for job_id in job_ids}
         with self.database.read() as tx:
-            for job_id, *fields in tx.execute(wanted):
+            for job_id, *fields in tx.execute(FILES, {"jobs": job_ids}):
                 found[job_id].append(ChangedFile(*fields))
         return found
 
@@ -191,7 +193,7 @@ class Jobs:
             return job, [Event(row.seq, row.at, row.kind, row.data) for row in tx.execute(wanted)]
 
     def _new(self, project: Project, new: NewJob) -> Job:
-        model = new.model or project.model or self.default_model
+        model = new.model if new.model is not None else project.model or self.default_model
         if not known_model(model):
             raise InvalidRequest(f"There is no model '{model[:80]}' here; see …/models.")
         job_id, now = new_id("job"), clock.now()

@@ -73,12 +73,12 @@ runs = Table(
 messages = Table(
     "messages",
     metadata,
+    Column("job_id", ForeignKey("jobs.id"), primary_key=True),
     Column("id", String(40), primary_key=True),
-    Column("job_id", ForeignKey("jobs.id"), nullable=False),
     Column("prompt", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("run_id", String(40)),
-    Index(None, "job_id", "id"),
+    sqlite_with_rowid=False,
 )
 
 steps = Table(
@@ -99,6 +99,7 @@ events = Table(
     Column("at", BigInteger, nullable=False),
     Column("kind", String(40), nullable=False),
     Column("data", JSON, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 job_files = Table(
@@ -122,6 +123,7 @@ idempotency = Table(
     Column("job_id", String(40), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Index(None, "created_at"),
+    sqlite_with_rowid=False,
 )
 
 pulls = Table(

@@ -128,7 +128,10 @@ class Worker:
             return False
         attempt = Attempt(claim, self.job_seconds - claim.age / 1000)
         with self._lock:
+            overtaken = self._running.get(claim.run_id)
             self._running[claim.run_id] = attempt
+        if overtaken is not None:  # after a long pause a worker may take its own run over
+            overtaken.stop()
         threading.Thread(target=self._carry_out, args=(attempt,), name=claim.run_id, daemon=True).start()
         return True
 
@@ -139,7 +142,8 @@ class Worker:
             log.exception("run %s stopped; it is taken up again when its lease is over", attempt.claim.run_id)
         finally:
             with self._lock:
-                del self._running[attempt.claim.run_id]
+                if self._running.get(attempt.claim.run_id) is attempt:
+                    del self._running[attempt.claim.run_id]
                 self._lock.notify_all()
 
     def _beat(self) -> None:

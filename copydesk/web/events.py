@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 from fastapi import Response
 from fastapi.responses import JSONResponse, StreamingResponse
-from starlette.concurrency import run_in_threadpool
 
 from copydesk.desk import Desk
 from copydesk.jobs.job import ACTIVE
 from copydesk.jobs.records import job_topic
+from copydesk.web.threads import call
 from copydesk.web.views import EventsView, EventView
 
 PING_SECONDS = 15.0
@@ -21,8 +21,8 @@ def wants_json(accept: str) -> bool:
     return "application/json" in accept and "text/event-stream" not in accept
 
 
-def events_so_far(desk: Desk, project_id: str, job_id: str, after: int) -> Response:
-    _, found = desk.jobs.events(project_id, job_id, after)
+async def events_so_far(desk: Desk, project_id: str, job_id: str, after: int) -> Response:
+    _, found = await call(desk.jobs.events, project_id, job_id, after)
     return JSONResponse(EventsView(events=[EventView.of(event) for event in found]).model_dump(by_alias=True))
 
 
@@ -35,7 +35,7 @@ def live_events(desk: Desk, project_id: str, job_id: str, after: int) -> Respons
         with desk.database.signals.woken(job_topic(job_id)) as bell:
             while not desk.database.signals.closing:
                 bell.clear()
-                job, found = await run_in_threadpool(desk.jobs.events, project_id, job_id, seen)
+                job, found = await call(desk.jobs.events, project_id, job_id, seen)
                 for event in found:
                     seen = event.seq
                     view = EventView.of(event)

@@ -5,7 +5,6 @@ import re
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
@@ -14,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from copydesk.core.errors import KeyMissing, KeyRejected, Refusal, TooLarge
 from copydesk.core.ids import random_text
 from copydesk.desk import Desk
+from copydesk.web.threads import call
 
 log = logging.getLogger(__name__)
 
@@ -75,12 +75,14 @@ class Front:
         scope_needed = "read" if scope["method"] in ("GET", "HEAD", "OPTIONS") else "write"
         address = caller_address(scope, headers, self.desk.settings.trusted_proxies)
 
-        def look_up() -> None:
-            project_id = found[1] if found else ""
-            self.desk.keys.open(secret, project_id, scope_needed, address)
-            scope["state"]["project"] = self.desk.projects.get(project_id)
-
-        await run_in_threadpool(look_up)
+        project_id = found[1] if found else ""
+        if self.desk.database.is_sqlite:  # SQLite's readers never wait, so this costs less than going to a thread
+            key, project = self.desk.keys.open(secret, project_id, scope_needed, address)
+        else:
+            key, project = await call(self.desk.keys.open, secret, project_id, scope_needed, address)
+        if key.use_is_due:
+            await call(self.desk.keys.note_use, key)
+        scope["state"]["project"] = project
 
 
 def refused(refusal: Refusal, request_id: str) -> Response:

@@ -12,14 +12,12 @@ router = APIRouter(tags=["operations"])
 
 
 @router.get("/healthz", operation_id="healthz")
-@router.head("/healthz", include_in_schema=False)
 def healthz() -> dict[str, str]:
     """The process is alive."""
     return {"status": "ok", "version": __version__}
 
 
 @router.get("/readyz", responses={503: {"model": ErrorView}}, operation_id="readyz")
-@router.head("/readyz", include_in_schema=False)
 def readyz(desk: OpenDesk) -> dict[str, str]:
     """The stores can be reached."""
     with desk.database.read() as tx:

@@ -1,5 +1,6 @@
 """The jobs API: /v2/agent/{projectId}/…"""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -10,17 +11,18 @@ from copydesk.core.projects import Project
 from copydesk.desk import Desk
 from copydesk.jobs.job import Job, Status
 from copydesk.web.events import events_so_far, live_events, wants_json
+from copydesk.web.threads import call
 from copydesk.web.views import ErrorView, EventsView, JobBody, JobsView, JobView, MessageBody, ModelsView, ModelView
 
 bearer = HTTPBearer(bearerFormat="desk_…", description="An admin API key of the project.", auto_error=False)
 
 
-def desk_of(request: Request) -> Desk:
+async def desk_of(request: Request) -> Desk:
     desk: Desk = request.app.state.desk
     return desk
 
 
-def opened(request: Request) -> Project:
+async def opened(request: Request) -> Project:
     """The project that the request's key opened."""
     project: Project = request.state.project
     return project
@@ -38,12 +40,16 @@ JobId = Annotated[str, Path(alias="id", description="The job's id.")]
 router = APIRouter(prefix="/v2/agent/{projectId}", tags=["jobs"], dependencies=[Depends(bearer)])
 
 
-def _view(desk: Desk, job: Job) -> JobView:
-    return JobView.of(job, desk.jobs.files([job.id])[job.id])
+async def _view(desk: Desk, job: Job) -> JobView:
+    return JobView.of(job, (await call(desk.jobs.files, [job.id]))[job.id])
+
+
+async def _after(desk: Desk, change: Callable[[str, str], Job], project: Project, job_id: str) -> JobView:
+    return await _view(desk, await call(change, project.id, job_id))
 
 
 @router.post("/job", status_code=201, responses=errors(409, 413, 415, 429), operation_id="createJob")
-def create_job(
+async def create_job(
     project_id: ProjectId,
     project: Opened,
     body: JobBody,
@@ -54,32 +60,33 @@ def create_job(
     ] = None,
 ) -> JobView:
     """Creates a job: the agent starts to work on the prompt in the background."""
-    created = desk.jobs.create(project, body.new_job(), idempotency_key)
+    created = await call(desk.jobs.create, project, body.new_job(), idempotency_key)
     response.headers.update(created.headers)
     response.headers["Location"] = f"/v2/agent/{project.id}/job/{created.job.id}"
     if created.replayed:
         response.headers["Idempotent-Replayed"] = "true"
-    return _view(desk, created.job)
+        return await _view(desk, created.job)
+    return JobView.of(created.job, [])
 
 
 @router.get("/job/{id}", responses=errors(), operation_id="getJob")
-def get_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> JobView:
+async def get_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> JobView:
     """The job as it is now. Poll it until its status is not `active`."""
-    return _view(desk, desk.jobs.get(project.id, job_id))
+    return await _after(desk, desk.jobs.get, project, job_id)
 
 
 @router.post("/job/{id}/message", responses=errors(409, 413, 415, 429), operation_id="messageJob")
-def message_job(
+async def message_job(
     project_id: ProjectId, job_id: JobId, project: Opened, body: MessageBody, desk: OpenDesk, response: Response
 ) -> JobView:
     """A follow-up: the job becomes active again, on the same branch and the same pull request."""
-    job, headers = desk.jobs.message(project, job_id, body.prompt)
+    job, headers = await call(desk.jobs.message, project, job_id, body.prompt)
     response.headers.update(headers)
-    return _view(desk, job)
+    return await _view(desk, job)
 
 
 @router.get("/jobs", responses=errors(), operation_id="listJobs")
-def list_jobs(
+async def list_jobs(
     project_id: ProjectId,
     project: Opened,
     desk: OpenDesk,
@@ -90,31 +97,31 @@ def list_jobs(
     ] = None,
 ) -> JobsView:
     """The project's jobs, newest first."""
-    page, following = desk.jobs.page(project.id, status, limit, cursor)
-    files = desk.jobs.files([job.id for job in page])
+    page, following = await call(desk.jobs.page, project.id, status, limit, cursor)
+    files = await call(desk.jobs.files, [job.id for job in page])
     return JobsView(jobs=[JobView.of(job, files[job.id]) for job in page], next_cursor=following)
 
 
 @router.post("/job/{id}/cancel", responses=errors(409, 413), operation_id="cancelJob")
-def cancel_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> JobView:
+async def cancel_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> JobView:
     """Stops an active job, even in the middle of a model call."""
-    return _view(desk, desk.jobs.cancel(project.id, job_id))
+    return await _after(desk, desk.jobs.cancel, project, job_id)
 
 
 @router.post("/job/{id}/archive", responses=errors(413), operation_id="archiveJob")
-def archive_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> JobView:
+async def archive_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> JobView:
     """Archives the job; an active one is cancelled. Doing it twice is the same as once."""
-    return _view(desk, desk.jobs.archive(project.id, job_id))
+    return await _after(desk, desk.jobs.archive, project, job_id)
 
 
 @router.post("/job/{id}/unarchive", responses=errors(413), operation_id="unarchiveJob")
-def unarchive_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> JobView:
+async def unarchive_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> JobView:
     """Gives an archived job the status back that it had before."""
-    return _view(desk, desk.jobs.unarchive(project.id, job_id))
+    return await _after(desk, desk.jobs.unarchive, project, job_id)
 
 
 @router.get("/models", responses=errors(), operation_id="listModels")
-def list_models(project_id: ProjectId, project: Opened, desk: OpenDesk) -> ModelsView:
+async def list_models(project_id: ProjectId, project: Opened, desk: OpenDesk) -> ModelsView:
     """The models that this project can use, and the one it uses when a job names none."""
     default = project.model or desk.settings.model
     names = dict.fromkeys([default, desk.settings.model, "mechanic"])
@@ -127,9 +134,9 @@ def list_models(project_id: ProjectId, project: Opened, desk: OpenDesk) -> Model
     responses={**errors(), 200: {"description": "A unified diff.", "content": {"text/x-diff": {}}}},
     operation_id="diffJob",
 )
-def diff_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> Response:
+async def diff_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> Response:
     """What the job changed so far, also before there is a pull request."""
-    return Response(desk.jobs.diff(project.id, job_id), media_type="text/x-diff")
+    return Response(await call(desk.jobs.diff, project.id, job_id), media_type="text/x-diff")
 
 
 @router.get(
@@ -144,19 +151,19 @@ def diff_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDe
     },
     operation_id="jobEvents",
 )
-def job_events(
+async def job_events(
     project_id: ProjectId,
     job_id: JobId,
     project: Opened,
     desk: OpenDesk,
     request: Request,
     last_event_id: Annotated[
-        str | None, Header(description="The number of the last event seen.", pattern="^[0-9]{1,9}$")
-    ] = None,
+        str, Header(description="The number of the last event seen.", pattern="^[0-9]{1,9}$")
+    ] = "0",
 ) -> Response:
     """The job's progress: live as `text/event-stream`, or, with `Accept: application/json`, the events so far."""
-    after = int(last_event_id or 0)
+    after = int(last_event_id)
     if wants_json(request.headers.get("accept", "")):
-        return events_so_far(desk, project.id, job_id, after)
-    desk.jobs.get(project.id, job_id)
+        return await events_so_far(desk, project.id, job_id, after)
+    await call(desk.jobs.get, project.id, job_id)
     return live_events(desk, project.id, job_id, after)

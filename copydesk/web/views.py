@@ -1,11 +1,14 @@
 """How things look in JSON."""
 
-from typing import Any, Literal
+import re
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
 from copydesk.core.clock import iso, iso_or_none
+from copydesk.core.projects import LONGEST_REF, REF
+from copydesk.jobs.agent.models import NAME
 from copydesk.jobs.job import LONGEST_PROMPT, Job, Phase, Reason, Status
 from copydesk.jobs.records import Event
 from copydesk.jobs.service import ChangedFile, NewJob
@@ -35,26 +38,38 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, strict=True)
 
 
+BLANK = r"\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
+SAYS_SOMETHING = rf"^[^\x00]*[^{BLANK}][^\x00]*$"
+NO_NUL = r"^[^\x00]*$"
+
+
 class MessageBody(Body):
-    prompt: str = Field(min_length=1, max_length=LONGEST_PROMPT, examples=["Also mention the new flag in the FAQ."])
+    prompt: str = Field(
+        min_length=1,
+        max_length=LONGEST_PROMPT,
+        examples=["Also mention the new flag in the FAQ."],
+        json_schema_extra={"pattern": SAYS_SOMETHING},
+    )
     """What the agent should do."""
 
     @field_validator("prompt")
     @classmethod
     def _says_something(cls, prompt: str) -> str:
-        if not prompt.strip():
+        if not re.search(f"[^{BLANK}]", prompt):
             raise ValueError("must not be empty")
         return without_nul(prompt)
 
 
 class JobBody(MessageBody):
-    model: str | None = Field(None, min_length=1, max_length=200, examples=["mechanic"])
+    model: Annotated[str, Field(json_schema_extra={"pattern": NAME})] | None = Field(None, examples=["mechanic"])
     """The model to use; the project's default when left out."""
-    ref: str | None = Field(None, min_length=1, max_length=200, examples=["main"])
+    ref: Annotated[str, Field(max_length=LONGEST_REF, json_schema_extra={"pattern": REF})] | None = Field(
+        None, examples=["main"]
+    )
     """The branch to start from; the project's default when left out."""
     draft: bool = False
     """Open the pull request as a draft."""
-    title: str | None = Field(None, min_length=1, max_length=200)
+    title: Annotated[str, Field(min_length=1, max_length=200, json_schema_extra={"pattern": NO_NUL})] | None = None
     """The pull request's title; the agent's own when left out."""
 
     @field_validator("model", "ref", "title")

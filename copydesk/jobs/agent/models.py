@@ -41,7 +41,8 @@ LONGEST_PAUSE = 60.0
 LONGEST_SENTENCE = 500
 UNANSWERED = "This call was not carried out."
 
-NAME = re.compile(rf"(?:{'|'.join(KEYS)}):\S{{1,200}}")
+NAME = rf"^(?:mechanic|(?:{'|'.join(KEYS)}):[!-~]{{1,180}})$"
+"""What a model's name looks like, as a regular expression that the API's description can carry."""
 SECRET = re.compile(r"""\b(?:sk-|AIza)[^\s"',;)}\]]+|\bbearer\s+[^\s"',;)}\]]+""", re.IGNORECASE)
 
 
@@ -51,7 +52,7 @@ class ModelUnavailable(Exception):
 
 def known_model(name: str) -> bool:
     """Whether the name has a form that model_for takes; whether such a model exists only its provider knows."""
-    return name == "mechanic" or NAME.fullmatch(name) is not None
+    return re.fullmatch(NAME, name) is not None
 
 
 def model_for(name: str, *, url: str | None = None) -> Model:

@@ -58,8 +58,11 @@ class Git:
             basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
             self._config[f"http.{url}.extraHeader"] = f"Authorization: Basic {basic}"
 
-    def run(self, folder: Path | None, *arguments: str, seconds: float = 600) -> str:
-        """What git printed; RepositoryFailed in git's own words, without secrets, when it failed."""
+    def run(self, folder: Path | None, *arguments: str, seconds: float = 600, held: Sequence[int] = ()) -> str:
+        """What git printed; RepositoryFailed in git's own words, without secrets, when it failed.
+
+        The locks `held` go on to git, so that one that outlives us keeps them until it is done.
+        """
         where = ["-C", str(folder)] if folder else []
         options = [part for option in CLOSED for part in ("-c", option)]
         process = subprocess.Popen(
@@ -69,6 +72,7 @@ class Git:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            pass_fds=tuple(held),
         )
         with self.stoppable(lambda: _kill(process)):
             try:
@@ -81,10 +85,10 @@ class Git:
             raise RepositoryFailed(self._explain(arguments[0], err.decode("utf-8", "replace")))
         return out.decode("utf-8", "surrogateescape")
 
-    def fetch(self, folder: Path, refspecs: Sequence[str]) -> None:
+    def fetch(self, folder: Path, refspecs: Sequence[str], held: Sequence[int] = ()) -> None:
         far = f"--upload-pack=git {FAR_SIDE} upload-pack"
         self.run(folder, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", far,
-                 "--", self.url, *refspecs)  # fmt: skip
+                 "--", self.url, *refspecs, held=held)  # fmt: skip
 
     def push(self, folder: Path, commit: str, branch: str, expected: str | None) -> None:
         """Replaces the branch's head only when it is the expected one; None means that it must not exist yet."""

@@ -46,9 +46,9 @@ class Mirror:
         """Like head, but None when there is no such branch."""
         checked_ref(branch)
         local = f"refs/copydesk/{branch}"
-        with _locked(self.folder):
+        with _locked(self.folder) as held:
             try:
-                self.git.fetch(self.folder, [f"+refs/heads/{branch}:{local}"])
+                self.git.fetch(self.folder, [f"+refs/heads/{branch}:{local}"], held=[held])
             except RepositoryFailed as failure:
                 if "couldn't find remote ref" in str(failure):
                     return None
@@ -119,9 +119,11 @@ def default_branch(git: Git) -> str:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[int]:
     """One fetch into a mirror at a time, over all threads and processes of this machine."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder.with_suffix(".lock"), "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        for left_behind in (folder / "refs").glob("**/*.lock"):  # by a git that was killed: none runs now
+            left_behind.unlink()
+        yield lock.fileno()

@@ -26,6 +26,7 @@ def upgrade() -> None:
         sa.Column("started_at", sa.BigInteger(), nullable=False),
         sa.Column("used", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("bucket", name=op.f("pk_limits")),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "projects",
@@ -52,6 +53,7 @@ def upgrade() -> None:
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_idempotency_project_id")),
         sa.PrimaryKeyConstraint("project_id", "key", name=op.f("pk_idempotency")),
+        sqlite_with_rowid=False,
     )
     op.create_index(op.f("ix_idempotency_created_at"), "idempotency", ["created_at"], unique=False)
     op.create_table(
@@ -114,6 +116,7 @@ def upgrade() -> None:
         sa.Column("data", sa.JSON(), nullable=False),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_events_job_id")),
         sa.PrimaryKeyConstraint("job_id", "seq", name=op.f("pk_events")),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "job_files",
@@ -129,15 +132,15 @@ def upgrade() -> None:
     )
     op.create_table(
         "messages",
-        sa.Column("id", sa.String(length=40), nullable=False),
         sa.Column("job_id", sa.String(length=40), nullable=False),
+        sa.Column("id", sa.String(length=40), nullable=False),
         sa.Column("prompt", sa.Text(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("run_id", sa.String(length=40), nullable=True),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_messages_job_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_messages")),
+        sa.PrimaryKeyConstraint("job_id", "id", name=op.f("pk_messages")),
+        sqlite_with_rowid=False,
     )
-    op.create_index(op.f("ix_messages_job_id_id"), "messages", ["job_id", "id"], unique=False)
     op.create_table(
         "pulls",
         sa.Column("project_id", sa.String(length=40), nullable=False),

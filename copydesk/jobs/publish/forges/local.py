@@ -135,7 +135,7 @@ class Pulls:
 
 def _next_number(database: Database, tx: Connection, project_id: str) -> int:
     if not database.is_sqlite:
-        tx.execute(select(projects.c.id).where(projects.c.id == project_id).with_for_update())
+        tx.execute(select(projects.c.id).where(projects.c.id == project_id).with_for_update(key_share=True))
     last: int = tx.execute(
         select(func.coalesce(func.max(pulls.c.number), 0)).where(pulls.c.project_id == project_id)
     ).scalar_one()
