@@ -12,6 +12,7 @@ import httpx2 as httpx
 
 TRIES = 4
 RETRIED = (502, 503, 504)
+PATIENCE = 15
 
 
 class Source(TypedDict):
@@ -145,11 +146,13 @@ class Client:
                     yield event
                 if self.get_job(job_id)["status"] != "active":
                     return
-            except httpx.TransportError as error:
+            except (httpx.TransportError, Unreachable, ApiError) as error:
                 failures += 1
-                if failures >= TRIES:
+                if isinstance(error, ApiError) and error.status not in RETRIED:
+                    raise
+                if failures >= PATIENCE:
                     raise Unreachable(f"The connection to {self.url} broke: {error}") from None
-                time.sleep(0.5 * failures)
+                time.sleep(min(5, 0.5 * failures))
 
     def wait(self, job_id: str) -> Job:
         """Blocks until the job is no longer active."""
@@ -192,7 +195,7 @@ class Client:
         with self._http.stream("GET", f"{self._base}/job/{job_id}/events", headers=headers) as response:
             if response.status_code != 200:
                 response.read()
-                _checked(response)
+            _checked(response)
             fields: dict[str, str] = {}
             for line in response.iter_lines():
                 if not line and "data" in fields:

@@ -28,7 +28,7 @@ class Desk:
     def worker(self, model: ModelFor | None = None) -> Worker:
         settings = self.settings
         bounds = Bounds(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
-        workflow = JobWorkflow(self.database, settings, model)
+        workflow = JobWorkflow(self.database, settings, self.pulls, model)
         return Worker(
             Queue(self.database, bounds), workflow, slots=settings.worker_slots, job_seconds=settings.job_minutes * 60
         )
@@ -39,12 +39,16 @@ class Desk:
 
 def open_desk(settings: Settings) -> Desk:
     """Opens the stores and brings them up to date."""
-    if not known_model(settings.model):
-        raise BadSettings(f"COPYDESK_MODEL: there is no model {settings.model!r}; write one of {', '.join(FORMS)}.")
-    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds prompts and diffs: its owner's alone
+    for variable, name in (
+        ("COPYDESK_MODEL", settings.model),
+        *(("COPYDESK_MODELS", name) for name in settings.models),
+    ):
+        if not known_model(name):
+            raise BadSettings(f"{variable}: there is no model {name!r}; write one of {', '.join(FORMS)}.")
+    settings.make_data_folder()
     database = Database(settings.database)
     migrate(database)
-    jobs = Jobs(database, default_model=settings.model, per_hour=settings.jobs_per_hour)
+    jobs = Jobs(database, default_model=settings.model, more_models=settings.models, per_hour=settings.jobs_per_hour)
     return Desk(
         settings=settings,
         database=database,

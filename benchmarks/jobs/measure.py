@@ -28,6 +28,8 @@ class Machine:
     fsync_p50: float
     fsync_p99: float
     """Milliseconds for one 4 KB write that must reach the disk: the floor of every durable act."""
+    loop: float
+    """CPU seconds of ten million additions in a Python loop: how fast the machine is today."""
 
 
 def this_machine(folder: Path) -> Machine:
@@ -42,7 +44,15 @@ def this_machine(folder: Path) -> Machine:
         dbos=version("dbos"),
         fsync_p50=percentile(flushes, 50),
         fsync_p99=percentile(flushes, 99),
+        loop=_loop(),
     )
+
+
+def _loop() -> float:
+    began, total = time.process_time(), 0
+    for number in range(10_000_000):
+        total += number
+    return time.process_time() - began
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

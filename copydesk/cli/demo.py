@@ -1,6 +1,7 @@
 """copydesk demo: the whole flow on one machine, over the real API, with the model that needs no network."""
 
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -32,6 +33,7 @@ def run_demo(*, keep_serving: bool, port: int) -> None:
     server = Server(desk)
     thread = threading.Thread(target=server.run, args=([listener],), name="server", daemon=True)
     thread.start()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         while not server.started and thread.is_alive():
             time.sleep(0.01)

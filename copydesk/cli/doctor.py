@@ -70,7 +70,7 @@ def _git(_settings: "Settings") -> str:
 
 def _data(settings: "Settings") -> str:
     folder: Path = settings.data.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
+    settings.make_data_folder()
     if not os.access(folder, os.W_OK):
         raise Ill(f"{folder} cannot be written to; set COPYDESK_DATA to a folder that can.")
     return f"{folder}, {shutil.disk_usage(folder).free / 2**30:.1f} GiB free"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from copydesk.desk import Desk
@@ -24,10 +25,15 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def plain(text: Any) -> str:
+    """Text from a model, a repository or a person, without what would steer the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in str(text))
+
+
 def print_facts(facts: dict[str, Any]) -> None:
     width = max(map(len, facts))
     for name, value in facts.items():
-        typer.echo(f"{name:<{width}}  {'–' if value in (None, '', []) else value}")
+        typer.echo(f"{name:<{width}}  {'–' if value in (None, '', []) else plain(value)}")
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], empty: str) -> None:
@@ -36,13 +42,13 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], empty: s
         typer.echo(empty, err=True)
     elif not console.is_terminal:
         for row in rows:
-            typer.echo("\t".join("" if cell is None else str(cell) for cell in row))
+            typer.echo("\t".join("" if cell is None else plain(cell) for cell in row))
     else:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for heading in headings:
             table.add_column(heading, overflow="fold")
         for row in rows:
-            table.add_row(*("–" if cell is None else str(cell) for cell in row))
+            table.add_row(*(Text("–" if cell is None else plain(cell)) for cell in row))
         console.print(table)
 
 

@@ -1,4 +1,4 @@
-"""copydesk project create|list|show"""
+"""copydesk project create|list|show|audit"""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,6 +74,27 @@ def show(project: Annotated[str, typer.Argument(help="The project's id.")], json
     """Shows one project."""
     with the_desk() as desk:
         _print(desk.projects.get(project), json)
+
+
+@app.command("audit")
+def audit_log(
+    project: Annotated[str, typer.Argument(help="The project's id.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many entries.")] = 100,
+    json: AsJson = False,
+) -> None:
+    """Shows who changed the project or its keys, and when, newest first."""
+    from copydesk.core import audit
+
+    with the_desk() as desk:
+        desk.projects.get(project)
+        entries = audit.entries(desk.database, project, limit)
+    for entry in entries:
+        entry["at"] = iso(entry["at"])
+    if json:
+        print_json([{name: value for name, value in entry.items() if name != "project_id"} for entry in entries])
+    else:
+        rows = [(e["at"], e["actor"], e["action"], e["subject"]) for e in entries]
+        print_table(("at", "by", "what", "which"), rows, "Nothing was changed yet.")
 
 
 def _reachable_branch(probe: "Project", ref: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from rich.status import Status
 
-from copydesk.cli.output import console
+from copydesk.cli.output import console, plain
 from copydesk.client import Client, Event, Job
 
 PHASES = {
@@ -25,7 +25,7 @@ def follow(client: Client, job_id: str, quiet: bool = False) -> Job:
                 continue
             if status and event["kind"] in ("phase", "resumed"):
                 status.update(f"{PHASES.get(event['data']['phase'], event['data']['phase'])} …")
-            console.print(line_of(event), markup=False, soft_wrap=True)
+            console.print(plain(line_of(event)), markup=False, soft_wrap=True)
     finally:
         if status:
             status.stop()

@@ -18,6 +18,8 @@ from copydesk.core.signals import PostgresSignals, Signals, SqliteSignals
 
 BUSY_SECONDS = 30
 PAUSED_SECONDS = 5
+# PostgreSQL's classes of errors that pass: connection, read-only or aborted transaction, resources, shutdown.
+PASSING = ("08", "25", "53", "57")
 CHECKPOINT_EVERY = 250
 CLOCKS = {
     "sqlite": "cast((julianday('now') - 2440587.5) * 86400000 as integer)",
@@ -81,7 +83,8 @@ def _store_errors() -> Iterator[None]:
     except (OperationalError, InterfaceError, PoolTimeout) as error:
         raise StoreDown from error
     except DBAPIError as error:
-        if error.connection_invalidated:
+        state = getattr(error.orig, "sqlstate", None) or ""
+        if error.connection_invalidated or state.startswith(PASSING):
             raise StoreDown from error
         raise
 
@@ -110,11 +113,11 @@ def _postgres_engine(url: str) -> Engine:
     driver_url = url.replace("postgresql://", "postgresql+psycopg://", 1)
     pool: dict[str, Any] = {"pool_size": 10, "max_overflow": 20, "pool_timeout": 10, "pool_pre_ping": True}
     # A process that is paused or cut off in mid-transaction must not hold up the others for long.
-    bounds = (
-        f"-c idle_in_transaction_session_timeout={PAUSED_SECONDS * 1000} -c tcp_user_timeout={PAUSED_SECONDS * 1000}"
-    )
+    paused = PAUSED_SECONDS * 1000
+    far = f"-c idle_in_transaction_session_timeout={paused} -c tcp_user_timeout={paused}"
+    near = {"tcp_user_timeout": paused, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
     try:
-        return create_engine(driver_url, connect_args={"connect_timeout": 5, "options": bounds}, **pool)
+        return create_engine(driver_url, connect_args={"connect_timeout": 5, **near, "options": far}, **pool)
     except ModuleNotFoundError:
         raise BadSettings(
             "COPYDESK_DATABASE_URL: PostgreSQL needs its driver: pip install 'copydesk[postgres]'"

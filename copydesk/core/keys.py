@@ -143,8 +143,9 @@ class Keys:
         return key, _project(row)
 
     def note_use(self, key: Key) -> None:
+        due = keys.c.last_used_at.is_(None) | (keys.c.last_used_at < clock.now() - USE_NOTED_EVERY)
         with self.database.write() as tx:
-            tx.execute(update(keys).where(keys.c.id == key.id).values(last_used_at=clock.now()))
+            tx.execute(update(keys).where(keys.c.id == key.id, due).values(last_used_at=clock.now()))
 
 
 def lifetime(text: str) -> int:

@@ -32,6 +32,8 @@ class Settings(BaseSettings):
 
     model: str = "mechanic"
     """The model that does the jobs: `mechanic`, `openai:…`, `anthropic:…`, `google:…` or `openai-compatible:…`."""
+    models: Annotated[tuple[str, ...], NoDecode] = ()
+    """Further models that a job may ask for by name, with commas between."""
     model_url: str | None = None
     """The address of an `openai-compatible:…` model."""
     job_minutes: float = Field(30, gt=0)
@@ -60,7 +62,7 @@ class Settings(BaseSettings):
     archive_days: float = Field(30, gt=0)
     """A job that ended this long ago is archived."""
 
-    @field_validator("trusted_proxies", mode="before")
+    @field_validator("trusted_proxies", "models", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -82,6 +84,8 @@ class Settings(BaseSettings):
     @field_validator("database_url")
     @classmethod
     def _is_known_database(cls, value: str) -> str:
+        if value.startswith("postgres://"):
+            value = value.replace("postgres://", "postgresql://", 1)
         if value and not value.startswith(("sqlite:///", "postgresql://")):
             raise ValueError("must begin with sqlite:/// or postgresql://")
         return value
@@ -89,6 +93,10 @@ class Settings(BaseSettings):
     @property
     def database(self) -> str:
         return self.database_url or f"sqlite:///{self.data.absolute() / 'copydesk.db'}"
+
+    def make_data_folder(self) -> None:
+        """It holds prompts and diffs: its owner's alone."""
+        self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
     def mirrors(self) -> Path:
@@ -104,5 +112,9 @@ def read_settings(**overrides: Any) -> Settings:
     try:
         return Settings(**overrides)
     except ValidationError as error:
-        faults = [f"{variable(str(e['loc'][0]))}: {e['msg']} (it is {e['input']!r})" for e in error.errors()]
-        raise BadSettings("; ".join(faults)) from None
+        raise BadSettings("; ".join(_fault(str(e["loc"][0]), e["msg"], e["input"]) for e in error.errors())) from None
+
+
+def _fault(field: str, message: str, given: Any) -> str:
+    """What is wrong with which variable; an address is not repeated, since it may hold a password."""
+    return f"{variable(field)}: {message}" + ("" if field.endswith("_url") else f" (it is {given!r})")

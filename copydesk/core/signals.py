@@ -4,7 +4,6 @@ import asyncio
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,7 +23,7 @@ class Signals(ABC):
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._changed = threading.Condition()
-        self._seen: Counter[str] = Counter()
+        self._seen = {ANYTHING: 0}
         self._bells: list[tuple[str, Callable[[], object]]] = []
         self._closing = threading.Event()
         self._listener: threading.Thread | None = None
@@ -39,6 +38,7 @@ class Signals(ABC):
     def mark(self, topic: str) -> int:
         """Take a mark before reading the database; `wait` then misses nothing that came after it."""
         with self._changed:
+            self._seen.setdefault(topic, 0)
             return self._seen[topic] + self._seen[ANYTHING]
 
     def wait(self, topic: str, mark: int, seconds: float) -> bool:
@@ -63,8 +63,9 @@ class Signals(ABC):
 
     def wake(self, topic: str) -> None:
         with self._changed:
-            self._seen[topic] += 1
-            self._changed.notify_all()
+            if topic in self._seen:
+                self._seen[topic] += 1
+                self._changed.notify_all()
             for wanted, ring in self._bells:
                 if topic in (wanted, ANYTHING):
                     ring()
@@ -92,7 +93,7 @@ class Signals(ABC):
 
 
 class SqliteSignals(Signals):
-    """In process at once; another process's commit is seen by SQLite's own counter of changes, twice a second."""
+    """In process at once; another's commit (and our own, harmlessly) by SQLite's counter of changes, twice a second."""
 
     def send(self, connection: Connection, topic: str) -> None:
         connection.info["topics"].append(topic)

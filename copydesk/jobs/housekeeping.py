@@ -1,22 +1,46 @@
-"""What happens by itself, about once a minute: old jobs are archived, spent keys forgotten."""
+"""What happens by itself: old jobs are archived, spent keys forgotten, merges noticed, mirrors packed."""
+
+import logging
 
 from sqlalchemy import delete, select
 
 from copydesk.core import clock
 from copydesk.core.database import Database
+from copydesk.core.projects import Projects
 from copydesk.core.settings import Settings
-from copydesk.jobs.job import COMPLETED, FAILED
+from copydesk.jobs.job import COMPLETED, FAILED, RepositoryFailed
+from copydesk.jobs.publish.forges.local import MERGED, Pulls
+from copydesk.jobs.publish.repository import Mirror, pack
 from copydesk.jobs.records import locked
 from copydesk.jobs.service import KEPT_FOR, archive
 from copydesk.jobs.tables import idempotency, jobs
 
+log = logging.getLogger(__name__)
+
 AT_ONCE = 100
+
+
+def notice_merges(database: Database, settings: Settings, pulls: Pulls) -> None:
+    """A pull request that a person merged with git alone is merged all the same."""
+    for project_id, waiting in pulls.waiting().items():
+        try:
+            mirror = Mirror.of(settings.mirrors, Projects(database).get(project_id))
+            for pull in waiting:
+                if mirror.has(pull.head) and mirror.contains(mirror.head(pull.base), pull.head):
+                    pulls.end(pull, MERGED)
+        except RepositoryFailed as failure:
+            log.warning("merges in project %s cannot be noticed: %s", project_id, failure)
+
+
+def pack_mirrors(settings: Settings) -> None:
+    for folder in settings.mirrors.glob("*.git"):
+        pack(folder)
 
 
 def tidy(database: Database, settings: Settings) -> None:
     now = clock.now()
     old = now - int(settings.archive_days * clock.DAY)
-    finished = select(jobs.c.id).where(jobs.c.status.in_((COMPLETED, FAILED)), jobs.c.finished_at < old).limit(AT_ONCE)
+    finished = select(jobs.c.id).where(jobs.c.status.in_((COMPLETED, FAILED)), jobs.c.updated_at < old).limit(AT_ONCE)
     with database.read() as tx:
         due = tx.execute(finished).scalars().all()
         spent = tx.execute(select(idempotency.c.key).where(idempotency.c.created_at < now - KEPT_FOR).limit(1)).first()

@@ -45,6 +45,14 @@ MOVES = {
     ARCHIVED: {COMPLETED, FAILED},
 }
 
+
+def moved(old: Status, new: Status) -> Status:
+    """The new status, where the table allows the move."""
+    if new not in MOVES[old]:
+        raise ValueError(f"a job that is {old} cannot become {new}")
+    return new
+
+
 LONGEST_PROMPT = 32_000
 
 

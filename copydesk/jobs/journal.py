@@ -12,7 +12,7 @@ from copydesk.core.database import Database
 from copydesk.jobs.job import Ending, Job, Phase, Reason, Status
 from copydesk.jobs.patch import FilePatch
 from copydesk.jobs.queue import Claim, hold_job
-from copydesk.jobs.records import Note, change, enqueue, job_of, keep_files
+from copydesk.jobs.records import QUEUE, Note, change, enqueue, job_of, keep_files
 from copydesk.jobs.tables import jobs, runs, steps
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ NEW_STEP = insert(steps)
 OURS = text("select lease_until from runs where id = :run and attempt = :attempt and state = 'running'")
 END_RUN = text("update runs set state = 'done', finished_at = :now, reason = :reason where id = :run")
 PROMPTS = text("select prompt from messages where run_id = :run order by id")
-UNREAD = text("select 1 from messages where job_id = :job and run_id is null limit 1")
+UNREAD = text("select 1 from messages where job_id = :job and run_id is null and created_at > :since limit 1")
 
 
 class Lost(Exception):
@@ -141,21 +141,23 @@ class Journal:
                 run.results[row.name] = row.result
         return list(found.values())
 
-    def settle(self, ending: Ending, **values: Any) -> bool:
-        """Ends the run. A message that came too late for it starts the next one. False when the claim was lost."""
+    def settle(self, ending: Ending) -> bool:
+        """Ends the run. A message that came while it ran starts the next one. False when the claim was lost."""
         now = clock.now()
         try:
             with self.database.write() as tx:
                 self._hold(tx)
                 tx.execute(END_RUN, {"run": self.claim.run_id, "now": now, "reason": ending.reason})
-                waiting = tx.execute(UNREAD, {"job": self.claim.job_id}).first() is not None
-                if waiting and ending.status is not Status.FAILED:
+                self.database.notify(tx, QUEUE)  # a slot is free
+                since = self.claim.created_at if ending.status is Status.FAILED else 0
+                waiting = tx.execute(UNREAD, {"job": self.claim.job_id, "since": since}).first() is not None
+                if waiting and ending.reason is not Reason.BUDGET_EXCEEDED:
                     enqueue(self.database, tx, self.claim.job_id, self.claim.project_id, self.claim.number + 1)
                     change(
                         self.database, tx, self.claim.job_id, [("phase", {"phase": Phase.QUEUED})], phase=Phase.QUEUED
                     )
                 else:
-                    end_job(self.database, tx, self.claim.job_id, ending, **values)
+                    end_job(self.database, tx, self.claim.job_id, ending)
             return True
         except Lost:
             return False
@@ -170,7 +172,7 @@ class Journal:
         return {"run": self.claim.run_id, "attempt": self.claim.attempt}
 
 
-def end_job(database: Database, tx: Connection, job_id: str, ending: Ending, **values: Any) -> None:
+def end_job(database: Database, tx: Connection, job_id: str, ending: Ending) -> None:
     facts = {"status": ending.status, "reason": ending.reason, "message": ending.message}
     change(
         database,
@@ -180,5 +182,4 @@ def end_job(database: Database, tx: Connection, job_id: str, ending: Ending, **v
         phase=Phase.DONE,
         finished_at=clock.now(),
         **facts,
-        **values,
     )

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, bindparam, text
 from copydesk.core import clock
 from copydesk.core.database import Database
 from copydesk.jobs.job import Phase, Reason
-from copydesk.jobs.records import STOP, WORKFLOW_VERSION, change
+from copydesk.jobs.records import QUEUE, STOP, WORKFLOW_VERSION, change
 
 CLAIM_LOCK = 7264_1002
 
@@ -34,9 +34,10 @@ NEXT = """
 """
 TAKE = """
     update runs set state = 'running', attempt = attempt + 1, worker = :worker,
+        crashes = crashes + case when state = 'running' and lease_until > 0 then 1 else 0 end,
         lease_until = {now} + :lease, started_at = coalesce(started_at, {now})
     where id = :id and (state = 'queued' or (state = 'running' and lease_until <= {now}))
-    returning id, job_id, project_id, number, attempt, started_at, created_at, {now} - started_at as age
+    returning id, job_id, project_id, number, attempt, crashes, started_at, created_at, {now} - started_at as age
 """
 RENEW = """
     update runs set lease_until = {now} + :lease
@@ -59,6 +60,8 @@ class Claim:
     project_id: str
     number: int
     attempt: int
+    crashes: int
+    """How many attempts ended without giving the run back."""
     created_at: int
     age: int
     """Milliseconds since the run was first started, over all attempts."""
@@ -94,7 +97,16 @@ class Queue:
             if row is None:
                 return None
             change(self.database, tx, row.job_id, [_taken_up(row)], phase=Phase.PREPARING)
-        return Claim(row.id, row.job_id, row.project_id, row.number, row.attempt, row.created_at, row.age)
+        return Claim(
+            run_id=row.id,
+            job_id=row.job_id,
+            project_id=row.project_id,
+            number=row.number,
+            attempt=row.attempt,
+            crashes=row.crashes,
+            created_at=row.created_at,
+            age=row.age,
+        )
 
     def renew(self, worker: str, run_ids: Collection[str]) -> set[str]:
         """The runs that are still this worker's; the others were taken over, cancelled or ended."""
@@ -111,7 +123,7 @@ class Queue:
             with self.database.write() as tx:
                 bound = gone.bindparams(bindparam("ids", expanding=True))
                 tx.execute(bound, {"ids": sorted(run_ids), "worker": worker})
-                self.database.notify(tx, "queue")
+                self.database.notify(tx, QUEUE)
 
 
 def hold_job(database: Database, tx: Connection, run_id: str) -> None:
@@ -124,6 +136,7 @@ def end_runs(database: Database, tx: Connection, job_id: str) -> None:
     """Ends what the job has under way; its worker notices at its next heartbeat, which this hastens."""
     tx.execute(END_RUNS, {"now": clock.now(), "job": job_id, "reason": Reason.CANCELLED})
     database.notify(tx, STOP)
+    database.notify(tx, QUEUE)
 
 
 def _taken_up(row: Row[Any]) -> tuple[str, dict[str, Any]]:

@@ -93,6 +93,7 @@ def enqueue(database: Database, tx: Connection, job_id: str, project_id: str, nu
         "state": "queued",
         "version": WORKFLOW_VERSION,
         "attempt": 0,
+        "crashes": 0,
         "created_at": clock.now(),
     }
     tx.execute(NEW_RUN, run)

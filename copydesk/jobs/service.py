@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, text
 
 from copydesk.core import clock
 from copydesk.core.database import Database
@@ -15,8 +15,7 @@ from copydesk.core.ids import is_id, new_id
 from copydesk.core.limits import Limit, take
 from copydesk.core.projects import Project, checked_ref
 from copydesk.jobs.agent.conversation import Usage
-from copydesk.jobs.agent.models import known_model
-from copydesk.jobs.job import ACTIVE, ARCHIVED, FAILED, MOVES, Ending, Job, Phase, Reason, Status, branch_of
+from copydesk.jobs.job import ACTIVE, ARCHIVED, FAILED, Ending, Job, Phase, Reason, Status, branch_of, moved
 from copydesk.jobs.journal import end_job
 from copydesk.jobs.queue import end_runs
 from copydesk.jobs.records import JOB, Event, append, change, enqueue, job_of, locked
@@ -85,9 +84,11 @@ class ChangedFile:
 
 
 class Jobs:
-    def __init__(self, database: Database, *, default_model: str, per_hour: int) -> None:
+    def __init__(
+        self, database: Database, *, default_model: str, more_models: Sequence[str] = (), per_hour: int
+    ) -> None:
         self.database = database
-        self.default_model = default_model
+        self.default_model, self.more_models = default_model, more_models
         self.limit = Limit("jobs", per_hour, clock.HOUR)
 
     def create(self, project: Project, new: NewJob, idempotency_key: str | None = None) -> Created:
@@ -143,7 +144,11 @@ class Jobs:
             else:
                 number = tx.execute(select(runs.c.number).where(runs.c.job_id == job_id)).scalars()
                 enqueue(self.database, tx, job_id, project.id, max(number) + 1)
-                again: dict[str, Any] = {"status": ACTIVE, "phase": Phase.QUEUED, "finished_at": None}
+                again: dict[str, Any] = {
+                    "status": moved(job.status, ACTIVE),
+                    "phase": Phase.QUEUED,
+                    "finished_at": None,
+                }
                 change(self.database, tx, job_id, [note], **again, reason=None, message=None)
         return self.get(project.id, job_id), headers
 
@@ -167,10 +172,15 @@ class Jobs:
         with self.database.write() as tx:
             job = self._held(tx, project_id, job_id)
             if job.status is ARCHIVED:
-                status = job.archived_from or FAILED
+                status = moved(ARCHIVED, job.archived_from or FAILED)
                 note = ("unarchived", {"status": status})
                 change(self.database, tx, job_id, [note], status=status, archived_at=None, archived_from=None)
         return self.get(project_id, job_id)
+
+    def models(self, project: Project) -> list[str]:
+        """The models that a job of this project may use, the default first."""
+        default = project.model or self.default_model
+        return list(dict.fromkeys([default, self.default_model, *self.more_models, "mechanic"]))
 
     def files(self, job_ids: Sequence[str]) -> dict[str, list[ChangedFile]]:
         found: dict[str, list[ChangedFile]] = {job_id: [] for job_id in job_ids}
@@ -193,9 +203,10 @@ class Jobs:
             return job, [Event(row.seq, row.at, row.kind, row.data) for row in tx.execute(wanted)]
 
     def _new(self, project: Project, new: NewJob) -> Job:
-        model = new.model if new.model is not None else project.model or self.default_model
-        if not known_model(model):
-            raise InvalidRequest(f"There is no model '{model[:80]}' here; see …/models.")
+        models = self.models(project)
+        model = new.model if new.model is not None else models[0]
+        if model not in models:
+            raise InvalidRequest(f"This project has no model '{model[:80]}'; it has {', '.join(models)}.")
         job_id, now = new_id("job"), clock.now()
         return Job(
             id=job_id,
@@ -238,8 +249,6 @@ class Jobs:
     def _stop(self, tx: Connection, job_id: str) -> None:
         """Takes effect here and now: whatever the job's worker still does finds its claim gone."""
         end_runs(self.database, tx, job_id)
-        unread = update(messages).where(messages.c.job_id == job_id, messages.c.run_id.is_(None))
-        tx.execute(unread.values(run_id="cancelled"))
         end_job(self.database, tx, job_id, CANCELLED)
 
     def _first_with(self, tx: Connection, project_id: str, key: str, digest: str, job_id: str) -> str | None:
@@ -262,6 +271,5 @@ def archive(database: Database, tx: Connection, job: Job) -> None:
     if job.status is ARCHIVED:
         return
     before = FAILED if job.status is ACTIVE else job.status
-    assert ARCHIVED in MOVES[before]
-    values = {"status": ARCHIVED, "archived_from": before, "archived_at": clock.now()}
+    values = {"status": moved(before, ARCHIVED), "archived_from": before, "archived_at": clock.now()}
     change(database, tx, job.id, [("archived", {"from": before})], **values)

@@ -47,7 +47,7 @@ jobs = Table(
     Column("archived_from", String(20)),
     Index(None, "project_id", "id"),
     Index(None, "project_id", "status", "id"),
-    Index(None, "status", "finished_at"),
+    Index(None, "status", "updated_at"),
 )
 
 runs = Table(
@@ -60,6 +60,7 @@ runs = Table(
     Column("state", String(10), nullable=False),
     Column("version", Integer, nullable=False),
     Column("attempt", Integer, nullable=False),
+    Column("crashes", Integer, nullable=False),
     Column("reason", String(40)),
     Column("worker", String(120)),
     Column("lease_until", BigInteger),
@@ -131,7 +132,7 @@ pulls = Table(
     metadata,
     Column("project_id", ForeignKey("projects.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("token", String(40), nullable=False),
+    Column("token", String(40), nullable=False, unique=True),
     Column("job_id", ForeignKey("jobs.id"), nullable=False),
     Column("state", String(10), nullable=False),
     Column("draft", Boolean, nullable=False),

@@ -87,7 +87,7 @@ Listing = Mapping[str, Entry]
 
 # A folder's id names its content, so a listing never goes stale and the next commit re-reads only what changed.
 _listings: dict[pygit2.Oid, Listing] = {}
-MOST_LISTINGS = 8192
+MOST_LISTED = 500_000
 
 
 def _listing(repository: pygit2.Repository, folder: pygit2.Oid) -> Listing:
@@ -97,7 +97,7 @@ def _listing(repository: pygit2.Repository, folder: pygit2.Oid) -> Listing:
         assert isinstance(tree, pygit2.Tree)
         named = ((item.name, Entry(int(item.filemode), item.id)) for item in tree)
         known = {name: entry for name, entry in named if name and _is_text(name)}
-        if len(_listings) >= MOST_LISTINGS:
+        if sum(map(len, _listings.values())) + len(known) > MOST_LISTED:
             _listings.clear()
         _listings[folder] = known
     return known

@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 IDLE_SECONDS = 5.0
 HOUSEKEEPING_SECONDS = 60.0
+STUCK_SECONDS = 60.0
 
 
 class Interrupted(Exception):
@@ -44,13 +45,18 @@ class Attempt:
             for cancel in self._cancels:
                 cancel()
 
+    @property
+    def is_stuck(self) -> bool:
+        """It was told to stop long ago and did not: its lease is left to run out."""
+        return time.monotonic() > self.deadline + STUCK_SECONDS
+
     def check(self) -> None:
         if self._stopped.is_set():
             raise Interrupted
 
     @contextmanager
     def stoppable(self, cancel: Callable[[], object]) -> Iterator[None]:
-        """While the body runs, stop() also calls `cancel`."""
+        """While the body runs, stop() also calls `cancel`. What was stopped ends as Interrupted, not as a failure."""
         with self._lock:
             self._cancels.append(cancel)
         try:
@@ -59,6 +65,7 @@ class Attempt:
         finally:
             with self._lock:
                 self._cancels.remove(cancel)
+        self.check()
 
     def wait_for(self, runner: asyncio.Runner, awaited: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine to its end, or to the moment of stop()."""
@@ -89,6 +96,7 @@ class Worker:
         self.slots, self.job_seconds = slots, job_seconds
         self._signals = queue.database.signals
         self._running: dict[str, Attempt] = {}
+        self._abandoned: set[str] = set()
         self._lock = threading.Condition()
         self._stopping = threading.Event()
 
@@ -96,6 +104,7 @@ class Worker:
         """Works until stop() is called, then hands back what is under way."""
         heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         heart.start()
+        threading.Thread(target=self._tidy, name="housekeeping", daemon=True).start()
         poll = min(IDLE_SECONDS, self.queue.bounds.lease / 2000)
         while not self._stopping.is_set():
             mark = self._signals.mark(QUEUE)
@@ -113,15 +122,11 @@ class Worker:
         self._signals.wake(QUEUE)
         self._signals.wake(STOP)
 
-    @property
-    def busy(self) -> int:
-        return len(self._running)
-
     def _claim_one(self) -> bool:
         try:
             claim = self.queue.claim(self.id)
-        except StoreDown:
-            log.warning("the database is away; trying again")
+        except Exception as error:  # whatever it is, a worker that goes on is worth more than one that is gone
+            log.warning("no job can be claimed right now: %s", error, exc_info=not isinstance(error, StoreDown))
             self._stopping.wait(1)
             return False
         if claim is None:
@@ -138,6 +143,10 @@ class Worker:
     def _carry_out(self, attempt: Attempt) -> None:
         try:
             self.workflow.perform(attempt)
+        except StoreDown:
+            log.warning("run %s stopped: the database is away; it is given back when it returns", attempt.claim.run_id)
+            with self._lock:
+                self._abandoned.add(attempt.claim.run_id)
         except Exception:
             log.exception("run %s stopped; it is taken up again when its lease is over", attempt.claim.run_id)
         finally:
@@ -147,24 +156,29 @@ class Worker:
                 self._lock.notify_all()
 
     def _beat(self) -> None:
-        """Renews the leases, stops what is over or no longer ours, and now and then tidies up."""
+        """Renews the leases, and stops what is over or no longer ours."""
         interval = self.queue.bounds.lease / 3000
-        tidied = time.monotonic() - HOUSEKEEPING_SECONDS
         while not self._stopping.is_set():
             mark = self._signals.mark(STOP)
             try:
                 self._renew()
-                if time.monotonic() - tidied > HOUSEKEEPING_SECONDS:
-                    tidied = time.monotonic()
-                    self.workflow.housekeeping()
-            except StoreDown:
-                log.warning("the database is away; leases could not be renewed")
-            except Exception:
-                log.exception("housekeeping failed")
+            except Exception as error:
+                log.warning("leases could not be renewed: %s", error, exc_info=not isinstance(error, StoreDown))
             self._signals.wait(STOP, mark, min(interval, IDLE_SECONDS))
 
+    def _tidy(self) -> None:
+        while not self._stopping.wait(HOUSEKEEPING_SECONDS):
+            try:
+                self.workflow.housekeeping()
+            except Exception as error:
+                log.warning("housekeeping failed: %s", error, exc_info=not isinstance(error, StoreDown))
+
     def _renew(self) -> None:
-        running = dict(self._running)
+        with self._lock:
+            running = {run: attempt for run, attempt in self._running.items() if not attempt.is_stuck}
+            abandoned = self._abandoned - self._running.keys()
+        self.queue.release(self.id, abandoned)
+        self._abandoned -= abandoned
         ours = self.queue.renew(self.id, running.keys())
         for run_id, attempt in running.items():
             if run_id not in ours:

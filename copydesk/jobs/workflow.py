@@ -1,6 +1,7 @@
 """The durable steps of a job, top to bottom: pin ▶ turns ▶ commit ▶ push ▶ open. Every act may be repeated."""
 
 import logging
+import time
 from collections.abc import Callable
 
 from pydantic import BaseModel
@@ -13,11 +14,11 @@ from copydesk.core.settings import Settings
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.loop import Budget, Editor, Pinned
 from copydesk.jobs.agent.models import ModelUnavailable, model_for
-from copydesk.jobs.housekeeping import tidy
+from copydesk.jobs.housekeeping import notice_merges, pack_mirrors, tidy
 from copydesk.jobs.job import COMPLETED, FAILED, Ending, Job, JobFailed, Phase, Reason
 from copydesk.jobs.journal import Journal, Lost
 from copydesk.jobs.publish import policy
-from copydesk.jobs.publish.forges.local import find_or_open
+from copydesk.jobs.publish.forges.local import Pulls, find_or_open
 from copydesk.jobs.publish.publisher import Committed, Publisher, commit_message, pull_text
 from copydesk.jobs.publish.repository import Mirror
 from copydesk.jobs.worker import Attempt, Interrupted
@@ -26,6 +27,7 @@ from copydesk.jobs.workspace import Workspace
 log = logging.getLogger(__name__)
 
 ModelFor = Callable[[str], Model]
+ROUND_SECONDS = 300.0
 
 
 class Opened(BaseModel):
@@ -34,9 +36,10 @@ class Opened(BaseModel):
 
 
 class JobWorkflow:
-    def __init__(self, database: Database, settings: Settings, model: ModelFor | None = None) -> None:
-        self.database, self.settings = database, settings
+    def __init__(self, database: Database, settings: Settings, pulls: Pulls, model: ModelFor | None = None) -> None:
+        self.database, self.settings, self.pulls = database, settings, pulls
         self.projects = Projects(database)
+        self._next_round = time.monotonic() + ROUND_SECONDS
         self.model = model or (lambda name: model_for(name, url=settings.model_url))
 
     def perform(self, attempt: Attempt) -> None:
@@ -44,8 +47,10 @@ class JobWorkflow:
         journal = Journal(self.database, attempt.claim)
         try:
             ending = self._work(journal, attempt)
-        except (Lost, StoreDown):
+        except Lost:
             return
+        except StoreDown:
+            raise
         except Interrupted:
             if not attempt.timed_out:
                 return
@@ -59,10 +64,15 @@ class JobWorkflow:
         journal.settle(ending)
 
     def housekeeping(self) -> None:
+        """About once a minute; what reaches out to repositories less often."""
         tidy(self.database, self.settings)
+        if time.monotonic() >= self._next_round:
+            self._next_round = time.monotonic() + ROUND_SECONDS
+            notice_merges(self.database, self.settings, self.pulls)
+            pack_mirrors(self.settings)
 
     def _work(self, journal: Journal, attempt: Attempt) -> Ending:
-        if attempt.claim.attempt > self.settings.most_attempts:
+        if attempt.claim.crashes >= self.settings.most_attempts:
             raise JobFailed(f"Given up: its worker died in each of {self.settings.most_attempts} attempts.")
         job, project = journal.job(), self.projects.get(attempt.claim.project_id)
         mirror = Mirror.of(self.settings.mirrors, project, attempt.stoppable)

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -10,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from copydesk.core.errors import KeyMissing, KeyRejected, Refusal, TooLarge
+from copydesk.core.errors import KeyMissing, KeyRejected, Refusal, StoreDown, TooLarge
 from copydesk.core.ids import random_text
 from copydesk.desk import Desk
 from copydesk.web.threads import call
@@ -81,7 +82,8 @@ class Front:
         else:
             key, project = await call(self.desk.keys.open, secret, project_id, scope_needed, address)
         if key.use_is_due:
-            await call(self.desk.keys.note_use, key)
+            with suppress(StoreDown):  # not worth refusing a request
+                await call(self.desk.keys.note_use, key)
         scope["state"]["project"] = project
 
 
@@ -96,7 +98,8 @@ def refused(refusal: Refusal, request_id: str) -> Response:
 def caller_address(scope: Scope, headers: Headers, trusted: tuple[str, ...]) -> str | None:
     """The peer's address; behind trusted proxies the nearest one that is not theirs."""
     address = scope["client"][0] if scope.get("client") else None
-    chain = [part.strip() for part in headers.get("x-forwarded-for", "").split(",") if part.strip()]
+    forwarded = ",".join(headers.getlist("x-forwarded-for"))
+    chain = [part.strip() for part in forwarded.split(",") if part.strip()]
     while address is not None and chain and _is_in(address, trusted):
         address = chain.pop()
     return address

@@ -123,9 +123,8 @@ async def unarchive_job(project_id: ProjectId, job_id: JobId, project: Opened, d
 @router.get("/models", responses=errors(), operation_id="listModels")
 async def list_models(project_id: ProjectId, project: Opened, desk: OpenDesk) -> ModelsView:
     """The models that this project can use, and the one it uses when a job names none."""
-    default = project.model or desk.settings.model
-    names = dict.fromkeys([default, desk.settings.model, "mechanic"])
-    return ModelsView(models=[ModelView(id=name, default=name == default) for name in names], default=default)
+    names = desk.jobs.models(project)
+    return ModelsView(models=[ModelView(id=name, default=name == names[0]) for name in names], default=names[0])
 
 
 @router.get(

@@ -9,10 +9,11 @@ from copydesk.web.jobs import OpenDesk
 from copydesk.web.pages import page
 
 router = APIRouter(include_in_schema=False)
+Token = Annotated[str, Path(pattern="^[0-9A-Za-z]{22}$")]
 
 
 @router.get("/review/{token}/pulls/{number}")
-def pull_page(token: str, number: Annotated[int, Path(ge=1, le=2**31 - 1)], desk: OpenDesk) -> Response:
+def pull_page(token: Token, number: Annotated[int, Path(ge=1, le=2**31 - 1)], desk: OpenDesk) -> Response:
     pull = desk.pulls.by_link(token, number)
     lines = desk.jobs.diff(pull.project_id, pull.job_id).decode("utf-8", "replace").split("\n")
     return page(

@@ -3,8 +3,12 @@
 import gc
 import json
 import logging
+import signal
 import socket
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -39,12 +43,31 @@ def _settle_memory() -> None:
     gc.freeze()
 
 
+@contextmanager
+def _signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Only the main thread may catch them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {each: signal.signal(each, handler) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, previous in before.items():
+            signal.signal(each, previous)
+
+
 class _Server(uvicorn.Server):
     """Ends live streams when it shuts down, which would otherwise hold it up to the last."""
 
     def __init__(self, config: uvicorn.Config, desk: Desk) -> None:
         super().__init__(config)
         self.desk = desk
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are caught for longer than the serving lasts: the worker has yet to hand its jobs back."""
+        yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.desk.database.signals.dismiss()
@@ -72,15 +95,16 @@ class Server:
     def run(self, sockets: list[socket.socket]) -> None:
         """On these sockets, until a signal or stop(). Whatever the worker has under way is handed back."""
         _settle_memory()
-        thread = threading.Thread(target=self.worker.run, name="worker") if self.worker else None
-        if thread:
-            thread.start()
-        try:
-            self._server.run(sockets)
-        finally:
-            if self.worker and thread:
-                self.worker.stop()
-                thread.join()
+        with _signals(self._server.handle_exit):
+            thread = threading.Thread(target=self.worker.run, name="worker") if self.worker else None
+            if thread:
+                thread.start()
+            try:
+                self._server.run(sockets)
+            finally:
+                if self.worker and thread:
+                    self.worker.stop()
+                    thread.join()
 
     def stop(self) -> None:
         self._server.should_exit = True

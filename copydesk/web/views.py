@@ -61,7 +61,9 @@ class MessageBody(Body):
 
 
 class JobBody(MessageBody):
-    model: Annotated[str, Field(json_schema_extra={"pattern": NAME})] | None = Field(None, examples=["mechanic"])
+    model: Annotated[str, Field(max_length=200, json_schema_extra={"pattern": NAME})] | None = Field(
+        None, examples=["mechanic"]
+    )
     """The model to use; the project's default when left out."""
     ref: Annotated[str, Field(max_length=LONGEST_REF, json_schema_extra={"pattern": REF})] | None = Field(
         None, examples=["main"]

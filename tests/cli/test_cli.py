@@ -1,5 +1,6 @@
 """The command line: what is typed, what is printed, and how it exits."""
 
+import io
 import json
 import os
 import subprocess
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from rich.console import Console
 from typer.testing import CliRunner
 
-from copydesk.cli import app
+from copydesk.cli import app, output
 from copydesk.core.errors import Refusal
 from tests.support.repositories import branches, file_on, make_repository
 from tests.support.service import Service
@@ -173,3 +175,22 @@ def test_the_demo_works(tmp_path: Path) -> None:
     assert "+Color names are those of CSS." in result.stdout
     assert "/pulls/1" in result.stdout
     assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
+
+
+def test_what_a_model_or_a_person_wrote_does_not_steer_the_terminal(
+    against: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed(against("job", "create", "Fix [/docs] links \x1b[31m\x1b]52;c;eA==\x07", "--json"))
+    screen = io.StringIO()
+    monkeypatch.setattr(output, "console", Console(force_terminal=True, file=screen, width=200))
+    result = against("job", "list")
+    assert result.exit_code == 0
+    shown = screen.getvalue()
+    assert "Fix [/docs] links" in shown
+    assert "\x1b]52" not in shown
+    assert "\x1b[31m" not in shown
+
+
+def test_the_audit_log_is_shown(against: Run, service: Service) -> None:
+    (made, _) = (entry["action"] for entry in printed(against("project", "audit", service.project.id, "--json")))
+    assert made == "key.created"

@@ -22,6 +22,15 @@ def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, variable: str
         read_settings()
 
 
+def test_a_password_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COPYDESK_DATABASE_URL", "mysql://u:s3cret@localhost/x")
+    with pytest.raises(BadSettings) as refusal:
+        read_settings()
+    assert "s3cret" not in str(refusal.value)
+    monkeypatch.setenv("COPYDESK_DATABASE_URL", "postgres://localhost/x")
+    assert read_settings().database == "postgresql://localhost/x"
+
+
 def test_proxies_are_given_with_commas_between(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COPYDESK_TRUSTED_PROXIES", "10.0.0.1, 192.168.0.0/16")
     assert read_settings().trusted_proxies == ("10.0.0.1", "192.168.0.0/16")

@@ -61,7 +61,7 @@ class Crashes:
     @pytest.fixture
     def remote(self, tmp_path: Path, model_server: ModelServer) -> Iterator[Case]:
         """A job whose model is asked over HTTP."""
-        with new_case(self.database, tmp_path, model_url=model_server.url) as case:
+        with new_case(self.database, tmp_path, model="openai-compatible:scripted", model_url=model_server.url) as case:
             case.script, case.model = None, "openai-compatible:scripted"
             case.create()
             yield case

@@ -10,8 +10,11 @@ import pytest
 
 from copydesk.client import Client
 from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply
+from copydesk.jobs.housekeeping import notice_merges
+from copydesk.jobs.job import branch_of
 from copydesk.jobs.publish.forges.local import PullConflict
-from copydesk.jobs.publish.repository import Mirror
+from copydesk.jobs.publish.git import Git
+from copydesk.jobs.publish.repository import LOOSE_IN_SAMPLE, Mirror, pack
 from copydesk.jobs.workspace import Workspace
 from tests.support.repositories import branches, commit, file_on, make_repository
 from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
@@ -185,3 +188,37 @@ def test_edits_of_a_cancelled_run_are_not_lost_to_a_follow_up(repository: Path) 
     assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
     assert file_on(repository, job["branch"], "docs/other.md") == b"moved on\n"
     assert job["usage"]["requests"] == 3
+
+
+def test_a_pull_request_merged_with_git_alone_is_noticed(repository: Path) -> None:
+    with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
+        job_id = done(service.client)
+        notice_merges(service.desk.database, service.desk.settings, service.desk.pulls)
+        assert service.client.get_job(job_id)["status"] == "completed"
+        opened = pygit2.Repository(str(repository))
+        opened.lookup_reference("refs/heads/main").set_target(branches(repository)[branch_of(job_id)])
+        notice_merges(service.desk.database, service.desk.settings, service.desk.pulls)
+        assert service.client.get_job(job_id)["status"] == "archived"
+        assert service.desk.pulls.get(service.project.id, 1).state == "merged"
+
+
+def test_a_branch_may_become_a_folder(repository: Path, tmp_path: Path) -> None:
+    opened = pygit2.Repository(str(repository))
+    opened.branches.local.create("docs", opened[branches(repository)["main"]].peel(pygit2.Commit))
+    mirror = Mirror(tmp_path / "mirror.git", Git(str(repository)))
+    assert mirror.head("docs") == branches(repository)["main"]
+    opened.branches.local.delete("docs")
+    opened.branches.local.create("docs/new", opened[branches(repository)["main"]].peel(pygit2.Commit))
+    assert mirror.head("docs/new") == branches(repository)["main"]
+    assert mirror.find("docs") is None
+
+
+def test_a_mirror_with_many_loose_objects_is_packed(repository: Path, tmp_path: Path) -> None:
+    mirror = Mirror(tmp_path / "mirror.git", Git(str(repository)))
+    head = mirror.head("main")
+    for number in range(LOOSE_IN_SAMPLE * 256 + 2000):
+        mirror.repository.create_blob(str(number).encode())
+    mirror.commit(head, {"docs/page.md": b"new\n"}, "Change", pygit2.Signature("Ada", "ada@example.org"))
+    pack(mirror.folder)
+    assert len(list((mirror.folder / "objects" / "pack").glob("*.pack"))) == 1
+    assert mirror.tree(head).entry("docs/page.md") is not None

@@ -161,7 +161,8 @@ def test_a_bad_body_is_400_for_new_jobs_and_messages(service: Service, http: htt
     "extra",
     [
         {"model": "gpt"}, {"model": ""}, {"model": 1}, {"model": "openai:"}, {"model": "openai:a b"},
-        {"model": "a\x00"}, {"ref": ""}, {"ref": 5}, {"ref": "a b"}, {"ref": "\ud800"}, {"ref": "a" * 201},
+        {"model": "a\x00"}, {"model": "\ud800"}, {"model": "openai:not-offered"},
+        {"ref": ""}, {"ref": 5}, {"ref": "a b"}, {"ref": "\ud800"}, {"ref": "a" * 201},
         {"draft": "yes"}, {"draft": 1}, {"draft": None}, {"draft": []},
         {"title": ""}, {"title": "t" * 201}, {"title": {}}, {"title": "\x00"}, {"title": "\udfff"},
     ],

@@ -255,3 +255,5 @@ def test_behind_a_trusted_proxy_the_nearest_address_that_is_not_its_own_counts(t
         ):
             response = bare().get(service.url + service.at("/jobs"), headers={**bearer, "X-Forwarded-For": chain})
             assert response.status_code == status, chain
+        twice = [*bearer.items(), ("X-Forwarded-For", "192.0.2.7"), ("X-Forwarded-For", "203.0.113.9")]
+        assert bare().get(service.url + service.at("/jobs"), headers=twice).status_code == 403

@@ -193,7 +193,7 @@ def test_a_job_has_exactly_the_fields_of_the_contract(serving: Serve) -> None:
 
 
 def test_options_are_kept(serving: Serve) -> None:
-    with serving() as service:
+    with serving(models="openai:gpt-x") as service:
         job = service.client.create_job("Any", model="openai:gpt-x", ref="release/1.0", draft=True, title="Mine")
         assert (job["model"], job["source"]["ref"], job["title"]) == ("openai:gpt-x", "release/1.0", "Mine")
         assert service.client.get_job(job["id"]) == job

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, select, update
 from copydesk.core.settings import Settings
 from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Observed, Prompt, Reply, Usage
 from copydesk.jobs.agent.saved import Acted, splices
-from copydesk.jobs.agent.tools import Finished, Toolbox
+from copydesk.jobs.agent.tools import LONGEST_SUMMARY, Finished, Toolbox
 from copydesk.jobs.job import JobFailed, Reason
 from copydesk.jobs.journal import EarlierRun, Journal
 from copydesk.jobs.patch import FilePatch, patches_between
@@ -72,7 +72,7 @@ class Editor:
                 used += reply.usage
                 conversation.append(reply)
                 if not reply.calls:
-                    return Finished(title=_first_line(reply.text), summary=reply.text)
+                    return Finished(title=_first_line(reply.text), summary=reply.text[:LONGEST_SUMMARY])
                 acted = self._act(turn, reply, workspace)
                 conversation.append(Observed(results=acted.results))
                 if acted.finished is not None:

@@ -74,13 +74,13 @@ class Git:
             start_new_session=True,
             pass_fds=tuple(held),
         )
-        with self.stoppable(lambda: _kill(process)):
-            try:
+        try:
+            with self.stoppable(lambda: _kill(process)):
                 out, err = process.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                raise RepositoryFailed(f"git {arguments[0]} took longer than {seconds:.0f} s.") from None
-            finally:
-                _kill(process)
+        except subprocess.TimeoutExpired:
+            raise RepositoryFailed(f"git {arguments[0]} took longer than {seconds:.0f} s.") from None
+        finally:
+            _kill(process)
         if process.returncode != 0:
             raise RepositoryFailed(self._explain(arguments[0], err.decode("utf-8", "replace")))
         return out.decode("utf-8", "surrogateescape")

@@ -2,9 +2,12 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
+from typing import IO
 
 import pygit2
 from pygit2.enums import ConfigLevel
@@ -20,13 +23,16 @@ for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL):
     pygit2.settings.search_path[level] = ""  # libgit2 too reads no configuration but the mirror's own
 
 
+LOOSE_IN_SAMPLE = 27
+
+
 class Mirror:
     """What one attempt sees of a repository. The mirror is a cache: any commit it lacks is fetched again."""
 
     def __init__(self, folder: Path, git: Git) -> None:
         self.folder = folder
         self.git = git
-        with _locked(folder):
+        with _locked(folder, git.stoppable):
             if not (folder / "HEAD").exists():
                 pygit2.init_repository(str(folder), bare=True)
         self.repository = pygit2.Repository(str(folder))
@@ -45,8 +51,8 @@ class Mirror:
     def find(self, branch: str) -> str | None:
         """Like head, but None when there is no such branch."""
         checked_ref(branch)
-        local = f"refs/copydesk/{branch}"
-        with _locked(self.folder) as held:
+        local = f"refs/copydesk/{sha256(branch.encode()).hexdigest()}"  # flat: a branch may become a folder one day
+        with _locked(self.folder, self.git.stoppable) as held:
             try:
                 self.git.fetch(self.folder, [f"+refs/heads/{branch}:{local}"], held=[held])
             except RepositoryFailed as failure:
@@ -81,6 +87,9 @@ class Mirror:
         tree = index.write_tree(repo)
         return str(repo.create_commit(None, made.author, made.committer, made.message, tree, [new_base]))
 
+    def has(self, commit: str) -> bool:
+        return commit in self.repository
+
     def contains(self, base: str, head: str) -> bool:
         return base == head or self.repository.descendant_of(base, head)
 
@@ -101,6 +110,14 @@ class Mirror:
                 raise
 
 
+def pack(folder: Path) -> None:
+    """Packs a mirror that has gathered many loose objects; what nobody refers to stays for two weeks."""
+    sample = folder / "objects" / "17"  # a 256th of all objects: git's own way to estimate
+    if sample.is_dir() and len(os.listdir(sample)) > LOOSE_IN_SAMPLE:
+        with _locked(folder, unstoppable) as held:
+            Git("").run(folder, "gc", "--quiet", "--prune=2.weeks.ago", held=[held])
+
+
 def git_for(project: Project, stoppable: Stoppable = unstoppable) -> Git:
     token = None
     if project.token_env is not None:
@@ -118,12 +135,22 @@ def default_branch(git: Git) -> str:
     return branch
 
 
+def _taken(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+
+
 @contextmanager
-def _locked(folder: Path) -> Iterator[int]:
+def _locked(folder: Path, stoppable: Stoppable) -> Iterator[int]:
     """One fetch into a mirror at a time, over all threads and processes of this machine."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder.with_suffix(".lock"), "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        while not _taken(lock):
+            with stoppable(lambda: None):
+                time.sleep(0.02)
         for left_behind in (folder / "refs").glob("**/*.lock"):  # by a git that was killed: none runs now
             left_behind.unlink()
         yield lock.fileno()

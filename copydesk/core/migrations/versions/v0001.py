@@ -88,7 +88,7 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_jobs_project_id_id"), "jobs", ["project_id", "id"], unique=False)
     op.create_index(op.f("ix_jobs_project_id_status_id"), "jobs", ["project_id", "status", "id"], unique=False)
-    op.create_index(op.f("ix_jobs_status_finished_at"), "jobs", ["status", "finished_at"], unique=False)
+    op.create_index(op.f("ix_jobs_status_updated_at"), "jobs", ["status", "updated_at"], unique=False)
     op.create_table(
         "keys",
         sa.Column("id", sa.String(length=40), nullable=False),
@@ -160,6 +160,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_pulls_project_id")),
         sa.PrimaryKeyConstraint("project_id", "number", name=op.f("pk_pulls")),
         sa.UniqueConstraint("project_id", "branch", name=op.f("uq_pulls_project_id_branch")),
+        sa.UniqueConstraint("token", name=op.f("uq_pulls_token")),
     )
     op.create_table(
         "runs",
@@ -170,6 +171,7 @@ def upgrade() -> None:
         sa.Column("state", sa.String(length=10), nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("crashes", sa.Integer(), nullable=False),
         sa.Column("reason", sa.String(length=40), nullable=True),
         sa.Column("worker", sa.String(length=120), nullable=True),
         sa.Column("lease_until", sa.BigInteger(), nullable=True),

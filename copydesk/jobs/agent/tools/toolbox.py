@@ -12,11 +12,13 @@ from copydesk.jobs.paths import PathRefused
 from copydesk.jobs.text import NotEditable
 from copydesk.jobs.workspace import Workspace
 
+LONGEST_SUMMARY = 20_000
+
 
 class Finished(Arguments):
     title: str = Field(min_length=1, max_length=200)
     """The pull request's title: what changed, in a few words."""
-    summary: str = Field(max_length=20_000)
+    summary: str = Field(max_length=LONGEST_SUMMARY)
     """What was done and why, for the reviewer."""
 
     @field_validator("title", "summary")

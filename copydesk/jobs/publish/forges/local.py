@@ -14,7 +14,7 @@ from copydesk.core.tables import projects
 from copydesk.jobs.job import ACTIVE, Job
 from copydesk.jobs.publish.repository import Mirror
 from copydesk.jobs.service import Jobs
-from copydesk.jobs.tables import pulls
+from copydesk.jobs.tables import jobs, pulls
 
 OPEN, MERGED, CLOSED = "open", "merged", "closed"
 
@@ -91,6 +91,15 @@ class Pulls:
         with self.database.read() as tx:
             return [_pull(row) for row in tx.execute(wanted)]
 
+    def waiting(self) -> dict[str, list[Pull]]:
+        """Open pull requests that nobody works on, by project."""
+        wanted = select(pulls).join(jobs, jobs.c.id == pulls.c.job_id)
+        found: dict[str, list[Pull]] = {}
+        with self.database.read() as tx:
+            for row in tx.execute(wanted.where(pulls.c.state == OPEN, jobs.c.status != ACTIVE)):
+                found.setdefault(row.project_id, []).append(_pull(row))
+        return found
+
     def get(self, project_id: str, number: int) -> Pull:
         return self._one((pulls.c.project_id == project_id) & (pulls.c.number == number))
 
@@ -111,14 +120,14 @@ class Pulls:
             if merged is None:
                 raise PullConflict(f"{pull.branch} conflicts with {pull.base}; resolve it in the repository.")
             mirror.push(merged, pull.base, base)
-        return self._end(pull, MERGED)
+        return self.end(pull, MERGED)
 
     def close(self, pull: Pull) -> Pull:
         if pull.state != OPEN:
             raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
-        return self._end(pull, CLOSED)
+        return self.end(pull, CLOSED)
 
-    def _end(self, pull: Pull, state: str) -> Pull:
+    def end(self, pull: Pull, state: str) -> Pull:
         mine = (pulls.c.project_id == pull.project_id) & (pulls.c.number == pull.number)
         with self.database.write() as tx:
             tx.execute(update(pulls).where(mine).values(state=state, updated_at=clock.now()))

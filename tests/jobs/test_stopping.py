@@ -1,0 +1,181 @@
+"""Stopping and going on: nothing is failed, lost or held up by a stop, a cancellation or a full slot."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text, update
+
+from copydesk.core import clock
+from copydesk.core.projects import Project
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply
+from copydesk.jobs.housekeeping import tidy
+from copydesk.jobs.job import FAILED, Ending, Reason
+from copydesk.jobs.journal import Journal
+from copydesk.jobs.publish.git import Git
+from copydesk.jobs.queue import Bounds, Claim, Queue
+from copydesk.jobs.service import NewJob
+from copydesk.jobs.tables import jobs
+from copydesk.jobs.worker import Attempt, Interrupted
+from copydesk.jobs.workspace import Workspace
+from tests.support.repositories import make_repository
+from tests.support.scripted import ScriptedModel, finish
+
+CLAIM = Claim("run", "job", "project", 1, 1, 0, 0, 0)
+
+
+@pytest.fixture
+def desk(database_url: str, tmp_path: Path) -> Iterator[Desk]:
+    desk = open_desk(Settings(data=tmp_path / "data", database_url=database_url, project_slots=1, lease_seconds=60))
+    yield desk
+    desk.close()
+
+
+@pytest.fixture
+def project(desk: Desk, tmp_path: Path) -> Project:
+    repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
+    return desk.projects.create("Docs", repository=str(repository), ref="main", actor="ada")
+
+
+def slow_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float) -> Path:
+    """A git that takes its time and then leaves a mark."""
+    mark, program = tmp_path / "done", tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nsleep {seconds}\ntouch {mark}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return mark
+
+
+def test_a_stop_within_a_git_command_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = slow_git(tmp_path, monkeypatch, 1)
+    attempt = Attempt(CLAIM, 60)
+    threading.Timer(0.2, attempt.stop).start()
+    with pytest.raises(Interrupted):
+        Git("/srv/docs.git", stoppable=attempt.stoppable).run(None, "fetch")
+    time.sleep(1.2)
+    assert not mark.exists()
+
+
+def test_a_git_command_that_comes_after_the_stop_has_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = slow_git(tmp_path, monkeypatch, 0.3)
+    attempt = Attempt(CLAIM, 60)
+    attempt.stop()
+    with pytest.raises(Interrupted):
+        Git("/srv/docs.git", stoppable=attempt.stoppable).run(None, "push")
+    time.sleep(0.6)
+    assert not mark.exists()
+
+
+def test_a_freed_slot_is_taken_at_once(desk: Desk, project: Project) -> None:
+    worker = desk.worker(lambda _name: ScriptedModel([finish()]))
+    running = threading.Thread(target=worker.run)
+    running.start()
+    began = time.monotonic()
+    made = [desk.jobs.create(project, NewJob("x")).job.id for _ in range(4)]
+    while any(desk.jobs.get(project.id, job_id).status == "active" for job_id in made):
+        assert time.monotonic() - began < 8, "each waited for the next look instead of the last one's end"
+        time.sleep(0.02)
+    worker.stop()
+    running.join()
+
+
+def test_a_worker_that_gives_its_run_back_did_not_crash(desk: Desk, project: Project) -> None:
+    desk.jobs.create(project, NewJob("x"))
+    queue = Queue(desk.database, Bounds(60_000, 4, 4))
+    for attempt in range(1, 9):
+        claim = queue.claim("worker")
+        assert claim is not None
+        assert (claim.attempt, claim.crashes) == (attempt, 0)
+        queue.release("worker", [claim.run_id])
+    assert queue.claim("worker") is not None
+    with desk.database.write() as tx:
+        tx.execute(text("update runs set lease_until = 1"))
+    again = queue.claim("worker")
+    assert again is not None
+    assert again.crashes == 1
+
+
+def test_a_message_that_came_while_a_run_failed_starts_the_next_one(desk: Desk, project: Project) -> None:
+    job = desk.jobs.create(project, NewJob("x")).job
+    queue = Queue(desk.database, Bounds(60_000, 4, 4))
+    claim = queue.claim("worker")
+    assert claim is not None
+    time.sleep(0.01)
+    desk.jobs.message(project, job.id, "and this")
+    Journal(desk.database, claim).settle(Ending(FAILED, Reason.MODEL_ERROR, "away"))
+    assert desk.jobs.get(project.id, job.id).status == "active"
+    second = queue.claim("worker")
+    assert second is not None
+    Journal(desk.database, second).settle(Ending(FAILED, Reason.MODEL_ERROR, "away"))
+    assert desk.jobs.get(project.id, job.id).status == "failed", "and does not go on for ever"
+
+
+def test_a_prompt_cancelled_before_its_first_turn_is_still_known_to_the_follow_up(desk: Desk, project: Project) -> None:
+    seen: list[str] = []
+
+    class Listening(ScriptedModel):
+        async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
+            seen.extend(entry.text for entry in conversation if isinstance(entry, Prompt))
+            return await super().reply(conversation, workspace)
+
+    job = desk.jobs.create(project, NewJob("Write about lanterns")).job
+    desk.jobs.cancel(project.id, job.id)
+    desk.jobs.message(project, job.id, "Go on after all")
+    worker = desk.worker(lambda _name: Listening([finish()]))
+    running = threading.Thread(target=worker.run)
+    running.start()
+    while desk.jobs.get(project.id, job.id).status == "active":
+        time.sleep(0.02)
+    worker.stop()
+    running.join()
+    assert seen == ["Write about lanterns", "Go on after all"]
+
+
+def test_an_old_job_is_archived_by_itself_and_stays_where_a_person_puts_it(desk: Desk, project: Project) -> None:
+    job = desk.jobs.create(project, NewJob("x")).job
+    desk.jobs.cancel(project.id, job.id)
+    tidy(desk.database, desk.settings)
+    assert desk.jobs.get(project.id, job.id).status == "failed"
+    long_ago = clock.now() - 31 * clock.DAY
+    with desk.database.write() as tx:
+        tx.execute(update(jobs).values(finished_at=long_ago, updated_at=long_ago))
+    tidy(desk.database, desk.settings)
+    assert desk.jobs.get(project.id, job.id).status == "archived"
+    desk.jobs.unarchive(project.id, job.id)
+    tidy(desk.database, desk.settings)
+    assert desk.jobs.get(project.id, job.id).status == "failed"
+
+
+def test_a_terminated_service_hands_its_jobs_back(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
+    desk = open_desk(Settings(data=tmp_path / "data"))
+    project = desk.projects.create("Docs", repository=str(repository), ref="main", actor="ada")
+    desk.jobs.create(project, NewJob("x"))
+    slow = tmp_path / "bin"
+    slow.mkdir()
+    (slow / "git").write_text("#!/bin/sh\nsleep 30\n")
+    (slow / "git").chmod(0o755)
+    environment = {"PATH": f"{slow}:{os.environ['PATH']}", "COPYDESK_DATA": str(tmp_path / "data")}
+    command = [sys.executable, "-m", "copydesk", "serve", "--port", "0"]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    states = text("select state, lease_until from runs")
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with desk.database.read() as tx:
+            if tx.execute(states).one().state == "running":
+                break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 0
+    with desk.database.read() as tx:
+        assert tuple(tx.execute(states).one()) == ("running", 0)
+    desk.close()
