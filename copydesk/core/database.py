@@ -15,6 +15,7 @@ from sqlalchemy.sql.elements import ColumnElement, literal_column
 from copydesk.core.errors import StoreDown
 from copydesk.core.settings import BadSettings
 from copydesk.core.signals import PostgresSignals, Signals, SqliteSignals
+from copydesk.core.writer import Writer
 
 BUSY_SECONDS = 30
 PAUSED_SECONDS = 5
@@ -36,7 +37,7 @@ class Database:
         self.engine = _sqlite_engine(str(self.url.database)) if self.is_sqlite else _postgres_engine(url)
         self.now: ColumnElement[int] = literal_column(CLOCKS[self.engine.dialect.name], BigInteger)
         self.signals: Signals = SqliteSignals(self.engine) if self.is_sqlite else PostgresSignals(self.engine)
-        self._writer = threading.Lock() if self.is_sqlite else None
+        self._writer = Writer(self.engine) if self.is_sqlite else None
         self._commits = 0
 
     @contextmanager
@@ -51,11 +52,9 @@ class Database:
             with _store_errors(), self.engine.begin() as connection:
                 yield connection
             return
-        with self._writer, _store_errors(), self.engine.connect() as connection:
-            connection.execution_options(immediate=True)
+        with _store_errors(), self._writer.write() as connection:
             topics = connection.info["topics"] = []
-            with connection.begin():
-                yield connection
+            yield connection
         for topic in topics:
             self.signals.wake(topic)
         self._commits += 1

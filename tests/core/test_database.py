@@ -3,9 +3,11 @@
 import multiprocessing
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 
 from copydesk.core.database import Database
 from copydesk.core.errors import StoreDown
@@ -105,4 +107,68 @@ def test_a_database_that_is_away_is_a_store_that_is_down() -> None:
     database = Database("postgresql://nobody@127.0.0.1:1/nothing")
     with pytest.raises(StoreDown), database.read() as tx:
         tx.execute(text("select 1"))
+    database.close()
+
+
+def test_a_writer_that_fails_takes_back_nothing_but_its_own_and_none_returns_before_its_commit(
+    database_url: str,
+) -> None:
+    database, onlooker = Database(database_url), Database(database_url)
+    migrate(database)
+    wrong: list[str] = []
+
+    def add(number: int) -> None:
+        for turn in range(10):
+            bucket = f"{number}-{turn}"
+            try:
+                with database.write() as tx:
+                    tx.execute(text("insert into limits (bucket, started_at, used) values (:b, 1, 0)"), {"b": bucket})
+                    if (number + turn) % 3 == 0:
+                        raise ZeroDivisionError
+            except ZeroDivisionError:
+                pass
+            with onlooker.read() as tx:
+                found = tx.execute(text("select 1 from limits where bucket = :b"), {"b": bucket}).first()
+            if (found is None) != ((number + turn) % 3 == 0):
+                wrong.append(bucket)
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    database.close()
+    onlooker.close()
+    assert wrong == []
+
+
+def test_a_commit_that_fails_fails_every_writer_that_shared_it(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
+    migrate(database)
+    with database.write() as tx:
+        tx.execute(text("create table parent (id integer primary key)"))
+        tx.execute(text("create table child (id integer references parent (id) deferrable initially deferred)"))
+    first_is_in, outcomes = threading.Event(), []
+
+    def write(statement: str, hold: bool) -> None:
+        try:
+            with database.write() as tx:
+                tx.execute(text(statement))
+                if hold:
+                    first_is_in.set()
+                    time.sleep(0.3)
+            outcomes.append("committed")
+        except IntegrityError:
+            outcomes.append("refused")
+
+    sound = threading.Thread(target=write, args=("insert into parent values (1)", True))
+    sound.start()
+    first_is_in.wait()
+    unsound = threading.Thread(target=write, args=("insert into child values (99)", False))
+    unsound.start()
+    sound.join()
+    unsound.join()
+    assert outcomes == ["refused", "refused"]
+    with database.write() as tx:
+        assert tx.execute(text("select count(*) from parent")).scalar_one() == 0
     database.close()
