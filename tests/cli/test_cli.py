@@ -180,7 +180,7 @@ def test_the_demo_works(tmp_path: Path) -> None:
 def test_what_a_model_or_a_person_wrote_does_not_steer_the_terminal(
     against: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    printed(against("job", "create", "Fix [/docs] links \x1b[31m\x1b]52;c;eA==\x07", "--json"))
+    printed(against("job", "create", "Any", "--title", "Fix [/docs] links \x1b[31m\x1b]52;c;eA==\x07", "--json"))
     screen = io.StringIO()
     monkeypatch.setattr(output, "console", Console(force_terminal=True, file=screen, width=200))
     result = against("job", "list")
