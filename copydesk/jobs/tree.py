@@ -37,8 +37,7 @@ class Tree:
         return _listing(self.repository, folder).get(name)
 
     def read(self, entry: Entry) -> bytes:
-        data: bytes = self.repository.odb.read(entry.oid)[1]
-        return data
+        return _blobs.get(entry.oid) or _blobs.keep(entry.oid, self.repository.odb.read(entry.oid)[1])
 
     def files(self) -> Iterator[tuple[str, Entry]]:
         """Every regular file, in git's order."""
@@ -82,6 +81,24 @@ def _written(
             builder.remove(name)
     return builder.write() if len(builder) else None
 
+
+class _Blobs(dict[pygit2.Oid, bytes]):
+    """Files read lately. A search goes through all of them, turn after turn; unpacking them is what it costs."""
+
+    size = 0
+
+    def keep(self, oid: pygit2.Oid, data: bytes) -> bytes:
+        if self.size + len(data) > MOST_KEPT:
+            self.clear()
+            self.size = 0
+        if len(data) <= LARGEST_KEPT:
+            self[oid] = data
+            self.size += len(data)
+        return data
+
+
+MOST_KEPT, LARGEST_KEPT = 64 * 2**20, 2**20
+_blobs = _Blobs()
 
 Listing = Mapping[str, Entry]
 
