@@ -95,14 +95,14 @@ class JobWorkflow:
 
         journal.enter(Phase.PUBLISHING)
         policy.check(workspace.tree, workspace.changes(), project.allowed_paths)
-        title = finished.title if pinned.head else job.title or finished.title
+        title = job.title or finished.title
         publisher = Publisher(
             job=job,
             mirror=mirror,
             start=pinned.start,
             on_own_branch=pinned.head is not None,
             changes=workspace.changes(),
-            message=commit_message(job, title, finished.summary),
+            message=commit_message(job, finished.title if pinned.head else title, finished.summary),
             at=attempt.claim.created_at,
         )
         committed = journal.step("commit", Committed, publisher.commit)

@@ -72,6 +72,7 @@ class Fate:
             self.met = True
             self.note(f"reached {point}")
             os.kill(os.getpid(), self.orders.signal)
+            time.sleep(0.1)  # a signal to the process may take effect a moment later: not one statement further
 
 
 def work(orders: Orders) -> None:

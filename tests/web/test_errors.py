@@ -18,7 +18,7 @@ from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
 INSIDE = re.compile(
-    r"Traceback|File \"|\.py\b|sqlalchemy|sqlite|psycopg|pydantic|starlette|select |insert into|/tmp/|/home/|/root/",
+    r"Traceback|File \"|\.py\b|sqlalchemy|sqlite|psycopg|pydantic|starlette|select |insert into|/tmp/|/home/",
     re.IGNORECASE,
 )
 JSON = {"Content-Type": "application/json"}
