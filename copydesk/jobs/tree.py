@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pygit2
 from pygit2.enums import FileMode
@@ -82,41 +83,37 @@ def _written(
     return builder.write() if len(builder) else None
 
 
-class _Blobs(dict[pygit2.Oid, bytes]):
-    """Files read lately. A search goes through all of them, turn after turn; unpacking them is what it costs."""
+Listing = Mapping[str, Entry]
+T = TypeVar("T", bytes, Listing)
 
-    size = 0
 
-    def keep(self, oid: pygit2.Oid, data: bytes) -> bytes:
-        if self.size + len(data) > MOST_KEPT:
+class _Kept(dict[pygit2.Oid, T]):
+    """What was read lately. An id names its content, so nothing here goes stale; too much of it is dropped at once."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most, self.size = most, 0
+
+    def keep(self, oid: pygit2.Oid, value: T) -> T:
+        if self.size + len(value) > self.most:
             self.clear()
             self.size = 0
-        if len(data) <= LARGEST_KEPT:
-            self[oid] = data
-            self.size += len(data)
-        return data
+        if len(value) <= self.most // 8:
+            self[oid] = value
+            self.size += len(value)
+        return value
 
 
-MOST_KEPT, LARGEST_KEPT = 64 * 2**20, 2**20
-_blobs = _Blobs()
-
-Listing = Mapping[str, Entry]
-
-# A folder's id names its content, so a listing never goes stale and the next commit re-reads only what changed.
-_listings: dict[pygit2.Oid, Listing] = {}
-MOST_LISTED = 500_000
+# Unpacking is what a search costs, turn after turn; of listings the next commit re-reads only what changed.
+_blobs = _Kept[bytes](64 * 2**20)
+_listings = _Kept[Listing](500_000)
 
 
 def _listing(repository: pygit2.Repository, folder: pygit2.Oid) -> Listing:
     known = _listings.get(folder)
     if known is None:
-        tree = repository[folder]
-        assert isinstance(tree, pygit2.Tree)
-        named = ((item.name, Entry(int(item.filemode), item.id)) for item in tree)
-        known = {name: entry for name, entry in named if name and _is_text(name)}
-        if sum(map(len, _listings.values())) + len(known) > MOST_LISTED:
-            _listings.clear()
-        _listings[folder] = known
+        named = ((item.name, Entry(int(item.filemode), item.id)) for item in repository[folder].peel(pygit2.Tree))
+        known = _listings.keep(folder, {name: entry for name, entry in named if name and _is_text(name)})
     return known
 
 

@@ -137,7 +137,7 @@ def _pin(job: Job, mirror: Mirror, is_follow_up: bool) -> Pinned:
     """A follow-up goes on from the branch as it is now, with whatever a person pushed to it since."""
     newest = mirror.head(job.ref)
     head = mirror.find(job.branch) if is_follow_up else None
-    return Pinned(base=job.base if job.base and job.base in mirror.repository else newest, head=head)
+    return Pinned(base=job.base if job.base and mirror.has(job.base) else newest, head=head)
 
 
 def _keep_base(journal: Journal, job: Job) -> Callable[[Connection, Pinned], None]:

@@ -44,7 +44,7 @@ async def _view(desk: Desk, job: Job) -> JobView:
     return JobView.of(job, (await call(desk.jobs.files, [job.id]))[job.id])
 
 
-async def _after(desk: Desk, change: Callable[[str, str], Job], project: Project, job_id: str) -> JobView:
+async def _answer(desk: Desk, change: Callable[[str, str], Job], project: Project, job_id: str) -> JobView:
     return await _view(desk, await call(change, project.id, job_id))
 
 
@@ -72,7 +72,7 @@ async def create_job(
 @router.get("/job/{id}", responses=errors(), operation_id="getJob")
 async def get_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> JobView:
     """The job as it is now. Poll it until its status is not `active`."""
-    return await _after(desk, desk.jobs.get, project, job_id)
+    return await _answer(desk, desk.jobs.get, project, job_id)
 
 
 @router.post("/job/{id}/message", responses=errors(409, 413, 415, 429), operation_id="messageJob")
@@ -105,19 +105,19 @@ async def list_jobs(
 @router.post("/job/{id}/cancel", responses=errors(409, 413), operation_id="cancelJob")
 async def cancel_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> JobView:
     """Stops an active job, even in the middle of a model call."""
-    return await _after(desk, desk.jobs.cancel, project, job_id)
+    return await _answer(desk, desk.jobs.cancel, project, job_id)
 
 
 @router.post("/job/{id}/archive", responses=errors(413), operation_id="archiveJob")
 async def archive_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> JobView:
     """Archives the job; an active one is cancelled. Doing it twice is the same as once."""
-    return await _after(desk, desk.jobs.archive, project, job_id)
+    return await _answer(desk, desk.jobs.archive, project, job_id)
 
 
 @router.post("/job/{id}/unarchive", responses=errors(413), operation_id="unarchiveJob")
 async def unarchive_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: OpenDesk) -> JobView:
     """Gives an archived job the status back that it had before."""
-    return await _after(desk, desk.jobs.unarchive, project, job_id)
+    return await _answer(desk, desk.jobs.unarchive, project, job_id)
 
 
 @router.get("/models", responses=errors(), operation_id="listModels")

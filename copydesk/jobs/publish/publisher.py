@@ -50,7 +50,7 @@ class Publisher:
 
     def ensure(self, committed: Committed) -> None:
         """The same input makes the same commit, so a mirror that lost it makes it again."""
-        if committed.commit not in self.mirror.repository:
+        if not self.mirror.has(committed.commit):
             self.mirror.ensure(committed.onto, self.job.ref)
             made = self._made()
             again = made if committed.onto == self.start else self.mirror.reapplied(made, self.start, committed.onto)

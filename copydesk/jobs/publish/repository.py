@@ -63,9 +63,9 @@ class Mirror:
 
     def ensure(self, commit: str, branch: str) -> None:
         """Another machine's mirror may lack a commit that the journal names."""
-        if commit not in self.repository:
+        if not self.has(commit):
             self.find(branch)
-        if commit not in self.repository:
+        if not self.has(commit):
             raise RepositoryFailed(f"The commit {commit[:12]} is no longer in the repository.")
 
     def tree(self, commit: str) -> Tree:
