@@ -7,6 +7,7 @@ from copydesk.core.database import Database
 from copydesk.core.keys import Keys
 from copydesk.core.migrate import migrate
 from copydesk.core.projects import Projects
+from copydesk.core.secrets import Secrets
 from copydesk.core.settings import BadSettings, Settings
 from copydesk.jobs.agent.models import FORMS, known_model
 from copydesk.jobs.publish.forges.local import Pulls
@@ -21,6 +22,7 @@ class Desk:
     settings: Settings
     database: Database
     projects: Projects
+    secrets: Secrets
     keys: Keys
     jobs: Jobs
     pulls: Pulls
@@ -53,6 +55,7 @@ def open_desk(settings: Settings) -> Desk:
         settings=settings,
         database=database,
         projects=Projects(database),
+        secrets=Secrets(database, settings),
         keys=Keys(database, settings.keys_per_hour),
         jobs=jobs,
         pulls=Pulls(database, jobs),

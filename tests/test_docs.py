@@ -21,6 +21,8 @@ from pydantic import BaseModel
 from copydesk import cli
 from copydesk.cli.doctor import OLDEST_GIT
 from copydesk.core.errors import Refusal
+from copydesk.core.policy import Policy
+from copydesk.core.secrets import NAMES
 from copydesk.core.settings import Settings, variable
 from copydesk.desk import open_desk
 from copydesk.jobs.job import Phase, Reason, Status
@@ -59,6 +61,18 @@ def test_every_setting_is_documented_with_its_default(name: str) -> None:
     )
     shown = shown or f"`{'./' if isinstance(default, Path) else ''}{default}`"
     assert row.split(" | ")[1:2] == [shown]
+
+
+@pytest.mark.parametrize("name", Policy.model_fields)
+def test_every_setting_of_a_project_is_documented_with_its_default(name: str) -> None:
+    row = next((line for line in SETTINGS.read_text("utf-8").splitlines() if line.startswith(f"| `{name}` |")), "")
+    default = Policy.model_fields[name].default
+    assert row.split(" | ")[1:2] == [{None: "none", (): "empty"}.get(default, f"`{default}`")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_secret_is_documented(name: str) -> None:
+    assert f"`{name}`" in SETTINGS.read_text("utf-8").partition("## Secrets")[2]
 
 
 def test_every_route_is_documented(tmp_path: Path) -> None:

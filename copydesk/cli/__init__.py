@@ -6,7 +6,7 @@ import sys
 import typer
 
 from copydesk import __version__
-from copydesk.cli import doctor, job, key, project, pull, serve
+from copydesk.cli import doctor, job, key, project, pull, secret, serve
 from copydesk.cli.output import fail
 from copydesk.client import ApiError, NotConfigured, Unreachable
 from copydesk.core.errors import Explained
@@ -20,6 +20,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(project.app, name="project")
+app.add_typer(secret.app, name="secret")
 app.add_typer(key.app, name="key")
 app.add_typer(job.app, name="job")
 app.add_typer(pull.app, name="pull")

@@ -1,4 +1,4 @@
-"""copydesk project create|list|show|audit"""
+"""copydesk project create|list|show|set|audit"""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,12 +29,14 @@ def create(
     forbid_private: Annotated[
         bool, typer.Option("--forbid-private", help="Refuse a repository on this machine or a private address.")
     ] = False,
-    allow_path: Annotated[
-        list[str] | None, typer.Option("--allow-path", help="A protected path that jobs may change, as a pattern.")
+    root: Annotated[str, typer.Option("--root", help="The folder of the documentation, where it is not all.")] = "",
+    policy: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="How pull requests are made; see `set`.")
     ] = None,
     json: AsJson = False,
 ) -> None:
     """Creates a project, after looking whether its repository can be read."""
+    from copydesk.core.policy import Policy
     from copydesk.core.projects import Project, checked_repository
     from copydesk.jobs.agent.models import known_model
 
@@ -46,7 +48,8 @@ def create(
         "model": model,
         "token_env": token_env,
         "allow_private": not forbid_private,
-        "allowed_paths": tuple(allow_path or ()),
+        "root": root,
+        "policy": Policy().changed(_assignments(policy or [])),
     }
     probe = Project(id="", site_id="", name=name, ref=ref or "", created_at=0, **wanted)
     branch = _reachable_branch(probe, ref)
@@ -76,6 +79,26 @@ def show(project: Annotated[str, typer.Argument(help="The project's id.")], json
         _print(desk.projects.get(project), json)
 
 
+@app.command("set")
+def change(
+    project: Annotated[str, typer.Argument(help="The project's id.")],
+    values: Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="May be repeated; lists with commas between.")],
+    json: AsJson = False,
+) -> None:
+    """Changes a project: name, ref, root, model, token_env, or how its pull requests are made.
+
+    For instance: draft=true, labels=docs,agent, reviewers=ada, required_fields=title,description,
+    check_command="mkdocs build --strict", on_findings=fail, sign_off=true. `show` lists all with their values.
+    """
+    from copydesk.jobs.agent.models import known_model
+
+    wanted = _assignments(values)
+    if wanted.get("model") and not known_model(wanted["model"]):
+        raise InvalidRequest(f"There is no model '{wanted['model'][:80]}'.")
+    with the_desk() as desk:
+        _print(desk.projects.change(project, wanted, actor=actor()), json)
+
+
 @app.command("audit")
 def audit_log(
     project: Annotated[str, typer.Argument(help="The project's id.")],
@@ -97,6 +120,14 @@ def audit_log(
         print_table(("at", "by", "what", "which"), rows, "Nothing was changed yet.")
 
 
+def _assignments(values: list[str]) -> dict[str, str]:
+    for value in values:
+        if "=" not in value:
+            raise InvalidRequest(f"'{value[:80]}' is not NAME=VALUE.")
+    pairs = (value.split("=", 1) for value in values)
+    return {name.strip().replace("-", "_"): value.strip() for name, value in pairs}
+
+
 def _reachable_branch(probe: "Project", ref: str | None) -> str:
     from copydesk.jobs.publish.repository import default_branch, git_for
 
@@ -109,7 +140,11 @@ def _reachable_branch(probe: "Project", ref: str | None) -> str:
 
 
 def _print(project: "Project", json: bool) -> None:
-    (print_json if json else print_facts)(_facts(project))
+    facts = _facts(project)
+    if json:
+        print_json(facts)
+    else:
+        print_facts({**facts, **facts.pop("policy")})
 
 
 def _facts(project: "Project") -> dict[str, Any]:
@@ -119,10 +154,11 @@ def _facts(project: "Project") -> dict[str, Any]:
         "name": project.name,
         "repository": project.repository,
         "ref": project.ref,
+        "root": project.root,
         "forge": project.forge,
         "model": project.model,
         "tokenEnv": project.token_env,
         "allowPrivate": project.allow_private,
-        "allowedPaths": list(project.allowed_paths),
+        "policy": project.policy.model_dump(mode="json"),
         "createdAt": iso(project.created_at),
     }

@@ -15,6 +15,7 @@ from copydesk.core.database import Database
 from copydesk.core.errors import AddressRefused, InvalidRequest, KeyRejected, NotFound, ProjectNotFound, ScopeMissing
 from copydesk.core.ids import is_wellformed_key, new_id, new_key
 from copydesk.core.limits import Limit, take
+from copydesk.core.policy import Policy
 from copydesk.core.projects import Project
 from copydesk.core.tables import keys, projects
 
@@ -191,4 +192,4 @@ def _key(row: Row[Any]) -> Key:
 
 def _project(row: Row[Any]) -> Project:
     values = {name: row._mapping[f"project_{name}"] for name in PROJECT_FIELDS}
-    return Project(**{**values, "allowed_paths": tuple(row.project_allowed_paths)})
+    return Project(**{**values, "policy": Policy.model_validate(row.project_policy)})

@@ -1,21 +1,22 @@
 """Projects: a documentation repository, and everything that is scoped to it."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import Row, bindparam, select
+from sqlalchemy import Row, bindparam, select, update
 
 from copydesk.core import audit, clock
 from copydesk.core.database import Database
 from copydesk.core.errors import InvalidRequest, ProjectNotFound
 from copydesk.core.ids import new_id
+from copydesk.core.policy import Policy
 from copydesk.core.tables import projects
 
-FORGES = ("local",)
+FORGES = ("local", "github", "gitlab", "gitea", "forgejo")
 BY_ID = select(projects).where(projects.c.id == bindparam("id"))
 REF = (
     r"^(?![-./])(?!@$)(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))"
@@ -32,11 +33,13 @@ class Project:
     name: str
     repository: str
     ref: str
+    root: str
+    """The folder that holds the documentation; empty when it is the whole repository."""
     forge: str
     model: str | None
     token_env: str | None
     allow_private: bool
-    allowed_paths: tuple[str, ...]
+    policy: Policy
     created_at: int
 
 
@@ -50,34 +53,44 @@ class Projects:
         *,
         repository: str,
         ref: str,
+        root: str = "",
         forge: str = "local",
         model: str | None = None,
         token_env: str | None = None,
         allow_private: bool = True,
-        allowed_paths: Sequence[str] = (),
+        policy: Policy = Policy(),  # noqa: B008 - it is frozen
         actor: str,
     ) -> Project:
-        if forge not in FORGES:
-            raise InvalidRequest(f"A forge is one of {', '.join(FORGES)}, not '{forge}'.")
-        if token_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", token_env):
-            raise InvalidRequest("The token is given as the name of an environment variable.")
         project = Project(
             id=new_id("proj"),
             site_id=new_id("site"),
             name=_checked_name(name),
             repository=checked_repository(repository),
             ref=checked_ref(ref),
-            forge=forge,
+            root=checked_root(root),
+            forge=_checked_forge(forge, repository),
             model=model,
-            token_env=token_env,
+            token_env=_checked_variable(token_env),
             allow_private=allow_private,
-            allowed_paths=tuple(allowed_paths),
+            policy=policy,
             created_at=clock.now(),
         )
         with self.database.write() as tx:
-            tx.execute(projects.insert().values({**asdict(project), "allowed_paths": list(allowed_paths)}))
+            tx.execute(projects.insert().values({**vars(project), "policy": policy.model_dump(mode="json")}))
             audit.record(tx, project.id, actor, "project.created", project.id, name=project.name)
         return project
+
+    def change(self, project_id: str, values: Mapping[str, str], *, actor: str) -> Project:
+        """Changes a project's own fields (CHANGEABLE) and its policy, given as a person types them."""
+        old = self.get(project_id)
+        own: dict[str, Any] = {name: check(values[name]) for name, check in CHANGEABLE.items() if name in values}
+        policy = old.policy.changed({name: value for name, value in values.items() if name not in CHANGEABLE})
+        new = replace(old, **own, policy=policy)
+        with self.database.write() as tx:
+            row = {**own, "policy": policy.model_dump(mode="json")}
+            tx.execute(update(projects).where(projects.c.id == project_id).values(row))
+            audit.record(tx, project_id, actor, "project.changed", project_id, fields=sorted(values))
+        return new
 
     def get(self, project_id: str) -> Project:
         with self.database.read() as tx:
@@ -122,6 +135,28 @@ def checked_ref(ref: str) -> str:
     return ref
 
 
+def checked_root(folder: str) -> str:
+    """A folder of the repository, without the slashes around it."""
+    folder = folder.strip().strip("/")
+    if not folder.isprintable() or any(part in ("", ".", "..", ".git") for part in folder.split("/") if folder):
+        raise InvalidRequest(f"'{folder[:80]}' is not a folder of a repository; write it like docs or site/docs.")
+    return folder
+
+
+def _checked_forge(forge: str, repository: str) -> str:
+    if forge not in FORGES:
+        raise InvalidRequest(f"A forge is one of {', '.join(FORGES)}, not '{forge[:40]}'.")
+    if forge != "local" and not repository.startswith(("https://", "http://")):
+        raise InvalidRequest(f"A repository on {forge} is named by its https:// address.")
+    return forge
+
+
+def _checked_variable(name: str | None) -> str | None:
+    if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise InvalidRequest("The token is given as the name of an environment variable.")
+    return name
+
+
 def _checked_name(name: str) -> str:
     name = name.strip()
     if not 1 <= len(name) <= 200 or not name.isprintable():
@@ -129,5 +164,15 @@ def _checked_name(name: str) -> str:
     return name
 
 
+CHANGEABLE: dict[str, Callable[[str], str | None]] = {
+    "name": _checked_name,
+    "ref": checked_ref,
+    "root": checked_root,
+    "model": lambda name: name or None,
+    "token_env": lambda name: _checked_variable(name or None),
+}
+"""What may change after a project was made; its repository and forge may not, since its jobs refer to them."""
+
+
 def _project(row: Row[Any]) -> Project:
-    return Project(**{**row._mapping, "allowed_paths": tuple(row.allowed_paths)})
+    return Project(**{**row._mapping, "policy": Policy.model_validate(row.policy)})

@@ -27,6 +27,8 @@ class Settings(BaseSettings):
     """The service's address as users reach it; links begin with it."""
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
     """Addresses or networks, with commas between, whose `X-Forwarded-For` names the caller."""
+    secret_key: Annotated[tuple[str, ...], NoDecode] = Field((), repr=False)
+    """32 bytes in base64 that seal secrets, older ones after a comma; empty for a file in the data folder."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """How much is logged."""
 
@@ -62,7 +64,7 @@ class Settings(BaseSettings):
     archive_days: float = Field(30, gt=0)
     """A job that ended this long ago is archived."""
 
-    @field_validator("trusted_proxies", "models", mode="before")
+    @field_validator("trusted_proxies", "models", "secret_key", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -117,4 +119,4 @@ def read_settings(**overrides: Any) -> Settings:
 
 def _fault(field: str, message: str, given: Any) -> str:
     """What is wrong with which variable; an address is not repeated, since it may hold a password."""
-    return f"{variable(field)}: {message}" + ("" if field.endswith("_url") else f" (it is {given!r})")
+    return f"{variable(field)}: {message}" + ("" if field.endswith(("_url", "_key")) else f" (it is {given!r})")

@@ -1,6 +1,19 @@
-"""The tables of projects, keys, audit and limits. Times are milliseconds; JSON is text of our own types."""
+"""The tables of projects, secrets, keys, audit and limits. Times are milliseconds; JSON is text of our own types."""
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, ForeignKey, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
 
 metadata = MetaData(
     naming_convention={
@@ -19,12 +32,22 @@ projects = Table(
     Column("name", String(200), nullable=False),
     Column("repository", Text, nullable=False),
     Column("ref", String(255), nullable=False),
+    Column("root", Text, nullable=False),
     Column("forge", String(20), nullable=False),
     Column("model", String(200)),
     Column("token_env", String(200)),
     Column("allow_private", Boolean, nullable=False),
-    Column("allowed_paths", JSON, nullable=False),
+    Column("policy", JSON, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("name", String(60), primary_key=True),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
 )
 
 keys = Table(

@@ -75,6 +75,8 @@ class Job:
     base: str | None
     head: str | None
     pr_link: str | None
+    pr_number: int | None
+    """Its number on a forge; the local one keeps its own table."""
     usage: Usage
     checks: list[Any]
     last_event: int
@@ -110,5 +112,5 @@ class RepositoryFailed(JobFailed):
     reason = Reason.REPOSITORY_ERROR
 
 
-def branch_of(job_id: str) -> str:
-    return f"copydesk/{job_id}"
+def branch_of(job_id: str, prefix: str = "copydesk/") -> str:
+    return prefix + job_id

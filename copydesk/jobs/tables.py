@@ -1,4 +1,4 @@
-"""The tables of jobs and their durable execution, and of the local forge's pull requests."""
+"""The tables of jobs and their durable execution, of the local forge's pull requests, and of webhooks."""
 
 from sqlalchemy import (
     JSON,
@@ -37,6 +37,7 @@ jobs = Table(
     Column("base", String(64)),
     Column("head", String(64)),
     Column("pr_link", Text),
+    Column("pr_number", Integer),
     Column("usage", JSON, nullable=False),
     Column("checks", JSON, nullable=False),
     Column("last_event", Integer, nullable=False),
@@ -144,4 +145,14 @@ pulls = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     UniqueConstraint("project_id", "branch"),
+)
+
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("id", String(200), primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Index(None, "at"),
+    sqlite_with_rowid=False,
 )

@@ -81,7 +81,7 @@ class JobWorkflow:
         pinned = journal.step("pin", Pinned, lambda: _pin(job, mirror, is_follow_up), effects=_keep_base(journal, job))
         mirror.ensure(pinned.start, job.branch if pinned.head else job.ref)
         workspace = Workspace(
-            mirror.tree(pinned.start), lambda path: policy.refuse_protected(path, project.allowed_paths)
+            mirror.tree(pinned.start), lambda path: policy.refuse_protected(path, project.policy.allowed_paths)
         )
 
         if not journal.has("turn-1-reply"):
@@ -94,7 +94,7 @@ class JobWorkflow:
             return Ending(COMPLETED, Reason.NO_CHANGES, finished.summary or "Nothing needed to be changed.")
 
         journal.enter(Phase.PUBLISHING)
-        policy.check(workspace.tree, workspace.changes(), project.allowed_paths)
+        policy.check(workspace.tree, workspace.changes(), project.policy.allowed_paths)
         title = job.title or finished.title
         publisher = Publisher(
             job=job,

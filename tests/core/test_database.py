@@ -58,7 +58,7 @@ def test_a_signal_wakes_a_waiter_in_another_process(database_url: str) -> None:
     mark = database.signals.mark("queue")
     sender = multiprocessing.get_context("spawn").Process(target=_notify, args=(database_url,))
     sender.start()
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     heard = False
     while not heard and time.monotonic() < deadline:
         heard = database.signals.wait("queue", mark, 1)

@@ -2,8 +2,10 @@
 
 import pytest
 
+from copydesk.core.audit import entries
 from copydesk.core.errors import InvalidRequest, ProjectNotFound
 from copydesk.core.ids import new_id
+from copydesk.core.policy import Policy
 from copydesk.core.projects import checked_ref, checked_repository
 from copydesk.desk import Desk
 
@@ -56,9 +58,63 @@ def test_ordinary_branches_are_taken(ref: str) -> None:
 
 def test_a_project_is_kept_as_it_was_made(desk: Desk) -> None:
     made = desk.projects.create(
-        "Docs", repository="https://example.org/docs.git", ref="main", allowed_paths=[".github/*"], actor="ada"
+        "Docs",
+        repository="https://example.org/docs.git",
+        ref="main",
+        root="/site/docs/",
+        policy=Policy(allowed_paths=(".github/*",), labels=("docs",)),
+        actor="ada",
     )
+    assert made.root == "site/docs"
     assert desk.projects.get(made.id) == made
     assert desk.projects.all() == [made]
     with pytest.raises(ProjectNotFound):
         desk.projects.get(new_id("proj"))
+
+
+def test_a_project_is_changed_as_a_person_types_it_and_the_audit_log_says_what(desk: Desk) -> None:
+    made = desk.projects.create("Docs", repository="https://example.org/docs.git", ref="main", actor="ada")
+    typed = {
+        "ref": "next",
+        "labels": "docs, agent",
+        "draft": "true",
+        "check_command": "make html",
+        "check_minutes": "2",
+    }
+    changed = desk.projects.change(made.id, typed, actor="ben")
+    assert desk.projects.get(made.id) == changed
+    assert (changed.ref, changed.policy.labels, changed.policy.draft) == ("next", ("docs", "agent"), True)
+    assert desk.projects.change(made.id, {"check_command": "", "labels": ""}, actor="ben").policy.check_command is None
+    assert [entry["action"] for entry in entries(desk.database, made.id)] == [
+        "project.changed",
+        "project.changed",
+        "project.created",
+    ]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"labells": "x"},
+        {"draft": "perhaps"},
+        {"branch_prefix": "../x/"},
+        {"branch_prefix": "-x/"},
+        {"branch_prefix": "docs"},
+        {"author_email": "nobody"},
+        {"author_name": "A\nSigned-off-by: B"},
+        {"co_authors": "Ada"},
+        {"on_findings": "ignore"},
+        {"check_minutes": "0"},
+        {"mention": "all"},
+        {"root": "../x"},
+        {"root": "a//b"},
+        {"ref": "-x"},
+        {"repository": "https://example.org/other.git"},
+        {"forge": "github"},
+    ],
+)
+def test_a_wrong_value_is_refused_by_name_and_changes_nothing(desk: Desk, values: dict[str, str]) -> None:
+    made = desk.projects.create("Docs", repository="https://example.org/docs.git", ref="main", actor="ada")
+    with pytest.raises(InvalidRequest):
+        desk.projects.change(made.id, values, actor="ada")
+    assert desk.projects.get(made.id) == made

@@ -35,11 +35,12 @@ def upgrade() -> None:
         sa.Column("name", sa.String(length=200), nullable=False),
         sa.Column("repository", sa.Text(), nullable=False),
         sa.Column("ref", sa.String(length=255), nullable=False),
+        sa.Column("root", sa.Text(), nullable=False),
         sa.Column("forge", sa.String(length=20), nullable=False),
         sa.Column("model", sa.String(length=200), nullable=True),
         sa.Column("token_env", sa.String(length=200), nullable=True),
         sa.Column("allow_private", sa.Boolean(), nullable=False),
-        sa.Column("allowed_paths", sa.JSON(), nullable=False),
+        sa.Column("policy", sa.JSON(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_projects")),
         sa.UniqueConstraint("site_id", name=op.f("uq_projects_site_id")),
@@ -75,6 +76,7 @@ def upgrade() -> None:
         sa.Column("base", sa.String(length=64), nullable=True),
         sa.Column("head", sa.String(length=64), nullable=True),
         sa.Column("pr_link", sa.Text(), nullable=True),
+        sa.Column("pr_number", sa.Integer(), nullable=True),
         sa.Column("usage", sa.JSON(), nullable=False),
         sa.Column("checks", sa.JSON(), nullable=False),
         sa.Column("last_event", sa.Integer(), nullable=False),
@@ -107,6 +109,25 @@ def upgrade() -> None:
         sa.UniqueConstraint("digest", name=op.f("uq_keys_digest")),
     )
     op.create_index(op.f("ix_keys_project_id_created_at"), "keys", ["project_id", "created_at"], unique=False)
+    op.create_table(
+        "secrets",
+        sa.Column("project_id", sa.String(length=40), nullable=False),
+        sa.Column("name", sa.String(length=60), nullable=False),
+        sa.Column("sealed", sa.LargeBinary(), nullable=False),
+        sa.Column("updated_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_secrets_project_id")),
+        sa.PrimaryKeyConstraint("project_id", "name", name=op.f("pk_secrets")),
+    )
+    op.create_table(
+        "webhook_deliveries",
+        sa.Column("project_id", sa.String(length=40), nullable=False),
+        sa.Column("id", sa.String(length=200), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_webhook_deliveries_project_id")),
+        sa.PrimaryKeyConstraint("project_id", "id", name=op.f("pk_webhook_deliveries")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(op.f("ix_webhook_deliveries_at"), "webhook_deliveries", ["at"], unique=False)
     op.create_table(
         "events",
         sa.Column("job_id", sa.String(length=40), nullable=False),
