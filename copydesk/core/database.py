@@ -2,10 +2,10 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -15,7 +15,9 @@ from sqlalchemy.sql.elements import ColumnElement, literal_column
 from copydesk.core.errors import StoreDown
 from copydesk.core.settings import BadSettings
 from copydesk.core.signals import PostgresSignals, Signals, SqliteSignals
-from copydesk.core.writer import Writer
+from copydesk.core.writer import Writer, part_of
+
+T = TypeVar("T")
 
 BUSY_SECONDS = 30
 PAUSED_SECONDS = 5
@@ -35,9 +37,11 @@ class Database:
         self.url = make_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _sqlite_engine(str(self.url.database)) if self.is_sqlite else _postgres_engine(url)
-        self.now: ColumnElement[int] = literal_column(CLOCKS[self.engine.dialect.name], BigInteger)
+        self.clock = CLOCKS[self.engine.dialect.name]
+        self.now: ColumnElement[int] = literal_column(self.clock, BigInteger)
         self.signals: Signals = SqliteSignals(self.engine) if self.is_sqlite else PostgresSignals(self.engine)
         self._writer = Writer(self.engine) if self.is_sqlite else None
+        self._together = threading.local()
         self._commits = 0
 
     @contextmanager
@@ -52,6 +56,11 @@ class Database:
             with _store_errors(), self.engine.begin() as connection:
                 yield connection
             return
+        shared: Connection | None = getattr(self._together, "connection", None)
+        if shared is not None:
+            with _store_errors(), part_of(shared):
+                yield shared
+            return
         with _store_errors(), self._writer.write() as connection:
             topics = connection.info["topics"] = []
             yield connection
@@ -60,6 +69,22 @@ class Database:
         self._commits += 1
         if self._commits % CHECKPOINT_EVERY == 0:
             threading.Thread(target=self._checkpoint, name="checkpoint", daemon=True).start()
+
+    def together(self, acts: Sequence[Callable[[], T]]) -> list[T | Exception]:
+        """Lets several acts, each of which writes, share one transaction of SQLite; what fails is taken back alone.
+
+        An act must not read what it wrote once its own `write` ended: it is committed with the others, at the end."""
+        outcomes: list[T | Exception] = []
+        with self.write() as self._together.connection:
+            try:
+                for act in acts:
+                    try:
+                        outcomes.append(act())
+                    except Exception as error:
+                        outcomes.append(error)
+            finally:
+                self._together.connection = None
+        return outcomes
 
     def _checkpoint(self) -> None:
         """Moves SQLite's log into its database beside the work, which would otherwise stop for it now and then."""
@@ -72,6 +97,8 @@ class Database:
 
     def close(self) -> None:
         self.signals.close()
+        if self._writer is not None:
+            self._writer.close()
         self.engine.dispose()
 
 

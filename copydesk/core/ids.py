@@ -4,13 +4,13 @@ import secrets
 import string
 import threading
 import zlib
-from base64 import b32hexencode
 
 from copydesk.core import clock
 
 BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
-TO_CROCKFORD = bytes.maketrans(b"0123456789ABCDEFGHIJKLMNOPQRSTUV", CROCKFORD.encode())
+PAIRS = [first + second for first in CROCKFORD for second in CROCKFORD]
+SHIFTS = range(120, -1, -10)
 KEY_PREFIX = "desk_"
 KEY_RANDOM, KEY_CHECKSUM = 32, 6
 
@@ -24,7 +24,8 @@ def new_id(prefix: str) -> str:
     with _lock:
         value = (clock.now() << 80) | secrets.randbits(80)
         _last = value = max(value, _last + 1)
-    return f"{prefix}_{b32hexencode(value.to_bytes(16, 'big'))[:26].translate(TO_CROCKFORD).decode()}"
+    value <<= 2  # 26 digits of 5 bits
+    return f"{prefix}_{''.join([PAIRS[value >> shift & 1023] for shift in SHIFTS])}"
 
 
 def id_pattern(prefix: str) -> str:

@@ -66,7 +66,7 @@ BY_DIGEST = (
     .where(keys.c.digest == bindparam("digest"))
 )
 KEY_FIELDS = tuple(field.name for field in fields(Key))
-PROJECT_FIELDS = tuple(field.name for field in fields(Project))
+PROJECT_FIELDS = tuple((field.name, f"project_{field.name}") for field in fields(Project))
 
 
 class Keys:
@@ -186,10 +186,12 @@ def _digest(secret: str) -> str:
 
 
 def _key(row: Row[Any]) -> Key:
-    values = {name: row._mapping[name] for name in KEY_FIELDS}
+    row_values = row._mapping
+    values = {name: row_values[name] for name in KEY_FIELDS}
     return Key(**{**values, "scopes": tuple(row.scopes), "allow": tuple(row.allow)})
 
 
 def _project(row: Row[Any]) -> Project:
-    values = {name: row._mapping[f"project_{name}"] for name in PROJECT_FIELDS}
+    row_values = row._mapping
+    values = {name: row_values[label] for name, label in PROJECT_FIELDS}
     return Project(**{**values, "policy": Policy.model_validate(row.project_policy)})

@@ -44,7 +44,7 @@ def _take(now: str) -> TextClause:
 
 def take(database: Database, tx: Connection, limit: Limit, owner: str) -> dict[str, str]:
     """Counts one use in the caller's transaction, so that what is refused or rolled back is not counted."""
-    row = tx.execute(_take(str(database.now)), {"bucket": f"{limit.name}:{owner}", "window": limit.window}).one()
+    row = tx.execute(_take(database.clock), {"bucket": f"{limit.name}:{owner}", "window": limit.window}).one()
     reset = max(1, -(-row.remaining // 1000))
     headers = limit.headers(max(0, limit.quota - row.used), reset)
     if row.used > limit.quota:

@@ -19,13 +19,15 @@ class Writer:
         self._counting = threading.Lock()
         self._waiting = 0
         self._batch: _Batch | None = None
+        self._connection: Connection | None = None
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         with self._my_turn():
-            batch = self._batch = self._batch or _Batch(self._engine)
+            batch = self._batch = self._batch or _Batch(self._kept())
             try:
-                with batch.part():
+                batch.parts += 1
+                with part_of(batch.connection):
                     yield batch.connection
             finally:
                 if not self._waiting or batch.parts >= MOST_TOGETHER:
@@ -34,6 +36,18 @@ class Writer:
         batch.done.wait()
         if batch.error is not None:
             raise batch.error
+
+    def close(self) -> None:
+        with self._turn:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _kept(self) -> Connection:
+        """One connection serves all: to take one from the pool and give it back costs as much as two statements."""
+        if self._connection is None or self._connection.closed:
+            self._connection = self._engine.connect().execution_options(immediate=True)
+        return self._connection
 
     @contextmanager
     def _my_turn(self) -> Iterator[None]:
@@ -48,29 +62,16 @@ class Writer:
 class _Batch:
     """One transaction, handed from writer to writer. A part that fails is taken back alone."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.connection = engine.connect().execution_options(immediate=True)
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
         try:
-            self.transaction = self.connection.begin()
+            self.transaction = connection.begin()
         except BaseException:
-            self.connection.close()
+            connection.close()
             raise
         self.parts = 0
         self.done = threading.Event()
         self.error: Exception | None = None
-
-    @contextmanager
-    def part(self) -> Iterator[None]:
-        self.parts += 1
-        driver: Any = self.connection.connection.driver_connection
-        driver.execute("SAVEPOINT part")
-        try:
-            yield
-        except BaseException:
-            driver.execute("ROLLBACK TO part")
-            raise
-        finally:
-            driver.execute("RELEASE part")
 
     def commit(self) -> None:
         """An error is everybody's: each writer of the batch raises it."""
@@ -79,6 +80,20 @@ class _Batch:
         except Exception as error:
             self.error = error
             self.connection.invalidate()  # closing it is what surely ends the transaction
-        finally:
             self.connection.close()
+        finally:
             self.done.set()
+
+
+@contextmanager
+def part_of(connection: Connection) -> Iterator[None]:
+    """A part of a transaction that can be taken back alone."""
+    driver: Any = connection.connection.driver_connection
+    driver.execute("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        driver.execute("ROLLBACK TO part")
+        raise
+    finally:
+        driver.execute("RELEASE part")

@@ -78,7 +78,7 @@ class Queue:
     def __init__(self, database: Database, bounds: Bounds) -> None:
         self.database = database
         self.bounds = bounds
-        now = str(database.now)
+        now = database.clock
         self._next, self._take = text(NEXT.format(now=now)), text(TAKE.format(now=now))
         self._renew = text(RENEW.format(now=now)).bindparams(bindparam("ids", expanding=True))
 

@@ -117,6 +117,11 @@ class Jobs:
             raise JobNotFound
         return job_of(row)
 
+    def get_with_files(self, project_id: str, job_id: str) -> tuple[Job, list[ChangedFile]]:
+        """The job and what it changed so far; most jobs that are asked for often have not changed anything yet."""
+        job = self.get(project_id, job_id)
+        return job, self.files([job_id])[job_id]
+
     def page(
         self, project_id: str, status: Status | None, limit: int, cursor: str | None
     ) -> tuple[list[Job], str | None]:

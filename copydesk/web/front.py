@@ -13,7 +13,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.core.errors import KeyMissing, KeyRejected, Refusal, StoreDown, TooLarge
 from copydesk.core.ids import random_text
+from copydesk.core.projects import Project
 from copydesk.desk import Desk
+from copydesk.web.quick import Quick
 from copydesk.web.threads import call
 
 log = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ class Front:
     def __init__(self, app: ASGIApp, desk: Desk) -> None:
         self.app = app
         self.desk = desk
+        self.quick = Quick(desk)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,8 +58,10 @@ class Front:
             await send(message)
 
         try:
-            await self._open(scope, headers)
-            await self.app(scope, await _bounded(headers, receive), send_with_id)
+            project = await self._open(scope, headers)
+            body, receive = await _bounded(headers, receive)
+            quick = await self.quick.answer(project, scope, headers, body) if project else None
+            await (quick or self.app)(scope, receive, send_with_id)
         except ClientDisconnect:
             return
         except Refusal as refusal:
@@ -67,10 +72,10 @@ class Front:
                 raise
             await refused(InternalError(), request_id)(scope, receive, send_with_id)
 
-    async def _open(self, scope: Scope, headers: Headers) -> None:
-        """Puts the project into the request's state, or refuses."""
+    async def _open(self, scope: Scope, headers: Headers) -> Project | None:
+        """The project, which is put into the request's state too, or a refusal; None outside the closed areas."""
         if not CLOSED_AREAS.match(scope["path"]):
-            return
+            return None
         secret = _bearer(headers.get("authorization"))
         found = IN_A_PROJECT.fullmatch(scope["path"])
         scope_needed = "read" if scope["method"] in ("GET", "HEAD", "OPTIONS") else "write"
@@ -85,6 +90,7 @@ class Front:
             with suppress(StoreDown):  # not worth refusing a request
                 await call(self.desk.keys.note_use, key)
         scope["state"]["project"] = project
+        return project
 
 
 def refused(refusal: Refusal, request_id: str) -> Response:
@@ -125,12 +131,12 @@ def _request_id(sent: str | None) -> str:
     return sent if sent and SANE_REQUEST_ID.fullmatch(sent) else f"req_{random_text(20)}"
 
 
-async def _bounded(headers: Headers, receive: Receive) -> Receive:
+async def _bounded(headers: Headers, receive: Receive) -> tuple[bytes, Receive]:
     """The whole body, read before anything parses it; TooLarge as soon as it is."""
     body, size, more = bytearray(), 0, True
     declared = headers.get("content-length", "")
     if not declared and "chunked" not in headers.get("transfer-encoding", ""):
-        return receive
+        return b"", receive
     waits_for_leave = "100-continue" in headers.get("expect", "").lower()
     if declared.isdigit() and int(declared) > (LARGEST_BODY if waits_for_leave else MOST_DRAINED):
         raise TooLarge(f"The request body is larger than {LARGEST_BODY // 1024} KiB.")
@@ -147,13 +153,13 @@ async def _bounded(headers: Headers, receive: Receive) -> Receive:
     if size > LARGEST_BODY:
         # What was sent is read and dropped, so that the client is there to hear the answer.
         raise TooLarge(f"The request body is larger than {LARGEST_BODY // 1024} KiB.")
-    sent = False
+    whole, sent = bytes(body), False
 
     async def replay() -> Message:
         nonlocal sent
         if sent:
             return await receive()
         sent = True
-        return {"type": "http.request", "body": bytes(body), "more_body": False}
+        return {"type": "http.request", "body": whole, "more_body": False}
 
-    return replay
+    return whole, replay

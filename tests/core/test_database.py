@@ -172,3 +172,27 @@ def test_a_commit_that_fails_fails_every_writer_that_shared_it(tmp_path: Path) -
     with database.write() as tx:
         assert tx.execute(text("select count(*) from parent")).scalar_one() == 0
     database.close()
+
+
+def test_acts_that_share_a_commit_fail_alone_and_wake_nobody_before_it(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
+    migrate(database)
+    mark = database.signals.mark("queue")
+
+    def act(bucket: str) -> str:
+        with database.write() as tx:
+            row = "insert into limits (bucket, started_at, used) values (:bucket, 1, 1)"
+            tx.execute(text(row), {"bucket": bucket})
+            database.notify(tx, "queue")
+        assert not database.signals.wait("queue", mark, 0), "nothing is committed yet"
+        with database.read() as tx:
+            assert tx.execute(text("select count(*) from limits")).scalar_one() == 0
+        return bucket
+
+    outcomes = database.together([lambda: act("a"), lambda: act("a"), lambda: act("b")])
+    assert outcomes[::2] == ["a", "b"]
+    assert isinstance(outcomes[1], IntegrityError)
+    assert database.signals.wait("queue", mark, 5)
+    with database.read() as tx:
+        assert tx.execute(text("select bucket from limits order by 1")).scalars().all() == ["a", "b"]
+    database.close()

@@ -1,0 +1,48 @@
+"""The short way to the two calls that clients make most, create and poll, for requests that are plainly right.
+
+Whatever is unusual about a request (a wrong body, another media type, an Idempotency-Key) takes the framework's way,
+which ends in the same calls and describes both."""
+
+import re
+
+from pydantic import ValidationError
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Scope
+
+from copydesk.core.projects import Project
+from copydesk.desk import Desk
+from copydesk.web.threads import Together, call
+from copydesk.web.views import JobBody, JobView
+
+CREATE = re.compile(r"/v2/agent/[^/]+/job")
+POLL = re.compile(r"/v2/agent/[^/]+/job/([^/]+)")
+
+
+class Quick:
+    def __init__(self, desk: Desk) -> None:
+        self.jobs = desk.jobs
+        self.write = Together(desk.database).call if desk.database.is_sqlite else call
+
+    async def answer(self, project: Project, scope: Scope, headers: Headers, body: bytes) -> Response | None:
+        """None when the request should take the framework's way. Refusals are raised, as they are there."""
+        method, path = scope["method"], scope["path"]
+        if method == "GET" and (poll := POLL.fullmatch(path)):
+            return _json(200, JobView.of(*await call(self.jobs.get_with_files, project.id, poll[1])), {})
+        if method == "POST" and CREATE.fullmatch(path) and headers.get("content-type") == "application/json":
+            return await self._create(project, path, headers, body)
+        return None
+
+    async def _create(self, project: Project, path: str, headers: Headers, body: bytes) -> Response | None:
+        if "idempotency-key" in headers:
+            return None
+        try:
+            new = JobBody.model_validate_json(body).new_job()
+        except ValidationError:
+            return None
+        created = await self.write(self.jobs.create, project, new)
+        return _json(201, JobView.of(created.job, []), {**created.headers, "Location": f"{path}/{created.job.id}"})
+
+
+def _json(status: int, view: JobView, headers: dict[str, str]) -> Response:
+    return Response(view.model_dump_json(by_alias=True), status, headers, "application/json")
