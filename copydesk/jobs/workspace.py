@@ -12,12 +12,17 @@ Changes = dict[str, bytes | None]
 
 
 class Workspace:
-    def __init__(self, tree: Tree, refuse: Callable[[str], None] = lambda path: None) -> None:
-        """`refuse` raises PathRefused for a path that may not be changed."""
+    def __init__(self, tree: Tree, refuse: Callable[[str], None] = lambda path: None, root: str = "") -> None:
+        """`refuse` raises PathRefused for a path that may not be changed; `root` is the documentation's folder."""
         self.tree = tree
+        self.root = root
         self._refuse = refuse
         self._overlay: Changes = {}
         self._folded: dict[str, str] | None = None
+
+    def is_documentation(self, path: str) -> bool:
+        """Everything may be read, but only what lies below the root is the job's to change."""
+        return not self.root or path.startswith(self.root + "/")
 
     def exists(self, path: str) -> bool:
         if path in self._overlay:

@@ -22,14 +22,14 @@ def move_page(workspace: Workspace, old: str, new: str) -> list[str]:
     """Moves `old` to `new` and answers which other files were changed for it, sorted.
 
     All or nothing: every new text is made before the first change, and the only change that can be refused comes
-    first. Code is left alone, and so are dot folders, which no job may change."""
+    first. Code is left alone, and so are dot folders and what is no documentation, which no job may change."""
     if workspace.exists(new):
         raise PathRefused(f"{new} exists already.")
     site = Site(workspace.paths())
     after = site.moved(old, new)
     moved = _with_own_links(workspace.read(old), old, new, site, after)
     others = {}
-    for path in sorted(site.paths - {old}):
+    for path in sorted(filter(workspace.is_documentation, site.paths - {old})):
         changed = _with_new_place(workspace, path, old, new, site, after)
         if changed is not None:
             others[path] = changed

@@ -78,6 +78,14 @@ UNDERSTOOD: list[tuple[str, list[Instruction]]] = [
     ("Add missing front matter titles", [AddField("title")]),
     ("add missing titles and descriptions to all pages", [AddField("title"), AddField("description")]),
     ("Add a title to every page that doesn't have one", [AddField("title")]),
+    (
+        "Add audience: operators to the front matter of every page in docs/ops that lacks it.",
+        [AddField("audience", "operators", Scope(("docs/ops",)))],
+    ),
+    (
+        "Add missing titles to every page in docs/guides that lacks one",
+        [AddField("title", None, Scope(("docs/guides",)))],
+    ),
     ("fill in missing descriptions", [AddField("description")]),
     ("give every page a title", [AddField("title")]),
     ("Make sure every page has a description", [AddField("description")]),
@@ -106,6 +114,7 @@ UNDERSTOOD: list[tuple[str, list[Instruction]]] = [
 ]
 
 BEYOND = [
+    "Add owner: docs to the front matter of pages in docs/ops that somehow matter to the pages",
     "",
     "Write a page about authentication",
     "rewrite the introduction",

@@ -9,7 +9,7 @@ from copydesk.jobs.workspace import Workspace
 
 
 def plan(workspace: Workspace, asked: MovePage) -> Plan:
-    paths = workspace.paths()
+    paths = [path for path in workspace.paths() if workspace.is_documentation(path)]
     found = find_page([path for path in paths if is_page(path)], asked.page) or find_page(paths, asked.page)
     if not found:
         return Plan(notes=[f"There is no page “{asked.page}”; nothing was changed."])

@@ -79,7 +79,7 @@ def pages_in(workspace: Workspace, scope: Scope, plan: Plan) -> list[str]:
     """The pages meant. A place that is missing or ambiguous empties the list: half of what was asked is a guess."""
     if scope.places and all(is_page(place) and workspace.exists(place) for place in scope.places):
         return sorted(set(scope.places))
-    pages = [path for path in workspace.paths() if is_page(path)]
+    pages = [path for path in workspace.paths() if is_page(path) and workspace.is_documentation(path)]
     if not scope.places:
         return pages
     chosen: set[str] = set()

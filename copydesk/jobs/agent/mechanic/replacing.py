@@ -120,7 +120,7 @@ def _follow_anchors(workspace: Workspace, found: dict[str, tuple[bytes, Edits]],
     olds = {old.encode() for anchors in renamed.values() for old in anchors}
     followed = 0
     for path in sorted(site.paths):
-        if not is_page(path) or extension(path) not in MARKDOWN:
+        if extension(path) not in MARKDOWN or not is_page(path) or not workspace.is_documentation(path):
             continue
         data = workspace.read(path)
         if b"#" not in data or not is_text(data) or not any(old in data for old in olds):

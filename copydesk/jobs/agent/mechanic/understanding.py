@@ -80,15 +80,18 @@ FRONT = r"(?:yaml\s+)?front[\s-]?matter"
 IN_FRONT = re.compile(
     rf"\s+(?:to|in|into|of)\s+(?:(?:the|their|its|page|(?:each|every)\s+page['’]s)\s+)*{FRONT}\b", re.I
 )
+LACKS = (
+    r"(?:that|which)\s+(?:lacks?|miss(?:es)?|needs?|(?:do|does)(?:\s+not|n['’]t)\s+(?:yet\s+)?have|(?:have|has)\s+no"
+    r"|(?:are|is)\s+missing)"
+)
 LACKING = re.compile(
-    r"(?:(?<=page)|(?<=pages)|(?<=file)|(?<=files)|(?<=docs))"
-    r"\s+(?:(?:that|which)\s+(?:lacks?|miss(?:es)?|needs?|(?:do|does)(?:\s+not|n['’]t)\s+(?:yet\s+)?have|(?:have|has)\s+no"
-    r"|(?:are|is)\s+missing)|without|lacking|missing|with\s+no)"
+    rf"(?:\s+{LACKS}|(?:(?<=page)|(?<=pages)|(?<=file)|(?<=files)|(?<=docs))\s+(?:without|lacking|missing|with\s+no))"
     r"\s*(?:one|it|them|any|none|a\s+\w+|an\s+\w+|titles?|descriptions?)?(?:\s+yet)?$"
     r"|\s+(?:where|if|when)\s+(?:(?:it|one|they)(?:\s+is|['’]s|\s+are)\s+)?(?:missing|absent|lacking|needed)$"
     r"|\s+that\s+have\s+none$",
     re.I,
 )
+PLACE_IN_VALUE = re.compile(r"\b(?:of|in|on|to|for)\b.*\b(?:pages?|files?)\b", re.I)
 WORDS = r"(?:(?:a|an|the|all|any|missing|page|meta|default|proper|suitable)\s+)*"
 DERIVED = re.compile(
     rf"(?:add|insert|fill\s+in|write|generate|create|put\s+in)\s+{WORDS}(?:{FRONT}\s+)?{WORDS}(?P<name>titles?|descriptions?)(?P<second>\s+and\s+(?:a\s+)?(?:titles?|descriptions?))?(?:\s+fields?)?"
@@ -189,6 +192,8 @@ def _fields(order: str, scope: Scope, in_front: bool, quotations: Quotations) ->
     name, value = quotations.value(match["name"]), match["value"] and quotations.value(match["value"]).strip()
     if value is None and (pair := PAIR.fullmatch(name)):
         name, value = pair["name"], pair["value"]
+    if value is not None and not is_held(match["value"] or match["name"]) and PLACE_IN_VALUE.search(value):
+        return []  # half of a place that was not understood
     if not re.fullmatch(r"[A-Za-z_][\w-]*", name) or value is None or "\n" in value:
         return [AddField(name, None, scope)] if name in FROM_THE_PAGE and value is None else []
     return [AddField(name, value, scope)]

@@ -1,0 +1,134 @@
+"""python -m benchmarks.agent run | mine | report"""
+
+import argparse
+import logging
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.agent.cases import BUILT_IN, CaseRefused, load
+from benchmarks.agent.mining import Wanted, mine
+from benchmarks.agent.report import compare, render
+from benchmarks.agent.results import Result, Run, read, save
+from benchmarks.agent.running import Chosen, run_cases
+from benchmarks.agent.sources import Sources
+from copydesk import __version__
+from copydesk.core.errors import Explained
+from copydesk.jobs.agent.mechanic.plan import counted
+
+ABOUT = """\
+Measures how well a model does documentation jobs: each case is a change that a person made to a repository, the model
+is asked for it through Copydesk's real flow, and what comes of it is compared with what the person did."""
+EXAMPLES = """\
+examples:
+  python -m benchmarks.agent run                                  the built-in cases, with the mechanic
+  python -m benchmarks.agent run --model openai:… --json a.json   the same with a language model
+  python -m benchmarks.agent mine ../handbook --limit 30 > cases.toml
+  python -m benchmarks.agent run cases.toml --model anthropic:… --json b.json --jobs 4
+  python -m benchmarks.agent report a.json b.json"""
+
+
+def main() -> None:
+    options = _parser().parse_args()
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    try:
+        options.act(options)
+    except Explained as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _run(options: argparse.Namespace) -> None:
+    model = Chosen.of(options.model)
+    cases = model.able(load(options.cases, options.only), all_of_them=bool(options.only))
+    done: list[Result] = []
+
+    def tell(result: Result) -> None:
+        done.append(result)
+        score = f"F1 {result.score.f1:.2f}{', exact' if result.exact else ''}"
+        print(f"… {len(done)}/{len(cases)} {result.name}: {result.outcome}, {score}", file=sys.stderr, flush=True)
+
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    try:
+        run_cases(cases, model, options.jobs, tell)
+    finally:  # what was paid for is kept, also when the rest is given up
+        order = [case.name for case in cases]
+        results = sorted(done, key=lambda result: order.index(result.name))
+        run = Run(model=model.name, began=began, copydesk=__version__, results=tuple(results))
+        if options.json and done:
+            save(run, options.json)
+    print(render(run), end="")
+
+
+def _mine(options: argparse.Namespace) -> None:
+    wanted = Wanted(options.since, options.limit, options.most_files, options.most_lines)
+    named = options.repository
+    address = named if "://" in named else str(Path(named).expanduser().resolve())
+    with tempfile.TemporaryDirectory(prefix="copydesk-agent-") as folder:
+        found = list(mine(Sources(Path(folder)).open(address), wanted))
+    if not found:
+        raise CaseRefused(f"No commit of {address} changed documentation alone within these bounds.")
+    print("\n\n".join(case.toml(address) for case in found))
+    print(f"{counted(len(found), 'case')}. Read each prompt first: a message tells, a prompt asks.", file=sys.stderr)
+
+
+def _report(options: argparse.Namespace) -> None:
+    first = read(options.first)
+    print(compare(first, read(options.second)) if options.second else render(first), end="")
+
+
+def _parser() -> argparse.ArgumentParser:
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m benchmarks.agent", None, ABOUT, EXAMPLES, formatter_class=plain)
+    commands = parser.add_subparsers(required=True, metavar="run|mine|report")
+
+    run = commands.add_parser("run", help="run cases and print what came of them", description=_run_help)
+    run.add_argument("cases", nargs="?", type=Path, default=BUILT_IN, metavar="CASES.toml",
+                     help="a file of cases, or a folder of them; the built-in set when left out")  # fmt: skip
+    run.add_argument("--model", default="mechanic", metavar="NAME", help="mechanic (the default), openai:…, "
+                     "anthropic:…, google:…, openai-compatible:…, or script:FILE for the cases it knows")  # fmt: skip
+    run.add_argument("--only", action="append", default=[], metavar="NAME", help="a case or a tag; may be repeated")
+    run.add_argument("--json", type=Path, metavar="OUT", help="also write every figure to this file")
+    run.add_argument("--jobs", type=_number, default=1, metavar="N", help="cases that run at once (default 1)")
+    run.set_defaults(act=_run)
+
+    find = commands.add_parser("mine", help="propose cases from a repository's own history", description=_mine_help)
+    find.add_argument("repository", metavar="REPOSITORY", help="a path, or an address that git can clone")
+    find.add_argument("--since", type=_date, metavar="DATE", help="no commits from before this day, as 2026-01-31")
+    find.add_argument("--limit", type=_number, default=20, metavar="N", help="at most so many cases (default 20)")
+    find.add_argument("--most-files", type=_number, default=10, metavar="N", help="in one commit (default 10)")
+    find.add_argument("--most-lines", type=_number, default=200, metavar="N", help="in one commit (default 200)")
+    find.set_defaults(act=_mine)
+
+    show = commands.add_parser("report", help="print a run again, or two side by side")
+    show.add_argument("first", type=Path, metavar="OUT.json")
+    show.add_argument("second", type=Path, nargs="?", metavar="OUT2.json")
+    show.set_defaults(act=_report)
+    return parser
+
+
+_run_help = """Runs each case in a service of its own, in a temporary folder; the repositories that cases name are only
+read. Keys, addresses and bounds of a job come from the environment, as for copydesk serve."""
+_mine_help = """Prints cases as TOML: commits of the main line that changed pages and navigation alone. The prompt is
+drafted from the commit's message; edit it until it asks for the change without giving it away."""
+
+
+def _number(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return number
+
+
+def _date(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is not a date such as 2026-01-31") from None
+
+
+if __name__ == "__main__":
+    main()

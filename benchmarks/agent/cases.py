@@ -1,0 +1,149 @@
+"""Cases: a repository as it was, what was asked, and what a person made of it. Read from TOML, checked at once."""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from copydesk.core.errors import Explained
+from copydesk.jobs.job import LONGEST_PROMPT
+from copydesk.jobs.paths import PathRefused, checked
+from copydesk.jobs.text import BOM
+
+BUILT_IN = Path(__file__).parent / "cases"
+
+
+class CaseRefused(Explained):
+    """A case cannot be run as it is written; the message says what is wrong with it."""
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Content(_Data):
+    """A file with other bytes than its text alone tells. TOML's own text is UTF-8 with plain line ends."""
+
+    text: str
+    endings: Literal["lf", "crlf"] = "lf"
+    encoding: Literal["utf-8", "latin-1"] = "utf-8"
+    bom: bool = False
+
+    @model_validator(mode="after")
+    def _can_be_written(self) -> "Content":
+        try:
+            self.encoded()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{self.encoding} has no {self.text[error.start]!r}") from None
+        return self
+
+    def encoded(self) -> bytes:
+        text = self.text.replace("\n", "\r\n") if self.endings == "crlf" else self.text
+        return (BOM if self.bom else b"") + text.encode(self.encoding)
+
+
+class Edited(_Data):
+    """A file of the base, changed piece by piece, so that all its other bytes stay."""
+
+    replace: tuple[tuple[str, str], ...] = ()
+    """Pairs of old and new text; every occurrence is replaced, and there must be one."""
+    moved_from: str | None = None
+    """Where the file was before."""
+
+
+Reference = dict[str, str | Content | Edited | Literal[False]]
+"""By path: its whole text, what to edit, or false where it is deleted. Nothing named: nothing needs to change."""
+
+
+class Case(_Data):
+    name: Annotated[str, Field(pattern=r"^\w[\w.-]{0,79}$")]
+    prompt: Annotated[str, Field(min_length=1, max_length=LONGEST_PROMPT)]
+    repository: str | None = None
+    """A path, from the file of cases or absolute, or an address that git can clone."""
+    base: str | None = None
+    """The commit that the work starts from."""
+    files: dict[str, str | Content] | None = None
+    """In place of repository and base: the files themselves."""
+    reference: str | Reference
+    """The commit that a person made, or the files it changes."""
+    root: str = ""
+    """The folder of the documentation; what the reference changed elsewhere does not count."""
+    tags: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> "Case":
+        if (self.repository is None) == (self.files is None):
+            raise ValueError("a case has either a repository or files")
+        if (self.repository is None) != (self.base is None):
+            raise ValueError("a base is given with a repository, and only then")
+        if self.files is not None and isinstance(self.reference, str):
+            raise ValueError("a case made of files has its reference as files too")
+        for path in (*(self.files or {}), *(self.reference if isinstance(self.reference, dict) else {})):
+            try:
+                checked(path)
+            except PathRefused as refusal:
+                raise ValueError(f"{path}: {refusal}") from None
+        return self
+
+
+def load(path: Path, only: Sequence[str] = ()) -> list[Case]:
+    """The cases of a file, or of every .toml in a folder; only those named, or that carry a tag named so."""
+    found = [case for file in _files(path) for case in _read(file)]
+    for name in {case.name for case in found if sum(other.name == case.name for other in found) > 1}:
+        raise CaseRefused(f"Two cases are called {name}; give each a name of its own.")
+    for name in only:
+        if not any(_is_called(case, name) for case in found):
+            known = ", ".join(case.name for case in found)
+            raise CaseRefused(f"No case has the name or tag {name}; there are {known}.")
+    return [case for case in found if not only or any(_is_called(case, name) for name in only)]
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        files = sorted(path.glob("*.toml"))
+        if not files:
+            raise CaseRefused(f"{path} is a folder without a .toml file in it.")
+        return files
+    if not path.is_file():
+        raise CaseRefused(f"There is no file {path}.")
+    return [path]
+
+
+def _read(file: Path) -> Iterator[Case]:
+    try:
+        data = tomllib.loads(file.read_text("utf-8"))
+    except UnicodeDecodeError:
+        raise CaseRefused(f"{file} is no TOML: it is not UTF-8.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise CaseRefused(f"{file} is no TOML: {error}.") from None
+    written = data.get("case")
+    if not isinstance(written, list) or not written or set(data) != {"case"}:
+        raise CaseRefused(f"{file} has no cases; each begins with a line [[case]], and nothing else is at the top.")
+    for number, values in enumerate(written, 1):
+        yield _case(file, number, values)
+
+
+def _case(file: Path, number: int, values: Any) -> Case:
+    name = values.get("name", f"number {number}") if isinstance(values, dict) else f"number {number}"
+    try:
+        case = Case.model_validate(values)
+    except ValidationError as error:
+        faults = sorted({_fault(each) for each in error.errors()})
+        raise CaseRefused(f"{file}, case {name}: {'; '.join(faults)}.") from None
+    if case.repository is None or "://" in case.repository:
+        return case
+    place = file.parent / Path(case.repository).expanduser()
+    return case.model_copy(update={"repository": str(place.resolve())})
+
+
+def _fault(error: ErrorDetails) -> str:
+    place = ".".join(map(str, error["loc"][:3]))
+    told = error["msg"].removeprefix("Value error, ").rstrip(".")
+    return f"{place}: {told}" if place else told
+
+
+def _is_called(case: Case, name: str) -> bool:
+    return name == case.name or name in case.tags

@@ -1,0 +1,115 @@
+"""Cases from a repository's own history: changes to documentation alone, of a size that one prompt can ask for."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import pygit2
+from pygit2.enums import SortMode
+
+from copydesk.jobs.agent.mechanic.plan import counted
+from copydesk.jobs.pages.kinds import is_page
+from copydesk.jobs.paths import PathRefused
+from copydesk.jobs.publish.policy import refuse_protected
+
+NAVIGATION = re.compile(
+    r"(?:.*/)?(?:docs\.json|mint\.json|mkdocs\.ya?ml|_?sidebars?\.(?:js|ts|json|ya?ml)|_toc\.ya?ml)"
+)
+TRAILER = re.compile(r"^[A-Z][\w-]+(?:-by|-By): .*$|^(?:Fixes|Closes|Refs?|See)[: ]+\S*#\d+\.?$", re.M)
+PREFIX = re.compile(r"^(?:docs?|chore|fix|feat|style)(?:\([^)]*\))?!?:\s*|^\[docs?\]\s*", re.I)
+NUMBER = re.compile(r"\s*\(#\d+\)\s*$")
+MERGE = re.compile(r"^(?:Merge (?:pull request|branch|remote-tracking)\b|See merge request\b).*$", re.M)
+NO_INSTRUCTION = re.compile(r"^(?:revert|release|bump|wip\b|version|v?\d+\.\d+)", re.I)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    since: datetime | None = None
+    limit: int = 20
+    most_files: int = 10
+    most_lines: int = 200
+
+
+@dataclass(frozen=True)
+class Found:
+    base: str
+    reference: str
+    prompt: str
+    files: int
+    lines: int
+
+    @property
+    def name(self) -> str:
+        words = re.findall(r"[a-z0-9]+", self.prompt.partition("\n")[0].lower())
+        return "-".join([*words[:5], self.reference[:7]])[-80:].strip("-")
+
+    def toml(self, repository: str) -> str:
+        fields = {"name": self.name, "repository": repository, "base": self.base, "reference": self.reference}
+        size = f"{counted(self.files, 'file')}, {counted(self.lines, 'line')}"
+        return "\n".join(
+            [
+                "[[case]]",
+                *(f"{name} = {_text(value)}" for name, value in fields.items()),
+                f"# {size}. Ask for it below as one who does not know the change.",
+                f"prompt = {_text(self.prompt)}",
+            ]
+        )
+
+
+def mine(repository: pygit2.Repository, wanted: Wanted) -> Iterator[Found]:
+    """Newest first, along the main line: a merge counts as one change, made by all that it brought in."""
+    if repository.head_is_unborn:
+        return
+    left = wanted.limit
+    walker = repository.walk(repository.head.target, SortMode.TOPOLOGICAL)
+    walker.simplify_first_parent()
+    for commit in walker:
+        if left == 0 or (wanted.since is not None and commit.commit_time < wanted.since.timestamp()):
+            return
+        found = _case(repository, commit, wanted)
+        if found is not None:
+            left -= 1
+            yield found
+
+
+def drafted(message: str) -> str:
+    """What the message asks for, without its marks; empty where it asks for nothing."""
+    text = TRAILER.sub("", MERGE.sub("", message)).strip()
+    subject, _, body = text.partition("\n")
+    subject = NUMBER.sub("", PREFIX.sub("", subject.strip())).strip()
+    if NO_INSTRUCTION.match(subject) or len(subject.split()) < 2:
+        return ""
+    body = re.sub(r"\n{3,}", "\n\n", body).strip()
+    return f"{subject[0].upper()}{subject[1:]}" + (f"\n\n{body}" if body else "")
+
+
+def _case(repository: pygit2.Repository, commit: pygit2.Commit, wanted: Wanted) -> Found | None:
+    prompt = drafted(commit.raw_message.decode("utf-8", "replace"))
+    if not prompt or not commit.parent_ids or commit.parent_ids[0] not in repository:
+        return None
+    base = commit.parents[0]
+    diff = base.tree.diff_to_tree(commit.tree, context_lines=0)
+    paths = {path for delta in diff.deltas for path in (delta.old_file.path, delta.new_file.path)}
+    if not paths or len(paths) > wanted.most_files or not all(map(_is_documentation, paths)):
+        return None
+    lines = diff.stats.insertions + diff.stats.deletions
+    if not 0 < lines <= wanted.most_lines:
+        return None
+    return Found(str(base.id), str(commit.id), prompt, len(paths), lines)
+
+
+def _is_documentation(path: str) -> bool:
+    """Something that a job may change, too."""
+    try:
+        refuse_protected(path)
+    except PathRefused:
+        return False
+    return is_page(path) or NAVIGATION.fullmatch(path) is not None
+
+
+def _text(value: str) -> str:
+    """A TOML string; one of several lines is written as such, to be edited."""
+    lines = [json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f") for line in value.split("\n")]
+    return f'"{lines[0]}"' if len(lines) == 1 else '"""\n' + "\n".join(lines) + '"""'

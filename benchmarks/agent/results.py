@@ -1,0 +1,115 @@
+"""What came of a run, as data that is kept as JSON."""
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from benchmarks.agent.cases import CaseRefused
+from benchmarks.agent.metrics import Score
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Result(_Data):
+    """One case: how its job ended, what it did, what it took."""
+
+    name: str
+    tags: tuple[str, ...] = ()
+    status: str
+    reason: str | None = None
+    message: str | None = None
+    score: Score
+    findings: tuple[str, ...] = ()
+    """Faults that the change introduced, by Copydesk's own checks."""
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    """None where nobody publishes a price for the model."""
+    seconds: float = 0.0
+
+    @property
+    def exact(self) -> bool:
+        """A job that failed where nothing was to be done has not done it."""
+        return self.score.exact and self.status == "completed"
+
+    @property
+    def outcome(self) -> str:
+        return f"{self.status}, {self.reason}" if self.reason else self.status
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+class Run(_Data):
+    model: str
+    began: str
+    copydesk: str
+    """Its version."""
+    results: tuple[Result, ...]
+
+
+class Sum(_Data):
+    """Means of what is a share, sums of what is a number."""
+
+    cases: int
+    exact: int
+    failed: int
+    precision: float
+    recall: float
+    f1: float
+    lines_beyond: int
+    lines_missed: int
+    findings: int
+    bytes_damaged: int
+    requests: int
+    tokens: int
+    cost_usd: float | None
+    seconds: float
+
+    @classmethod
+    def of(cls, results: tuple[Result, ...]) -> "Sum":
+        scores = [result.score for result in results]
+        costs = [result.cost_usd for result in results if result.cost_usd is not None]
+        return cls(
+            cases=len(results),
+            exact=sum(result.exact for result in results),
+            failed=sum(result.status != "completed" for result in results),
+            precision=_mean([score.precision for score in scores]),
+            recall=_mean([score.recall for score in scores]),
+            f1=_mean([score.f1 for score in scores]),
+            lines_beyond=sum(score.lines_beyond for score in scores),
+            lines_missed=sum(score.lines_missed for score in scores),
+            findings=sum(len(result.findings) for result in results),
+            bytes_damaged=sum(score.bytes_damaged for score in scores),
+            requests=sum(result.requests for result in results),
+            tokens=sum(result.tokens for result in results),
+            cost_usd=sum(costs) if costs else None,
+            seconds=sum(result.seconds for result in results),
+        )
+
+
+def save(run: Run, path: Path) -> None:
+    """With what can be computed from it, for whoever reads the file with another program."""
+    data = run.model_dump(mode="json")
+    for kept, result in zip(data["results"], run.results, strict=True):
+        kept["score"] |= {name: getattr(result.score, name) for name in ("precision", "recall", "f1")}
+    data["sum"] = Sum.of(run.results).model_dump()
+    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def read(path: Path) -> Run:
+    try:
+        return Run.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise CaseRefused(f"{path} cannot be read: {error.strerror}.") from None
+    except ValidationError:
+        raise CaseRefused(f"{path} is not what 'run --json' wrote.") from None
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 1.0

@@ -1,0 +1,144 @@
+"""Runs cases through the real flow: a desk on SQLite, the local forge, a worker; the job is made as a client would."""
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.agent.cases import Case, CaseRefused
+from benchmarks.agent.metrics import score
+from benchmarks.agent.results import Result
+from benchmarks.agent.scripted import Script, ScriptedModel, read_script
+from benchmarks.agent.sources import BRANCH, Prepared, Sources
+from copydesk.core.settings import read_settings
+from copydesk.desk import Desk, open_desk
+from copydesk.jobs.agent.conversation import Model
+from copydesk.jobs.agent.models import FORMS, known_model
+from copydesk.jobs.checks import check
+from copydesk.jobs.job import ACTIVE, Job
+from copydesk.jobs.records import job_topic
+from copydesk.jobs.service import NewJob
+
+SCRIPT = "script:"
+_opening = threading.Lock()
+"""Migrations are not made for several threads."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The model of a run: one of the service's own by its name, or replies from a script."""
+
+    name: str
+    script: Script | None = None
+
+    @classmethod
+    def of(cls, name: str) -> "Chosen":
+        if known_model(name):
+            return cls(name)
+        if not name.startswith(SCRIPT):
+            raise CaseRefused(f"There is no model {name!r}; write one of {', '.join(FORMS)}, {SCRIPT}FILE.")
+        path = Path(name.removeprefix(SCRIPT))
+        return cls(SCRIPT + path.stem, read_script(path))
+
+    @property
+    def setting(self) -> str:
+        """A name that the service knows; a script takes its place in the worker."""
+        return self.name if self.script is None else "mechanic"
+
+    def answering(self, case: Case) -> Callable[[str], Model] | None:
+        """None: whatever the service makes of the setting."""
+        if self.script is None:
+            return None
+        scripted = ScriptedModel(self.script[case.name])
+        return lambda _name: scripted
+
+    def able(self, cases: Sequence[Case], *, all_of_them: bool) -> list[Case]:
+        """A script can do those it has replies for."""
+        able = [case for case in cases if self.script is None or case.name in self.script]
+        if not able or (all_of_them and len(able) < len(cases)):
+            missing = ", ".join(case.name for case in cases if case not in able)
+            raise CaseRefused(f"{self.name} has no replies for {missing}.")
+        return able
+
+
+def run_cases(
+    cases: Sequence[Case], model: Chosen, at_once: int = 1, told: Callable[[Result], None] = lambda result: None
+) -> list[Result]:
+    """In the order of the cases, whichever ends first."""
+    with tempfile.TemporaryDirectory(prefix="copydesk-agent-") as name, ThreadPoolExecutor(at_once) as pool:
+        folder = Path(name)
+        sources = Sources(folder)
+        # All are prepared before any is run: a commit that does not exist is told before a model is paid for.
+        prepared = [sources.prepare(case, folder / case.name / "repository.git") for case in cases]
+        stop = threading.Event()
+        running = {
+            pool.submit(run_case, case, there, model, folder / case.name / "data", stop): case.name
+            for case, there in zip(cases, prepared, strict=True)
+        }
+        found = {}
+        try:
+            for future in as_completed(running):
+                found[running[future]] = future.result()
+                told(found[running[future]])
+        except BaseException:  # Ctrl-C too: what runs is cancelled, what waits is not begun
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [found[case.name] for case in cases]
+
+
+def run_case(case: Case, prepared: Prepared, model: Chosen, data: Path, stop: threading.Event) -> Result:
+    with _working(case, model, data) as desk:
+        project = desk.projects.create(
+            case.name, repository=str(prepared.path), ref=BRANCH, root=prepared.root, actor="benchmark"
+        )
+        job = _ended(desk, desk.jobs.create(project, NewJob(case.prompt)).job, stop)
+    base, result, reference = prepared.trees(job.branch)
+    report = check(prepared.workspace(job.branch), root=prepared.root)
+    return Result(
+        name=case.name,
+        tags=case.tags,
+        status=job.status,
+        reason=job.reason,
+        message=job.message,
+        score=score(base, result, reference),
+        findings=tuple(f"{each.path}:{each.line}: {each.message}" for each in report.introduced),
+        requests=job.usage.requests,
+        input_tokens=job.usage.input_tokens,
+        output_tokens=job.usage.output_tokens,
+        cost_usd=job.usage.cost_usd,
+        seconds=((job.finished_at or job.updated_at) - job.created_at) / 1000,
+    )
+
+
+@contextmanager
+def _working(case: Case, model: Chosen, data: Path) -> Iterator[Desk]:
+    """A service of the case's own, with its worker. Addresses, keys and bounds come from the environment, as ever."""
+    settings = read_settings(data=data, database_url="", model=model.setting, worker_slots=1)
+    with _opening:
+        desk = open_desk(settings)
+    worker = desk.worker(model.answering(case))
+    thread = threading.Thread(target=worker.run, name=case.name, daemon=True)
+    thread.start()
+    try:
+        yield desk
+    finally:
+        worker.stop()
+        thread.join()
+        desk.close()
+
+
+def _ended(desk: Desk, job: Job, stop: threading.Event) -> Job:
+    """Every job ends by itself: its time, requests, tokens and cost are bounded."""
+    signals, topic = desk.database.signals, job_topic(job.id)
+    while True:
+        mark = signals.mark(topic)
+        job = desk.jobs.get(job.project_id, job.id)
+        if job.status is not ACTIVE:
+            return job
+        if stop.is_set():
+            return desk.jobs.cancel(job.project_id, job.id)
+        signals.wait(topic, mark, 1.0)

@@ -1,0 +1,75 @@
+"""A model that follows a script, so that the harness runs without a network and its own figures can be checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from benchmarks.agent.cases import CaseRefused
+from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall, Usage
+from copydesk.jobs.workspace import Workspace, digest
+
+NEEDS_HASH = ("edit", "write")
+
+
+class Turn(BaseModel):
+    """One reply. A call is the tool's name with its arguments; a file's hash is filled in when it is left out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    say: str = ""
+    calls: tuple[dict[str, dict[str, Any]], ...] = ()
+    tokens: tuple[int, int] = (0, 0)
+    """Read and written."""
+    cost: float | None = Field(None, ge=0)
+
+
+Script = Mapping[str, list[Turn]]
+
+
+def read_script(path: Path) -> Script:
+    """Replies by case, from YAML or JSON."""
+    if not path.is_file():
+        raise CaseRefused(f"There is no script {path}.")
+    try:
+        return TypeAdapter(dict[str, list[Turn]]).validate_python(yaml.safe_load(path.read_bytes()))
+    except yaml.YAMLError as error:
+        raise CaseRefused(f"{path} is neither YAML nor JSON: {' '.join(str(error).split())}.") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CaseRefused(f"{path}, {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+
+
+@dataclass(frozen=True)
+class ScriptedModel:
+    """Answers the n-th request of a job with the n-th turn; after the last it insists that it has finished."""
+
+    turns: list[Turn]
+    name: str = "scripted"
+
+    async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
+        number = sum(isinstance(entry, Reply) for entry in conversation)
+        turn = self.turns[number] if number < len(self.turns) else self._insisting()
+        calls = [(tool, arguments) for call in turn.calls for tool, arguments in call.items()]
+        return Reply(
+            text=turn.say,
+            calls=tuple(
+                ToolCall(id=f"call-{number}-{n}", name=tool, arguments=_with_hash(tool, arguments, workspace))
+                for n, (tool, arguments) in enumerate(calls)
+            ),
+            usage=Usage(requests=1, input_tokens=turn.tokens[0], output_tokens=turn.tokens[1], cost_usd=turn.cost),
+        )
+
+    def _insisting(self) -> Turn:
+        said = [call for turn in self.turns for call in turn.calls if "finish" in call]
+        return Turn(calls=tuple(said[-1:]))
+
+
+def _with_hash(tool: str, arguments: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
+    path = arguments.get("path")
+    if tool not in NEEDS_HASH or "hash" in arguments or not isinstance(path, str) or not workspace.exists(path):
+        return arguments
+    return {**arguments, "hash": digest(workspace.read(path))}

@@ -1,0 +1,131 @@
+"""Where cases come from: repositories by path or address, which are only read, and small ones made of text."""
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import pygit2
+from pygit2.enums import FileMode
+
+from benchmarks.agent.cases import Case, CaseRefused
+from benchmarks.agent.made import files_of, reference_of
+from benchmarks.agent.metrics import Files, touched
+from copydesk.core.projects import checked_root
+from copydesk.jobs.tree import Tree, with_changes
+from copydesk.jobs.workspace import Workspace
+
+BRANCH = "main"
+AUTHOR = pygit2.Signature("Ada", "ada@example.org", 1_700_000_000, 0)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A bare repository of the case's own: one branch with one commit, so that no model can look into the future."""
+
+    path: Path
+    start: str
+    """Its commit."""
+    base: pygit2.Oid
+    reference: pygit2.Oid
+    root: str
+
+    def workspace(self, branch: str) -> Workspace:
+        """The base with what the job made of it."""
+        base, result, _ = self.trees(branch)
+        workspace = Workspace(Tree(pygit2.Repository(str(self.path)), self.start))
+        workspace.apply({path: result.get(path) for path in touched(base, result)})
+        return workspace
+
+    def trees(self, branch: str) -> tuple[Files, Files, Files]:
+        """Base, result and reference, as far as they differ. Without the branch nothing was changed."""
+        repository = pygit2.Repository(str(self.path))
+        ref = f"refs/heads/{branch}"
+        result = repository.lookup_reference(ref).peel(pygit2.Tree).id if ref in repository.references else self.base
+        base, ours, theirs = (repository[tree].peel(pygit2.Tree) for tree in (self.base, result, self.reference))
+        paths = _changed(base, ours) | {path for path in _changed(base, theirs) if _below(path, self.root)}
+        meant = {path: theirs if _below(path, self.root) else base for path in paths}
+        return _read(dict.fromkeys(paths, base)), _read(dict.fromkeys(paths, ours)), _read(meant)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Repositories that cases name; one given by its address is cloned once."""
+
+    folder: Path
+
+    def open(self, address: str) -> pygit2.Repository:
+        path = self._cloned(address) if "://" in address else Path(address)
+        try:
+            return pygit2.Repository(str(path))
+        except pygit2.GitError:
+            raise CaseRefused(f"{address} is not a git repository.") from None
+
+    def prepare(self, case: Case, path: Path) -> Prepared:
+        """CaseRefused when the case names a commit, a file or a piece of text that is not there."""
+        repository = pygit2.init_repository(str(path), bare=True, initial_head=BRANCH)
+        source = None if case.repository is None else self.open(case.repository)
+        if source is None:
+            base = with_changes(_empty(repository), files_of(case))
+        else:
+            (path / "objects/info/alternates").write_text(f"{_objects(source)}\n")
+            repository = pygit2.Repository(str(path))  # once more, to see what it borrows
+            base = _commit(source, case.base or "").tree.id
+        start = str(repository.create_commit(f"refs/heads/{BRANCH}", AUTHOR, AUTHOR, "The base", base, []))
+        if source is not None and isinstance(case.reference, str):
+            reference = _commit(source, case.reference).tree.id
+        else:
+            tree = Tree(repository, start)
+            reference = with_changes(tree, reference_of(case, tree))
+        return Prepared(path, start, base, reference, checked_root(case.root))
+
+    def _cloned(self, address: str) -> Path:
+        path = self.folder / f"{sha256(address.encode()).hexdigest()[:16]}.git"
+        if not path.exists():
+            _git("clone", "--quiet", "--bare", "--", address, str(path))
+        return path
+
+
+def _commit(repository: pygit2.Repository, name: str) -> pygit2.Commit:
+    try:
+        return repository.revparse_single(name).peel(pygit2.Commit)
+    except (KeyError, ValueError, pygit2.GitError):
+        where = Path(repository.workdir or repository.path)
+        raise CaseRefused(f"There is no commit {name} in {where}; is the clone a shallow one?") from None
+
+
+def _empty(repository: pygit2.Repository) -> Tree:
+    nothing = repository.TreeBuilder().write()
+    return Tree(repository, str(repository.create_commit(None, AUTHOR, AUTHOR, "Nothing", nothing, [])))
+
+
+def _objects(repository: pygit2.Repository) -> str:
+    """Where git keeps them, also when the folder is one of several work trees."""
+    return _git("-C", repository.path, "rev-parse", "--path-format=absolute", "--git-path", "objects").strip()
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise CaseRefused(f"git {arguments[0]} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _changed(old: pygit2.Tree, new: pygit2.Tree) -> set[str]:
+    return {delta.new_file.path for delta in old.diff_to_tree(new).deltas}
+
+
+def _read(trees: Mapping[str, pygit2.Tree]) -> Files:
+    """A submodule counts by the commit it names; a file that is not there is left out."""
+    found = {}
+    for path, tree in trees.items():
+        if path in tree:
+            entry = tree[path]
+            is_file = entry.filemode != FileMode.COMMIT
+            found[path] = entry.peel(pygit2.Blob).data if is_file else str(entry.id).encode()
+    return found
+
+
+def _below(path: str, root: str) -> bool:
+    return not root or path.startswith(root + "/")

@@ -1,0 +1,363 @@
+"""The evaluation harness: figures against examples worked by hand, and whole runs with models that follow a script."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pygit2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.agent.cases import BUILT_IN, Case, CaseRefused, load
+from benchmarks.agent.metrics import Files, damaged, score
+from benchmarks.agent.mining import Found, Wanted, drafted, mine
+from benchmarks.agent.report import compare, render
+from benchmarks.agent.results import Result, Run, Sum, read, save
+from benchmarks.agent.running import Chosen, run_cases
+from benchmarks.agent.sources import Sources
+from copydesk.jobs.text import BOM
+from tests.support.model_server import ModelServer, call
+from tests.support.repositories import branches, commit, make_repository
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "benchmarks/agent/scripts"
+PAGES = st.dictionaries(
+    st.sampled_from(["a.md", "b.md", "c/d.md"]),
+    st.one_of(
+        st.binary(max_size=40),
+        st.lists(st.sampled_from([b"a", b"b ", b" b", b"", b"a\r", b"\xe9", b"\xc3\xa9", b"?"]), max_size=6).map(
+            b"\n".join
+        ),
+    ),
+    max_size=3,
+)
+
+
+def test_files_count_as_right_wrong_and_missed() -> None:
+    base = {"a": b"1\n", "b": b"1\n", "c": b"1\n", "d": b"1\n"}
+    result = {**base, "a": b"2\n", "b": b"2\n", "new": b"1\n"}
+    reference = {**base, "a": b"2\n", "c": b"2\n"}
+    found = score(base, result, reference)
+    assert (found.right, found.wrong, found.missed) == (("a",), ("b", "new"), ("c",))
+    assert (found.precision, found.recall, found.f1) == (1 / 3, 1 / 2, 2 / 5)
+    assert not found.exact
+
+
+def test_to_delete_a_page_is_not_the_right_way_to_touch_it() -> None:
+    found = score({"a": b"1\n"}, {}, {"a": b"2\n"})
+    assert (found.right, found.wrong, found.missed, found.f1) == ((), ("a",), ("a",), 0)
+
+
+def test_lines_count_by_what_a_diff_shows() -> None:
+    base = {"a": b"one\ntwo\nthree\nfour\n"}
+    result = {"a": b"one\nTWO\nthree\n"}
+    reference = {"a": b"one\nzwei\nthree\nfour\nfive\n"}
+    found = score(base, result, reference)
+    assert found.lines_right == 1, "both removed two"
+    assert found.lines_beyond == 2, "TWO was added, four removed"
+    assert found.lines_missed == 2, "zwei and five"
+
+
+def test_a_line_written_twice_counts_twice() -> None:
+    found = score({"a": b""}, {"a": b"x\nx\nx\n"}, {"a": b"x\n"})
+    assert (found.lines_right, found.lines_beyond) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("base", "result", "reference", "bytes_damaged"),
+    [
+        pytest.param(
+            b"a\r\nb\r\nc\r\n", b"a\nB\nc\n", b"a\r\nB\r\nc\r\n", 3, id="line endings, also of the edited line"
+        ),
+        pytest.param(b"a\nb\n", b"a\r\nb\r\n", b"a\nb\n", 2, id="a page that nobody asked to touch"),
+        pytest.param(BOM + b"a\nb\n", b"a\nB\n", BOM + b"a\nB\n", 3, id="a lost mark"),
+        pytest.param(b"a\nb\n", BOM + b"a\nB\n", b"a\nB\n", 3, id="a mark put in"),
+        pytest.param(b"a\nb", b"A\nb\n", b"A\nb", 1, id="a final newline put in"),
+        pytest.param(b"a\nb\n", b"A\nb", b"A\nb\n", 1, id="a final newline lost"),
+        pytest.param(b"a\nb  \n\tc\n", b"A\nb\n    c\n", b"A\nb  \n\tc\n", 2 + 4, id="spaces and indents"),
+        pytest.param(b"a\n\nb\nc\n", b"a\nb\nC\n", b"a\n\nb\nC\n", 1, id="a blank line lost"),
+        pytest.param(b"a b\nc d\n\ne\n", b"a b c d\n\nE\n", b"a b\nc d\n\nE\n", 1, id="lines joined"),
+        pytest.param(b"\xe9 \xe8\nb\n", "é è\nB\n".encode(), b"\xe9 \xe8\nB\n", 4, id="another encoding"),
+        pytest.param(b"\xe9\nb\n", "\ufffd\nB\n".encode(), b"\xe9\nB\n", 3, id="characters that could not be read"),
+        pytest.param(None, b"a\nb\n", b"a\r\nb\r\n", 2, id="a moved page"),
+        pytest.param(b"\x00\x01\x02", b"\x00\x09\x02", b"\x00\x01\x02", 1, id="a picture"),
+        pytest.param(b"a  \nb\n", b"a\nb\n", b"a\nb\n", 0, id="white space that was to go"),
+        pytest.param(b"a  \nb\n", b"a \nb\n", b"a\nb\n", 0, id="white space that was to go and did in part"),
+        pytest.param(b"a\r\nb\nc\n", b"a\r\nb\nC\n", b"a\nb\nc\n", 0, id="an ending that was to go and did not"),
+        pytest.param(b"a\nb\n", b"a\n\nb\n", b"a\n\nnew\nb\n", 0, id="a blank line where the reference wrote"),
+        pytest.param(b"a\nb\n", b"a\nother words\n", b"a\nb\n", 0, id="other words are lines, not damage"),
+        pytest.param(b"a\nb\n", b"a\n\nnew\n\nb\n", b"a\nb\n", 0, id="a paragraph is lines, not damage"),
+        pytest.param(b"a\r\n", None, b"a\r\n", 0, id="a deleted page is lines, not damage"),
+    ],
+)
+def test_bytes_are_damaged_where_no_word_changed(
+    base: bytes | None, result: bytes | None, reference: bytes, bytes_damaged: int
+) -> None:
+    assert damaged(base, result, reference) == bytes_damaged
+
+
+@given(PAGES, PAGES)
+def test_what_equals_the_reference_is_perfect(base: Files, reference: Files) -> None:
+    found = score(base, reference, reference)
+    assert found.exact
+    assert (found.precision, found.recall, found.f1) == (1, 1, 1)
+    assert (found.lines_beyond, found.lines_missed, found.bytes_damaged) == (0, 0, 0)
+
+
+@given(PAGES)
+def test_no_change_where_none_was_needed_is_perfect(base: Files) -> None:
+    found = score(base, base, base)
+    assert (found.exact, found.f1, found.lines_right, found.bytes_damaged) == (True, 1, 0, 0)
+
+
+@given(PAGES, PAGES)
+def test_doing_nothing_does_no_harm_and_no_good(base: Files, reference: Files) -> None:
+    found = score(base, base, reference)
+    assert (found.precision, found.lines_right, found.lines_beyond, found.bytes_damaged) == (1, 0, 0, 0)
+    assert (found.recall == 1) == found.exact == (base == reference)
+
+
+@given(PAGES, PAGES, PAGES)
+def test_what_one_has_beyond_the_other_lacks(base: Files, one: Files, other: Files) -> None:
+    found, reverse = score(base, one, other), score(base, other, one)
+    assert (found.wrong, found.lines_beyond) == (reverse.missed, reverse.lines_missed)
+    assert (found.precision, found.f1) == (reverse.recall, reverse.f1)
+
+
+@given(PAGES, PAGES, PAGES)
+def test_files_that_are_the_same_in_all_three_change_no_figure(base: Files, result: Files, reference: Files) -> None:
+    same = {"same.md": b"as it was\r\n"}
+    assert score({**base, **same}, {**result, **same}, {**reference, **same}) == score(base, result, reference)
+
+
+@given(st.lists(st.text("abc ", min_size=1, max_size=8), min_size=1, max_size=8, unique=True))
+def test_each_line_whose_ending_changed_is_one_byte(lines: list[str]) -> None:
+    unix = "".join(f"{line}\n" for line in lines).encode()
+    assert damaged(unix.replace(b"\n", b"\r\n"), unix, unix.replace(b"\n", b"\r\n")) == len(lines)
+
+
+def evaluated(script: str, *names: str) -> dict[str, Result]:
+    model = Chosen.of(f"script:{SCRIPTS / script}")
+    cases = model.able(load(BUILT_IN, names), all_of_them=bool(names))
+    return {result.name: result for result in run_cases(cases, model, at_once=2)}
+
+
+def test_a_careful_model_gets_every_built_in_case_right() -> None:
+    results = evaluated("careful.yaml")
+    assert len(results) == len(load(BUILT_IN)) >= 12
+    assert [name for name, result in results.items() if not result.exact] == []
+    total = Sum.of(tuple(results.values()))
+    assert (total.f1, total.lines_beyond, total.lines_missed, total.bytes_damaged, total.failed) == (1, 0, 0, 0, 0)
+    assert total.findings == 0
+    usage = results["term-with-tricky-places"]
+    assert (usage.requests, usage.input_tokens, usage.output_tokens) == (2, 4100, 200)
+    assert usage.cost_usd == pytest.approx(0.005)
+    assert results["no-change-needed"].reason == "no_changes"
+
+
+def test_the_case_and_the_script_that_the_documentation_shows_go_together(tmp_path: Path) -> None:
+    page = (ROOT / "benchmarks/agent/README.md").read_text("utf-8")
+    shown = dict(re.findall(r"^```(toml|yaml)\n(.*?)^```$", page, re.M | re.S))
+    cases, script = tmp_path / "cases.toml", tmp_path / "script.yaml"
+    cases.write_text(shown["toml"], "utf-8")
+    script.write_text(shown["yaml"], "utf-8")
+    [result] = run_cases(load(cases), Chosen.of(f"script:{script}"))
+    assert (result.exact, result.requests) == (True, 2)
+
+
+def test_a_model_that_touches_too_much_is_noticed() -> None:
+    results = evaluated("eager.yaml")
+    too_many = results["crlf-page"].score
+    assert (too_many.wrong, too_many.precision, too_many.recall) == (("docs/linux.md",), 0.5, 1)
+    assert (too_many.lines_beyond, too_many.lines_missed, too_many.bytes_damaged) == (2, 0, 0)
+    needless = results["no-change-needed"].score
+    assert (needless.f1, needless.lines_beyond) == (0, 2)
+    obeyed = results["injected-instruction"].score
+    assert obeyed.wrong == obeyed.missed == ("docs/security.md",)
+    assert results["wrong-command-on-several-pages"].score.missed == ("docs/rollback.md",)
+    faults = results["rename-with-links"].findings
+    assert len(faults) == Sum.of(tuple(results.values())).findings >= 4
+    assert any(fault.startswith("docs/index.md:3:") for fault in faults)
+
+
+def test_a_model_that_rewrites_pages_is_noticed() -> None:
+    for name, result in evaluated("rewriter.yaml").items():
+        assert not result.score.exact, name
+        assert result.score.lines_beyond + result.score.lines_missed + result.score.bytes_damaged > 0, name
+
+
+def test_a_language_model_is_asked_over_http_as_in_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(name="a", prompt="Add docs/new.md", files={"docs/a.md": "# A\n"}, reference={"docs/new.md": "# New\n"})
+    written = call("write", {"path": "docs/new.md", "content": "# New\n"})
+    with ModelServer([written, call("finish", {"title": "A page", "summary": "It is new."})]) as server:
+        monkeypatch.setenv("COPYDESK_MODEL_URL", server.url)
+        [result] = run_cases([case], Chosen.of("openai-compatible:small"))
+    assert (result.outcome, result.score.exact, result.requests) == ("completed", True, 2), result.message
+    assert result.input_tokens > 0
+    assert result.output_tokens > 0
+
+
+def history(folder: Path) -> tuple[Path, str, str]:
+    """A repository, a commit of it, and one that changes documentation and code below two folders."""
+    page = b"# Caf\xe9\r\n\r\nOld words.\r\n"
+    path = make_repository(folder / "handbook.git", {"docs/a.md": page, "src/x.py": b"x = 1\n"})
+    base = branches(path)["main"]
+    repository = pygit2.Repository(str(path))
+    changed = {"docs/a.md": page.replace(b"Old", b"New"), "src/x.py": b"x = 2\n"}
+    return path, base, commit(repository, changed, message="Say New, not Old, in the handbook")
+
+
+def test_a_case_from_history_runs_on_a_copy_that_knows_neither_past_nor_future(tmp_path: Path) -> None:
+    path, base, reference = history(tmp_path)
+    before = branches(path)
+    case = Case(
+        name="old", prompt="Replace “Old” with “New” on every page.", repository=str(path), base=base,
+        reference=reference[:10], root="docs",
+    )  # fmt: skip
+    [result] = run_cases([case], Chosen.of("mechanic"))
+    assert (result.status, result.score.exact, result.score.right) == ("completed", True, ("docs/a.md",))
+    assert branches(path) == before
+    prepared = Sources(tmp_path).prepare(case, tmp_path / "copy.git")
+    copy = pygit2.Repository(str(prepared.path))
+    assert list(branches(prepared.path)) == ["main"]
+    assert copy[branches(prepared.path)["main"]].peel(pygit2.Commit).parent_ids == []
+
+
+def test_without_a_root_everything_the_reference_changed_counts(tmp_path: Path) -> None:
+    path, base, reference = history(tmp_path)
+    prompt = "Replace “Old” with “New” on every page."
+    case = Case(name="old", prompt=prompt, repository=f"file://{path}", base=base, reference=reference)
+    [result] = run_cases([case], Chosen.of("mechanic"))
+    assert (result.score.right, result.score.missed) == (("docs/a.md",), ("src/x.py",))
+
+
+def test_mining_proposes_changes_to_documentation_alone(tmp_path: Path) -> None:
+    path, _, _ = history(tmp_path)
+    repository = pygit2.Repository(str(path))
+    parent = branches(path)["main"]
+    good = commit(
+        repository, {"docs/a.md": b"# A\n"}, message='docs(a): say "less" (#12)\n\nIt was long.\n\nMore: \\o/\n'
+    )
+    commit(repository, {"docs/b.md": b"b\n" * 500}, message="Add a very long page")
+    commit(repository, {"docs/.hidden/c.md": b"c\n"}, message="Add a hidden page")
+    commit(repository, {"docs/d.md": b"d\n"}, message="wip")
+    [found] = mine(repository, Wanted())
+    assert (found.base, found.reference, found.files) == (parent, good, 1)
+    proposed = tmp_path / "cases.toml"
+    proposed.write_text(found.toml(str(path)), "utf-8")
+    [case] = load(proposed)
+    assert case.prompt == 'Say "less"\n\nIt was long.\n\nMore: \\o/'
+    assert (case.name, case.base, case.reference) == (f"say-less-{good[:7]}", parent, good)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_any_prompt_comes_back_from_a_proposed_case(prompt: str) -> None:
+    proposed = Found("1" * 40, "2" * 40, prompt, files=1, lines=2).toml("C:\\new\\docs")
+    [case] = tomllib.loads(proposed)["case"]
+    assert (case["prompt"], case["repository"]) == (prompt, "C:\\new\\docs")
+
+
+@pytest.mark.parametrize(
+    ("message", "prompt"),
+    [
+        ("docs: fix the link (#7)\n\nSigned-off-by: Ada <ada@example.org>\n", "Fix the link"),
+        ("Merge pull request #9 from ada/links\n\nFix all links\n", "Fix all links"),
+        ("Merge branch 'main' into topic\n", ""),
+        ("Revert the change to links\n", ""),
+        ("typo\n", ""),
+    ],
+)
+def test_a_prompt_is_the_message_without_its_marks(message: str, prompt: str) -> None:
+    assert drafted(message) == prompt
+
+
+MADE = '[[case]]\nname = "a"\nprompt = "Do"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("name: a\n", "is no TOML"),
+        ("", "has no cases"),
+        ('[[case]]\nname = "a"\nreference = {}\nfiles = {}\n', "case a: prompt: Field required"),
+        (MADE + "reference = {}\n", "either a repository or files"),
+        (MADE + 'repository = "r"\nreference = "x"\n', "a base is given with a repository"),
+        (MADE + 'files = {}\nreference = "x"\n', "has its reference as files too"),
+        (MADE + "files = {}\nreference = {}\nrefrence = {}\n", "refrence: Extra inputs"),
+        (MADE + 'files = {"../p" = ""}\nreference = {}\n', "../p"),
+        (2 * (MADE + "files = {}\nreference = {}\n"), "Two cases are called a"),
+        (MADE + 'files = {"p" = {text = "„", encoding = "latin-1"}}\nreference = {}\n', "latin-1 has no '„'"),
+    ],
+)
+def test_a_file_of_cases_that_is_wrong_is_refused_with_the_fault(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "cases.toml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(CaseRefused, match=re.escape(told)):
+        load(path)
+
+
+def test_a_reference_that_does_not_fit_its_base_is_refused() -> None:
+    values = {"name": "a", "prompt": "Do", "files": {"a.md": "one\n"}}
+    case = Case.model_validate({**values, "reference": {"a.md": {"replace": [["two", "three"]]}}})
+    with pytest.raises(CaseRefused, match=r"a\.md does not contain 'two'"):
+        run_cases([case], Chosen.of("mechanic"))
+
+
+def test_a_job_that_failed_is_never_exact() -> None:
+    made = {"name": "a", "score": score({}, {}, {})}
+    ended = [Result(**made, status=status) for status in ("completed", "failed")]
+    assert [result.exact for result in ended] == [True, False]
+    assert Sum.of(tuple(ended)).exact == Sum.of(tuple(ended)).failed == 1
+
+
+def test_two_runs_are_compared_on_the_cases_that_both_have(tmp_path: Path) -> None:
+    def run(model: str, results: Files) -> Run:
+        base, reference = {"a": b"1\n"}, {"a": b"2\n"}
+        made = [
+            Result(
+                name=name,
+                status="completed",
+                score=score(base, {"a": data}, reference),
+                findings=("a:1: It is wrong.",),
+            )
+            for name, data in results.items()
+        ]
+        return Run(model=model, began="2026-01-31", copydesk="1", results=tuple(made))
+
+    first, second = run("one", {"x": b"2\n", "y": b"3\n"}), run("two", {"x": b"3\n", "z": b"1\n"})
+    save(first, tmp_path / "one.json")
+    assert read(tmp_path / "one.json") == first
+    kept = json.loads((tmp_path / "one.json").read_text())
+    assert (kept["sum"]["f1"], kept["sum"]["findings"], kept["results"][0]["score"]["f1"]) == (1, 2, 1)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in compare(first, second).splitlines()]
+    assert ["exact", "1", "0", "-1"] in rows
+    assert ["lines beyond", "0", "1", "+1"] in rows
+    assert ["In one run only, and left out: y, z."] in rows
+    assert "| **in sum** | 2 of 2 completed | 1 of 2 " in render(first)
+
+
+def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.agent", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_the_command_runs_cases_and_tells_what_is_wrong_in_a_sentence(tmp_path: Path) -> None:
+    path, base, _ = history(tmp_path)
+    cases, out = tmp_path / "cases.toml", tmp_path / "out.json"
+    written = f'[[case]]\nname = "old"\nprompt = "Do"\nrepository = "handbook.git"\nbase = "{base}"\nreference = '
+    cases.write_text(f'{written}"main"\n', "utf-8")
+    assert tomllib.loads(cases.read_text("utf-8"))["case"]
+    good = command("run", str(cases), "--json", str(out))
+    assert good.returncode == 0, good.stderr
+    assert "| old " in good.stdout
+    assert render(read(out)) == good.stdout
+    cases.write_text(f'{written}"deadbeef"\n', "utf-8")
+    bad = command("run", str(cases))
+    assert (bad.returncode, bad.stdout) == (1, "")
+    assert bad.stderr.startswith(f"There is no commit deadbeef in {path}")
+    assert len(bad.stderr.splitlines()) == 1
