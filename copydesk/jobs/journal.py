@@ -98,6 +98,12 @@ class Journal:
             if until is None or until <= tx.execute(select(self.database.now)).scalar_one():
                 raise Lost
 
+    def tell(self, note: Note) -> None:
+        """An event that belongs to no step."""
+        with self.database.write() as tx:
+            self._hold(tx)
+            change(self.database, tx, self.claim.job_id, [note])
+
     def enter(self, phase: Phase) -> None:
         with self.database.write() as tx:
             self._hold(tx)

@@ -54,6 +54,11 @@ class Attempt:
         if self._stopped.is_set():
             raise Interrupted
 
+    def pause(self, seconds: float) -> None:
+        """Waits, unless it is told to stop."""
+        self._stopped.wait(seconds)
+        self.check()
+
     @contextmanager
     def stoppable(self, cancel: Callable[[], object]) -> Iterator[None]:
         """While the body runs, stop() also calls `cancel`. What was stopped ends as Interrupted, not as a failure."""

@@ -29,7 +29,7 @@ class GitHttp:
     requests: list[str] = field(default_factory=list)
 
     def __enter__(self) -> "GitHttp":
-        self._server = _Server((self.host, 0), _Handler)
+        self._server = _Server((self.host, 0), GitHandler)
         self._server.git = self
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
@@ -61,7 +61,7 @@ class _Server(ThreadingHTTPServer):
     git: GitHttp
 
 
-class _Handler(BaseHTTPRequestHandler):
+class GitHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
 

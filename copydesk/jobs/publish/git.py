@@ -33,6 +33,19 @@ PASSED_ON = (
     "no_proxy",
 )
 
+# The other side did not answer, or not as a repository: it may do so in a while.
+AWAY = re.compile(
+    r"Could not resolve host|Failed to connect|Couldn't connect|Connection (?:refused|reset|timed out)|timed out"
+    r"|Empty reply from server|requested URL returned error: (?:5\d\d|429)|unexpected disconnect|early EOF|RPC failed"
+    r"|remote end hung up|Operation too slow|SSL_ERROR_SYSCALL|Recv failure|Send failure|bad gateway",
+    re.IGNORECASE,
+)
+REFUSED = re.compile(
+    r"Authentication failed|could not read (?:Username|Password)|requested URL returned error: 40[13]|HTTP Basic: "
+    r"|Write access to repository not granted|Permission to .* denied|Invalid username or (?:password|token)",
+    re.IGNORECASE,
+)
+
 Stoppable = Callable[[Callable[[], object]], AbstractContextManager[None]]
 """While the context lasts, a stop from outside calls the function it was given."""
 
@@ -41,12 +54,24 @@ def unstoppable(_cancel: Callable[[], object]) -> AbstractContextManager[None]:
     return nullcontext()
 
 
+class RepositoryAway(RepositoryFailed):
+    """The repository did not answer; it may in a while."""
+
+    retry_after: float | None = None
+
+
 class Git:
     """Runs git against one repository's address. The token goes by the environment, never by an argument."""
 
     def __init__(
-        self, url: str, *, token: str | None = None, pinned: str | None = None, stoppable: Stoppable = unstoppable
+        self,
+        url: str,
+        *,
+        token: Callable[[], str | None] = lambda: None,
+        pinned: str | None = None,
+        stoppable: Stoppable = unstoppable,
     ) -> None:
+        """`token` is asked before each command: one that was minted for a job may have to be renewed."""
         self.url = url
         self.token = token
         self.stoppable = stoppable
@@ -54,20 +79,18 @@ class Git:
                         "http.lowSpeedTime": "60"}  # fmt: skip
         if pinned is not None:
             self._config["http.curloptResolve"] = pinned
-        if token is not None:
-            basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-            self._config[f"http.{url}.extraHeader"] = f"Authorization: Basic {basic}"
 
     def run(self, folder: Path | None, *arguments: str, seconds: float = 600, held: Sequence[int] = ()) -> str:
         """What git printed; RepositoryFailed in git's own words, without secrets, when it failed.
 
         The locks `held` go on to git, so that one that outlives us keeps them until it is done.
         """
+        token = self.token()
         where = ["-C", str(folder)] if folder else []
         options = [part for option in CLOSED for part in ("-c", option)]
         process = subprocess.Popen(
             ["git", *where, *options, *arguments],
-            env=_environment(self._config),
+            env=_environment({**self._config, **self._credentials(token)}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -78,11 +101,11 @@ class Git:
             with self.stoppable(lambda: _kill(process)):
                 out, err = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            raise RepositoryFailed(f"git {arguments[0]} took longer than {seconds:.0f} s.") from None
+            raise RepositoryAway(f"git {arguments[0]} took longer than {seconds:.0f} s.") from None
         finally:
             _kill(process)
         if process.returncode != 0:
-            raise RepositoryFailed(self._explain(arguments[0], err.decode("utf-8", "replace")))
+            raise _failure(arguments[0], err.decode("utf-8", "replace"), token)
         return out.decode("utf-8", "surrogateescape")
 
     def fetch(self, folder: Path, refspecs: Sequence[str], held: Sequence[int] = ()) -> None:
@@ -108,14 +131,27 @@ class Git:
                 found[head[2]] = head[1]
         return found
 
-    def _explain(self, verb: str, said: str) -> str:
-        if "branch is currently checked out" in said:
-            return "The branch is checked out in the repository, so it cannot be pushed to: merge it there, with git."
-        lines = [line for line in said.splitlines() if line.strip() and not line.startswith(("hint:", "To "))]
-        words = re.sub(r"^(fatal|error|remote): ", "", " ".join(lines[-3:])).strip()[:400]
-        if self.token:
-            words = words.replace(self.token, "•••")
-        return f"git {verb} failed: {words or 'no reason given'}."
+    def _credentials(self, token: str | None) -> dict[str, str]:
+        if token is None:
+            return {}
+        basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+        return {f"http.{self.url}.extraHeader": f"Authorization: Basic {basic}"}
+
+
+def _failure(verb: str, said: str, token: str | None) -> RepositoryFailed:
+    """In git's own words, without secrets."""
+    if "branch is currently checked out" in said:
+        return RepositoryFailed(
+            "The branch is checked out in the repository, so it cannot be pushed to: merge it there, with git."
+        )
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith(("hint:", "To "))]
+    words = re.sub(r"^(fatal|error|remote): ", "", " ".join(lines[-3:])).strip()[:400]
+    words = words.replace(token, "•••") if token else words
+    if REFUSED.search(said):
+        what = "refused the token: it may have expired or lack a right" if token else "asks for a token"
+        return RepositoryFailed(f"git {verb} failed: the repository's host {what} ({words}).")
+    kind = RepositoryAway if AWAY.search(said) else RepositoryFailed
+    return kind(f"git {verb} failed: {words or 'no reason given'}.")
 
 
 def _environment(config: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +25,8 @@ for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL):
 
 LOOSE_IN_SAMPLE = 27
 
+Token = str | Callable[[], str | None] | None
+
 
 class Mirror:
     """What one attempt sees of a repository. The mirror is a cache: any commit it lacks is fetched again."""
@@ -38,8 +40,13 @@ class Mirror:
         self.repository = pygit2.Repository(str(folder))
 
     @classmethod
-    def of(cls, mirrors: Path, project: Project, stoppable: Stoppable = unstoppable) -> "Mirror":
-        return cls(mirrors / f"{project.id}.git", git_for(project, stoppable))
+    def of(cls, mirrors: Path, project: Project, token: Token = None, stoppable: Stoppable = unstoppable) -> "Mirror":
+        return cls(mirrors / f"{project.id}.git", git_for(project, token, stoppable))
+
+    @property
+    def is_new(self) -> bool:
+        """Nothing was ever fetched: the repository may not be what its address says."""
+        return not any(self.repository.references.iterator())
 
     def head(self, branch: str) -> str:
         """The branch's newest commit, fetched now."""
@@ -118,14 +125,19 @@ def pack(folder: Path) -> None:
             Git("").run(folder, "gc", "--quiet", "--prune=2.weeks.ago", held=[held])
 
 
-def git_for(project: Project, stoppable: Stoppable = unstoppable) -> Git:
-    token = None
-    if project.token_env is not None:
-        token = os.environ.get(project.token_env)
-        if not token:
-            raise RepositoryFailed(f"The environment variable {project.token_env}, which holds the token, is not set.")
+def git_for(project: Project, token: Token = None, stoppable: Stoppable = unstoppable) -> Git:
+    """`token` is the project's, or what mints one; the environment variable that a project names goes before it."""
     pinned = None if project.allow_private else pinned_host(project.repository)
-    return Git(project.repository, token=token, pinned=pinned, stoppable=stoppable)
+
+    def current() -> str | None:
+        if project.token_env is None:
+            return token() if callable(token) else token
+        found = os.environ.get(project.token_env)
+        if not found:
+            raise RepositoryFailed(f"The environment variable {project.token_env}, which holds the token, is not set.")
+        return found
+
+    return Git(project.repository, token=current, pinned=pinned, stoppable=stoppable)
 
 
 def default_branch(git: Git) -> str:

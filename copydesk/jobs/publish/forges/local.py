@@ -52,21 +52,21 @@ class Pull:
         return f"{base_url}/review/{self.token}/pulls/{self.number}"
 
 
-def find_or_open(database: Database, tx: Connection, job: Job, title: str, body: str, head: str) -> Pull:
-    """One pull request per branch: a follow-up adds its words to it and opens it again where it was closed."""
+def find_or_open(database: Database, tx: Connection, job: Job, title: str, body: str, head: str, draft: bool) -> Pull:
+    """One pull request per branch: a follow-up changes its words and opens it again where it was closed."""
     mine = (pulls.c.project_id == job.project_id) & (pulls.c.branch == job.branch)
     now = clock.now()
     fresh: dict[str, Any] = {"head": head, "state": OPEN, "updated_at": now}
-    found = tx.execute(select(pulls.c.body).where(mine)).first()
+    found = tx.execute(select(pulls.c.number).where(mine)).first()
     if found is not None:
-        tx.execute(update(pulls).where(mine).values({**fresh, "body": f"{found.body}\n---\n\n{body}"}))
+        tx.execute(update(pulls).where(mine).values({**fresh, "body": body}))
     else:
         row = {
             "project_id": job.project_id,
             "number": _next_number(database, tx, job.project_id),
             "token": random_text(22),
             "job_id": job.id,
-            "draft": job.draft,
+            "draft": draft,
             "title": title,
             "body": body,
             "branch": job.branch,

@@ -1,0 +1,139 @@
+"""Calls that the adapters make beyond those of the fakes: labels by name, rules, assignees, a token's end."""
+
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pydantic import BaseModel
+
+from tests.support import forges
+from tests.support.forges.calls import Call, Reply, route
+from tests.support.forges.gitlab_published import Said
+from tests.support.forges.schema import Operation
+
+REPO = "/repos/{owner}/{repo}"
+
+
+class GitHub(forges.github):
+    @route("GET", REPO + "/labels/{name}", "issues.get_label", needs=("issues=read", "pull_requests=read"))
+    def get_label(self, call: Call) -> Reply:
+        if call.params["name"] not in call.repository.labels:
+            raise self.refusal(404)
+        return Reply(200, {**self.shapes.label(call.repository, call.params["name"]), "archived_at": None})
+
+    @route("GET", REPO + "/rules/branches/{branch:rest}", "repos.get_branch_rules", needs=("metadata=read",))
+    def get_rules(self, call: Call) -> Reply:
+        about = {"ruleset_source_type": "Repository", "ruleset_source": call.repository.path, "ruleset_id": 42}
+        ruled_out = any(fnmatchcase(call.params["branch"], name) for name in self.faults.protected)
+        return Reply(200, [{"type": kind, **about} for kind in ("creation",) if ruled_out])
+
+    @route("GET", REPO + "/rulesets/{ruleset_id:int}", "repos.get_repo_ruleset", needs=("metadata=read",))
+    def get_ruleset(self, call: Call) -> Reply:
+        about = {"id": 42, "name": "Branches", "source": call.repository.path, "enforcement": "active"}
+        may = "always" if call.user.may("admin") else "never"
+        return Reply(200, {**about, "current_user_can_bypass": may})
+
+    @route("DELETE", "/installation/token", "apps.revoke_installation_access_token")
+    def revoke_token(self, call: Call) -> Reply:
+        assert call.token is not None
+        call.token.revoked = True
+        return Reply(204)
+
+
+class _Gitea:
+    @route("GET", REPO + "/assignees", "repository.repo_get_assignees", needs=("read:repository", "write:repository"))
+    def get_assignees(self, call: Call) -> Reply:
+        """Who has write access; whoever may read may ask."""
+        own: Any = self
+        return Reply(200, [own.shapes.user(user) for user in own.users.values() if user.may("write")])
+
+    @route("GET", REPO + "/branch_protections", "repository.repo_list_branch_protection", level="admin")
+    def list_protections(self, call: Call) -> Reply:
+        own: Any = self
+        return Reply(200, [{"rule_name": name, "enable_push": False} for name in sorted(own.faults.protected)])
+
+    @route("GET", "/orgs/{org}/labels", "organization.org_list_labels")
+    def list_shared_labels(self, call: Call) -> Reply:
+        return Reply(200, [])
+
+
+class Gitea(_Gitea, forges.gitea):
+    pass
+
+
+class Forgejo(_Gitea, forges.forgejo):
+    pass
+
+
+class Label(BaseModel):
+    """As GitLab documents it."""
+
+    id: int
+    name: str
+    color: str
+    text_color: str
+    description: str | None
+    description_html: str | None
+    open_issues_count: int
+    closed_issues_count: int
+    open_merge_requests_count: int
+    subscribed: bool
+    priority: int | None
+    is_project_label: bool
+
+
+class Allowed(BaseModel):
+    id: int
+    access_level: int
+    access_level_description: str
+
+
+class ProtectedBranch(BaseModel):
+    id: int
+    name: str
+    push_access_levels: list[Allowed]
+    merge_access_levels: list[Allowed]
+    allow_force_push: bool
+
+
+class OfLabel(BaseModel):
+    id: str
+    name: str
+
+
+class OfBranches(BaseModel):
+    id: str
+    page: int = 1
+    per_page: int = 20
+
+
+LABEL, PROTECTED = "/projects/{id}/labels/{name}", "/projects/{id}/protected_branches"
+OPERATIONS = {
+    LABEL: Operation(f"GET {LABEL}", OfLabel, answer=Label),
+    PROTECTED: Operation(f"GET {PROTECTED}", OfBranches, answer=list[ProtectedBranch]),
+}
+
+
+class GitLab(forges.gitlab):
+    def operation(self, name: str, call: Call) -> Operation:
+        own = OPERATIONS.get(name)
+        return replace(own, errors={400: Said}) if own else super().operation(name, call)
+
+    @route("GET", LABEL, LABEL, needs=("api", "read_api"))
+    def get_label(self, call: Call) -> Reply:
+        name = call.params["name"]
+        if name not in call.repository.labels:
+            raise self.refusal(404, "label")
+        counts = dict.fromkeys(("open_issues_count", "closed_issues_count", "open_merge_requests_count"), 0)
+        about = {"description": None, "description_html": None, "subscribed": False, "priority": None}
+        look = {"color": "#ededed", "text_color": "#1F1E24", "is_project_label": True}
+        return Reply(200, {"id": call.repository.labels[name], "name": name, **look, **about, **counts})
+
+    @route("GET", PROTECTED, PROTECTED, needs=("api", "read_api"))
+    def list_protected(self, call: Call) -> Reply:
+        nobody = [{"id": 1, "access_level": 0, "access_level_description": "No one"}]
+        about = {"push_access_levels": nobody, "merge_access_levels": nobody, "allow_force_push": False}
+        return Reply(200, [{"id": 1, "name": name, **about} for name in sorted(self.faults.protected)])
+
+
+FAKES: dict[str, Any] = {"github": GitHub, "gitlab": GitLab, "gitea": Gitea, "forgejo": Forgejo}

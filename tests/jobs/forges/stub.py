@@ -1,0 +1,94 @@
+"""A forge that answers what a test tells it to, for what no proper forge would answer."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Answer:
+    status: int = 200
+    body: Any = None
+    """JSON, or bytes as they are."""
+    headers: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    """How long it takes."""
+
+    def data(self) -> bytes:
+        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+
+
+@dataclass
+class Asked:
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class Stub:
+    """Answers in the given order; the last answer stays."""
+
+    answers: list[Answer]
+    asked: list[Asked] = field(default_factory=list)
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def next(self) -> Answer:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # the head and the body of an answer are two writes
+    server: "_Server"
+
+    def _serve(self) -> None:
+        sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.server.stub.asked.append(Asked(self.command, self.path, headers, json.loads(sent) if sent else None))
+        answer = self.server.stub.next()
+        time.sleep(answer.seconds)
+        self.send_response(answer.status)
+        data = answer.data()
+        for name, value in ({"Content-Length": str(len(data))} | answer.headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        try:
+            self.wfile.write(data)
+        except OSError:
+            return  # the client has heard enough
+
+    do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _serve  # noqa: N815
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Tests say what they have to say themselves."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    stub: Stub
+
+
+@contextmanager
+def stub(*answers: Answer) -> Iterator[Stub]:
+    served = Stub(list(answers))
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.stub, served.port = served, server.server_port
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

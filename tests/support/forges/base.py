@@ -1,0 +1,248 @@
+"""What every fake forge has: a server, and routes whose calls and answers are held against what is published."""
+
+import json
+import re
+import threading
+import traceback
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tests.support.forges.calls import Call, Refused, Reply, Request, Route
+from tests.support.forges.faults import Fault
+from tests.support.forges.schema import Operation, check
+from tests.support.forges.server import Handler, Server
+from tests.support.forges.state import Repository, Token
+from tests.support.forges.webhooks import Delivery, Hook, Webhooks
+from tests.support.forges.world import World
+from tests.support.git_http import GitHttp
+
+SECRET = re.compile(r"((?:private_|access_)?token=)[^&]*")
+Wire = tuple[int, list[tuple[str, str]], bytes]
+
+
+class Forge(World):
+    """On 127.0.0.1. `violations` are requests outside the description; answers outside it make `check` raise."""
+
+    kind: ClassVar[str]
+    read_scopes: ClassVar[tuple[str, ...]]
+    push_scopes: ClassVar[tuple[str, ...]]
+    new_id_again: ClassVar[bool] = False
+    """Whether a webhook that is sent again has a new delivery id."""
+    routes: ClassVar[list[Route]] = []
+
+    def __init__(self, folder: Path, repository: str = "acme/docs", **about: Any) -> None:
+        self.requests: list[Request] = []
+        self.violations: list[str] = []
+        self.broken: list[str] = []
+        self.webhooks = Webhooks(self.sign, new_id_again=self.new_id_again)
+        super().__init__(folder, repository, **about)
+
+    def __init_subclass__(cls) -> None:
+        members = [member for base in reversed(cls.__mro__) for member in vars(base).values() if callable(member)]
+        cls.routes = [one for member in members for one in getattr(member, "routes", [])]
+
+    def __enter__(self) -> Self:
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server.forge, self._server.git = self, GitHttp(self.root)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+        self.webhooks.close()
+        if kind is None:
+            self.check()
+
+    def check(self) -> None:
+        """Raises when an answer or a webhook of the fake was not as the forge publishes it."""
+        assert not self.broken, "\n".join(self.broken)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    @property
+    def api(self) -> str:
+        return self.url + self.prefix
+
+    def repository_url(self, path: str) -> str:
+        return f"{self.url}/{path}.git"
+
+    # What each forge does its own way.
+
+    @abstractmethod
+    def operation(self, name: str, call: Call) -> Operation:
+        """The published description of a call."""
+
+    @abstractmethod
+    def presented(self, call: Call) -> str | None:
+        """The token that the caller shows."""
+
+    @abstractmethod
+    def refusal(self, status: int, why: str = "", details: list[str] | None = None) -> Refused:
+        """The forge's own error for a status."""
+
+    @abstractmethod
+    def limited(self, fault: Fault) -> Wire:
+        """The forge's answer to a caller in a hurry."""
+
+    @abstractmethod
+    def sign(self, delivery: Delivery, hook: Hook) -> Mapping[str, str]:
+        """The headers of a webhook."""
+
+    @abstractmethod
+    def addressed(self, call: Call) -> str | None:
+        """The full name of the repository that the path of the call names, if it names one."""
+
+    def authenticate(self, call: Call) -> Token | None:
+        """None for a caller without a token, where the forge has something to say to them."""
+        value = self.presented(call)
+        token = self.tokens.get(value) if value is not None else None
+        if token is None or not token.alive:
+            raise self.refusal(401)
+        return token
+
+    def granted(self, token: Token) -> frozenset[str]:
+        """What a token may do, where that is more than its scopes say."""
+        return token.scopes
+
+    def out_of_scope(self, token: Token, needs: list[str]) -> Refused:
+        return self.refusal(403, "scope", needs)
+
+    def standing_headers(self, call: Call | None) -> dict[str, str]:
+        """On every answer."""
+        return {}
+
+    def canonical(self, path: str) -> str:
+        """The path that routes know, where a forge has several for the same thing."""
+        return path
+
+    def dressed(self, call: Call, data: Any) -> Any:
+        """The last word on an answer."""
+        return data
+
+    # The way of a call.
+
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Wire:
+        address = urlsplit(target)
+        path = self.canonical(address.path.removeprefix(self.prefix))
+        call = Call(method, path, _query(address.query), {k.lower(): v for k, v in headers.items()}, None)
+        with self.lock:
+            reply = self._answer(call, body)
+        sent = {**self.standing_headers(call), **reply.headers}
+        if reply.data is None:
+            return reply.status, list(sent.items()), b""
+        return reply.status, [("Content-Type", "application/json"), *sent.items()], json.dumps(reply.data).encode()
+
+    def _answer(self, call: Call, body: bytes) -> Reply:
+        operation: Operation | None = None
+        try:
+            found = self._route(call)
+            operation = self.operation(found.operation, call)
+            call.token = self.authenticate(call)
+            self._admit(call, found)
+            self._read(call, operation, body)
+            reply: Reply = getattr(self, found.act)(call)
+        except Refused as refused:
+            reply = refused.reply
+        except Exception:
+            self.broken.append(f"{call.method} {call.path}\n{traceback.format_exc()}")
+            return Reply(500, {"message": "The fake failed."})
+        reply.data = self.dressed(call, reply.data)
+        if call.addressed is not None:
+            call.addressed.tick()
+        if operation is not None:
+            wrong = list(operation.wrong_answer(reply.status, reply.data))
+            self.broken += [f"{call.method} {call.path} answered {reply.status}: {one}" for one in wrong]
+        return reply
+
+    def _route(self, call: Call) -> Route:
+        for found in self.routes:
+            match = found.pattern.fullmatch(call.path)
+            if match and found.method == call.method:
+                call.params = {name: unquote(value) for name, value in match.groupdict().items()}
+                return found
+        self.violations.append(f"{call.method} {call.path}: no such call")
+        raise self.refusal(404)
+
+    def _admit(self, call: Call, found: Route) -> None:
+        """Who may not see a repository hears that there is none; who may only look, that it is forbidden."""
+        path = self.addressed(call)
+        if path is not None:
+            if path in self.renamed:
+                raise self.moved(call, self.repositories[self.renamed[path]])
+            repository = self.repositories.get(path)
+            if repository is None or (repository.private and not (call.token and call.token.reaches(repository))):
+                raise self.refusal(404, "repository")
+            call.addressed = repository
+            if found.method != "GET" and repository.archived:
+                raise self.refusal(403, "archived")
+            if call.token and not call.token.user.may(found.level):
+                raise self.refusal(403, "level", [found.level])
+        if call.token and found.needs and not self.granted(call.token).intersection(found.needs):
+            raise self.out_of_scope(call.token, list(found.needs))
+
+    @abstractmethod
+    def moved(self, call: Call, repository: Repository) -> Refused:
+        """The redirect of a renamed repository."""
+
+    def _read(self, call: Call, operation: Operation, body: bytes) -> None:
+        if body:
+            try:
+                form = "x-www-form-urlencoded" in call.headers.get("content-type", "")
+                call.body = _query(body.decode()) if form else json.loads(body)
+            except ValueError:
+                self.violations.append(f"{call.method} {call.path}: not JSON")
+                raise self.refusal(400, "json") from None
+        query, given = operation.wrong_query({**call.params, **call.query}), operation.wrong_body(call.body)
+        self.violations += [f"{call.method} {call.path}: {one}" for one in (*query, *given)]
+        if query.wrong or given.wrong:
+            raise self.refusal(422, "request", [*query.wrong, *given.wrong])
+
+    # Git beside the API, and the log.
+
+    def git_refusal(self, path: str, password: str | None, pushing: bool) -> tuple[int, str]:
+        """The status and the text, 0 where the caller may go on, 301 with the new name of the repository."""
+        if path in self.renamed:
+            return 301, self.renamed[path]
+        token, repository = self.tokens.get(password or ""), self.repositories.get(path)
+        if token is None or not token.alive:
+            anonymous = password is None and repository is not None and not repository.private and not pushing
+            return (0, "") if anonymous else (401, "Invalid username or token.\n")
+        if repository is None or not token.reaches(repository):
+            return 404, "Repository not found.\n"
+        scopes = self.push_scopes if pushing else self.read_scopes
+        if not self.granted(token).intersection(scopes) or (pushing and not token.user.may("write")):
+            return 403, f"Permission to {path}.git denied to {token.user.login}.\n"
+        if pushing and repository.archived:
+            return 403, "This repository was archived so it is read-only.\n"
+        return 0, ""
+
+    def note(self, method: str, target: str, status: int) -> None:
+        self.requests.append(Request(method, SECRET.sub(r"\1…", target), status))
+
+    def publish(self, event: str, described: Any, payload: Any, **how: Any) -> None:
+        """Sends a webhook, once it is seen to be as described."""
+        wrong = list(check(described, payload, **how))
+        self.broken += [f"webhook {event}: {one}" for one in wrong]
+        self.webhooks.emit(event, payload)
+
+
+def _query(text: str) -> dict[str, Any]:
+    """Name → value; a name with brackets, or one that comes twice, has a list."""
+    found: dict[str, Any] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        if name.endswith("[]"):
+            found.setdefault(name[:-2], []).append(value)
+        else:
+            found[name] = value
+    return found

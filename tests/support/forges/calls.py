@@ -1,0 +1,102 @@
+"""A call to a forge's API: how it is routed, what came in, what goes out."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from tests.support.forges.state import Repository, Token, User
+
+
+@dataclass
+class Reply:
+    status: int
+    data: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Refused(Exception):
+    """The forge says no."""
+
+    def __init__(self, status: int, data: Any, headers: Mapping[str, str] | None = None) -> None:
+        self.reply = Reply(status, data, dict(headers or {}))
+
+
+@dataclass
+class Call:
+    method: str
+    path: str
+    query: dict[str, Any]
+    headers: dict[str, str]
+    body: Any
+    params: dict[str, str] = field(default_factory=dict)
+    token: Token | None = None
+    addressed: Repository | None = None
+
+    @property
+    def repository(self) -> Repository:
+        assert self.addressed is not None
+        return self.addressed
+
+    @property
+    def user(self) -> User:
+        assert self.token is not None
+        return self.token.user
+
+
+@dataclass(frozen=True)
+class Route:
+    method: str
+    path: str
+    pattern: re.Pattern[str]
+    act: str
+    operation: str
+    needs: tuple[str, ...]
+    """Scopes, of which one is enough."""
+    level: str
+    """What the user must be allowed to do on the repository."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One line of the log; the status is 0 where the connection was cut."""
+
+    method: str
+    path: str
+    status: int
+
+
+def route(
+    method: str, path: str, operation: str, *, needs: tuple[str, ...] = (), level: str = "read"
+) -> Callable[[Callable[[Any, Call], Reply]], Callable[[Any, Call], Reply]]:
+    """`{name}` stands for a segment, `{name:int}` for a number, `{name:rest}` for all that follows."""
+    kinds = {"": "[^/]+", ":int": r"\d+", ":rest": ".+"}
+    pattern = re.sub(r"\{(\w+)(:\w+)?\}", lambda found: f"(?P<{found[1]}>{kinds[found[2] or '']})", path)
+
+    def remember(act: Callable[[Any, Call], Reply]) -> Callable[[Any, Call], Reply]:
+        act.__dict__.setdefault("routes", []).append(
+            Route(method, path, re.compile(pattern), act.__name__, operation, needs, level)
+        )
+        return act
+
+    return remember
+
+
+def page(call: Call, items: list[Any], *, size: str = "per_page", default: int = 30) -> tuple[list[Any], int, int]:
+    """The page that was asked for, its number, and how many there are."""
+    per_page = max(1, min(int(call.query.get(size, default)), 100))
+    number = int(call.query.get("page", 1))
+    pages = max(1, -(-len(items) // per_page))
+    return items[(number - 1) * per_page : number * per_page], number, pages
+
+
+def links(api: str, call: Call, number: int, pages: int) -> str:
+    """The Link header, which leads through the pages."""
+
+    def link(to: int, name: str) -> str:
+        return f'<{api}{call.path}?{urlencode({**call.query, "page": to}, doseq=True)}>; rel="{name}"'
+
+    later = [link(number + 1, "next"), link(pages, "last")] if number < pages else []
+    earlier = [link(number - 1, "prev"), link(1, "first")] if number > 1 else []
+    return ", ".join([*later, *earlier])

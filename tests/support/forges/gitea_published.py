@@ -1,0 +1,104 @@
+"""Forgejo's and Gitea's description: the REST part from pyforgejo's generated client, the webhooks as facts."""
+
+import inspect
+import re
+from functools import cache
+from importlib import import_module
+from types import NoneType
+from typing import Any, Literal, Union, get_args, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+from pyforgejo.types import Comment, Issue, Label, PrBranchInfo, PullRequest, Repository, User
+
+from tests.support.forges.schema import Operation, parameters
+
+LABELS = list[int] | list[str]
+"""Of an issue, by id or by name; the generator makes objects of what is any JSON in the description."""
+FORGEJO = frozenset({"flow", "globally_editable_wiki", "pronouns", "wiki_branch"})
+"""Fields that Gitea does not have."""
+WHOLE: dict[type[BaseModel], frozenset[str]] = {
+    PullRequest: FORGEJO | {"review_comments", "additions", "deletions", "changed_files"},
+    Repository: FORGEJO
+    | {"parent", "permissions", "internal_tracker", "external_tracker", "external_wiki", "repo_transfer"},
+    User: FORGEJO,
+    Comment: frozenset(),
+    Label: frozenset(),
+    PrBranchInfo: frozenset(),
+}
+HOW: dict[str, Any] = {"open_models": False, "whole": WHOLE}
+
+
+class ApiError(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    message: str
+    url: str
+    errors: list[str] | None = None
+
+
+class Payload(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Review(Payload):
+    type: str
+    content: str
+
+
+class PullRequestPayload(Payload):
+    action: Literal["opened", "closed", "reopened", "edited", "synchronized", "reviewed"]
+    number: int
+    pull_request: PullRequest
+    requested_reviewer: User | None
+    repository: Repository
+    sender: User
+    commit_id: str
+    review: Review | None
+
+
+class IssueCommentPayload(Payload):
+    action: Literal["created", "edited", "deleted"]
+    issue: Issue
+    pull_request: PullRequest
+    comment: Comment
+    repository: Repository
+    sender: User
+    is_pull: bool
+
+
+@cache
+def operation(name: str, method: str, path: str) -> Operation:
+    """`repository.repo_get` and the like; the client's arguments are the path's, the query's or the body's."""
+    group, _, verb = name.partition(".")
+    client = getattr(import_module(f"pyforgejo.{group}.client"), f"{group.title()}Client")
+    hints = get_type_hints(getattr(client, verb))
+    defaults = inspect.signature(getattr(client, verb)).parameters
+    names = re.findall(r"\{(\w+)", path)
+    fields: dict[str, tuple[Any, Any]] = {}
+    for key in hints.keys() - {"return", "request_options"}:
+        default = ... if defaults[key].default is inspect.Parameter.empty else None
+        fields[key] = (LABELS | None if (key, verb) == ("labels", "add_label") else _exact(hints[key]), default)
+    body = {key: one for key, one in fields.items() if method != "GET" and key not in names}
+    rest: Any = {key: one for key, one in fields.items() if key not in body}
+    given: Any = body
+    return Operation(
+        line=f"{method} {_published_path(client, verb)}",
+        query=parameters(verb, rest),
+        body=create_model(verb, **given) if body else None,
+        answer=hints["return"] if hints["return"] is not NoneType else None,
+        errors={400: ApiError},
+        **HOW,
+    )
+
+
+def _exact(hint: Any) -> Any:
+    """An enumeration as published; the generator lets any other value through as well."""
+    options = get_args(hint)
+    return Union[tuple(one for one in options if one is not Any)] if Any in options and len(options) > 1 else hint  # noqa: UP007
+
+
+def _published_path(client: Any, verb: str) -> str:
+    raw = import_module(client.__module__.replace(".client", ".raw_client"))
+    source = inspect.getsource(getattr(getattr(raw, f"Raw{client.__name__}"), verb))
+    found = re.search(r'request\(\s*f?"([^"]+)"', source)
+    assert found is not None
+    return "/" + re.sub(r"\{jsonable_encoder\((\w+)\)\}", r"{\1}", found[1]).lstrip("/")

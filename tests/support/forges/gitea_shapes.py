@@ -1,0 +1,191 @@
+"""Gitea's and Forgejo's JSON, made from a forge's state; fields that both of them have."""
+
+from datetime import datetime
+from typing import Any
+
+from tests.support.forges.state import Comment, Pull, Repository, User
+
+Json = dict[str, Any]
+NEVER = "0001-01-01T00:00:00Z"
+OFF = (
+    "empty template mirror internal ignore_whitespace_conflicts has_wiki has_projects has_packages has_actions "
+    "default_delete_branch_after_merge default_allow_maintainer_edit"
+)
+ON = (
+    "has_issues has_pull_requests has_releases allow_merge_commits allow_rebase allow_rebase_explicit "
+    "allow_rebase_update allow_squash_merge allow_fast_forward_only_merge"
+)
+TEXTS = "description language link original_url website avatar_url mirror_interval"
+COUNTS = "stars_count forks_count watchers_count open_issues_count release_counter"
+DRAFT = ("wip:", "[wip]")
+
+
+def stamp(time: datetime | None) -> str | None:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ") if time else None
+
+
+class Shapes:
+    def __init__(self, web: str) -> None:
+        self.web, self.api = web, f"{web}/api/v1"
+
+    def user(self, user: User) -> Json:
+        return {
+            "id": user.id,
+            "login": user.login,
+            "login_name": "",
+            "source_id": 0,
+            "full_name": "",
+            "email": f"{user.login}@noreply.example.org",
+            "avatar_url": f"{self.web}/avatars/{user.id}",
+            "html_url": f"{self.web}/{user.login}",
+            "language": "",
+            "is_admin": False,
+            "last_login": NEVER,
+            "created": "2024-01-01T00:00:00Z",
+            **dict.fromkeys(("restricted", "active", "prohibit_login"), False),
+            **dict.fromkeys(("location", "website", "description"), ""),
+            "visibility": "public",
+            **dict.fromkeys(("followers_count", "following_count", "starred_repos_count"), 0),
+        }
+
+    def repository(self, repository: Repository, user: User | None = None) -> Json:
+        page = f"{self.web}/{repository.path}"
+        rights = {"admin": "admin", "push": "write", "pull": "read"}
+        return {
+            "id": repository.id,
+            "owner": self.user(User(repository.id + 500_000, repository.owner)),
+            "name": repository.name,
+            "full_name": repository.path,
+            "private": repository.private,
+            "fork": repository.fork,
+            "archived": repository.archived,
+            "archived_at": NEVER,
+            "html_url": page,
+            "url": f"{self.api}/repos/{repository.path}",
+            "languages_url": f"{self.api}/repos/{repository.path}/languages",
+            "clone_url": f"{page}.git",
+            "ssh_url": f"git@127.0.0.1:{repository.path}.git",
+            "default_branch": repository.default_branch,
+            "size": 1,
+            "created_at": stamp(repository.created),
+            "updated_at": stamp(repository.created),
+            "mirror_updated": NEVER,
+            "open_pr_counter": len([pull for pull in repository.pulls if pull.state == "open"]),
+            **dict.fromkeys(COUNTS.split(), 0),
+            **dict.fromkeys(TEXTS.split(), ""),
+            **dict.fromkeys(OFF.split(), False),
+            **dict.fromkeys(ON.split(), True),
+            "default_merge_style": "merge",
+            "default_update_style": "merge",
+            "object_format_name": "sha1",
+            "topics": [],
+            **({"permissions": {name: user.may(level) for name, level in rights.items()}} if user else {}),
+        }
+
+    def label(self, repository: Repository, name: str) -> Json:
+        return {
+            "id": repository.label(name),
+            "name": name,
+            "color": "ededed",
+            "description": "",
+            "exclusive": False,
+            "is_archived": False,
+            "url": f"{self.api}/repos/{repository.path}/labels/{repository.label(name)}",
+        }
+
+    def pull(self, pull: Pull) -> Json:
+        pull.follow()
+        page = f"{self.web}/{pull.repository.path}/pulls/{pull.number}"
+        _, additions, deletions, files = pull.size()
+        return {
+            "id": pull.id,
+            "url": page,
+            "number": pull.number,
+            "user": self.user(pull.author),
+            "title": pull.title,
+            "body": pull.body,
+            "labels": [self.label(pull.repository, name) for name in pull.labels],
+            **dict.fromkeys(("milestone", "assignee", "assignees", "due_date")),
+            "requested_reviewers": [self.user(one) for one in pull.reviewers],
+            "requested_reviewers_teams": [],
+            "state": pull.state,
+            "draft": pull.title.lower().startswith(DRAFT),
+            "is_locked": False,
+            "comments": len([one for one in pull.comments if one.file is None]),
+            "additions": additions,
+            "deletions": deletions,
+            "changed_files": files,
+            "html_url": page,
+            "diff_url": f"{page}.diff",
+            "patch_url": f"{page}.patch",
+            "mergeable": pull.state == "open",
+            "merged": pull.merged,
+            "merged_at": stamp(pull.closed) if pull.merged else None,
+            "merge_commit_sha": pull.merge_sha,
+            "merged_by": self.user(pull.merged_by) if pull.merged_by else None,
+            "allow_maintainer_edit": False,
+            "base": self.end(pull.repository, pull.base, pull.base_sha),
+            "head": self.end(pull.repository, pull.head, pull.sha),
+            "merge_base": pull.base_sha,
+            "created_at": stamp(pull.created),
+            "updated_at": stamp(pull.updated),
+            "closed_at": stamp(pull.closed),
+            "pin_order": 0,
+        }
+
+    def end(self, repository: Repository, branch: str, sha: str) -> Json:
+        whole = self.repository(repository)
+        return {"label": branch, "ref": branch, "sha": sha, "repo_id": repository.id, "repo": whole}
+
+    def comment(self, pull: Pull, comment: Comment) -> Json:
+        page = f"{self.web}/{pull.repository.path}/pulls/{pull.number}"
+        return {
+            "id": comment.id,
+            "html_url": f"{page}#issuecomment-{comment.id}",
+            "pull_request_url": page,
+            "issue_url": "",
+            "user": self.user(comment.author),
+            "original_author": "",
+            "original_author_id": 0,
+            "body": comment.body,
+            "assets": [],
+            "created_at": stamp(comment.created),
+            "updated_at": stamp(comment.created),
+        }
+
+    def review_request(self, pull: Pull, user: User) -> Json:
+        page = f"{self.web}/{pull.repository.path}/pulls/{pull.number}"
+        return {
+            "id": user.id,
+            "user": self.user(user),
+            "team": None,
+            "state": "REQUEST_REVIEW",
+            "body": "",
+            "commit_id": "",
+            **dict.fromkeys(("stale", "official", "dismissed"), False),
+            "comments_count": 0,
+            "submitted_at": stamp(pull.updated),
+            "updated_at": stamp(pull.updated),
+            "html_url": "",
+            "pull_request_url": page,
+        }
+
+    def issue(self, pull: Pull) -> Json:
+        """A pull request as the issue that it is too."""
+        made, repository = self.pull(pull), pull.repository
+        same = (
+            "id number user title body labels milestone assignee assignees state is_locked comments due_date html_url"
+        )
+        about = {"id": repository.id, "name": repository.name, "owner": repository.owner, "full_name": repository.path}
+        meta = {name: made[name] for name in ("merged", "merged_at", "draft", "html_url")}
+        return {
+            **{name: made[name] for name in same.split()},
+            **{name: made[name] for name in ("created_at", "updated_at", "closed_at", "pin_order")},
+            "url": f"{self.api}/repos/{repository.path}/issues/{pull.number}",
+            "original_author": "",
+            "original_author_id": 0,
+            "ref": "",
+            "assets": [],
+            "repository": about,
+            "pull_request": meta,
+        }

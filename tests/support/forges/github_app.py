@@ -1,0 +1,100 @@
+"""GitHub Apps: a key signs a short-lived JWT, which buys an installation's token, narrowed and good for an hour."""
+
+import base64
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from tests.support.forges.state import User
+
+DECODE = "A JSON web token could not be decoded"
+ISSUER = "'Issuer' claim ('iss') must be an Integer"
+ISSUED = "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"
+EXPIRES = (
+    "'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion "
+    "expires"
+)
+TOO_FAR = "'Expiration time' claim ('exp') is too far in the future"
+LONGEST = 600
+
+
+@dataclass
+class App:
+    """Installed once; `suspended` and `lasts` (seconds that a token is good for) are there to be changed by a test."""
+
+    id: int
+    slug: str
+    installation: int
+    key: rsa.RSAPublicKey
+    permissions: dict[str, str]
+    repositories: frozenset[str]
+    user: User
+    lasts: float = 3600
+    suspended: bool = False
+
+    @staticmethod
+    def read_key(public_key: bytes) -> rsa.RSAPublicKey:
+        key = serialization.load_pem_public_key(public_key)
+        assert isinstance(key, rsa.RSAPublicKey)
+        return key
+
+    def objection(self, token: str) -> str | None:
+        """What is wrong with a JWT, in GitHub's words; None for one that this app signed just now."""
+        try:
+            head, claims, signature = token.split(".")
+            self.key.verify(_decode(signature), f"{head}.{claims}".encode(), padding.PKCS1v15(), hashes.SHA256())
+            algorithm, said = json.loads(_decode(head)).get("alg"), json.loads(_decode(claims))
+        except (ValueError, InvalidSignature):
+            return DECODE
+        if algorithm != "RS256":
+            return DECODE
+        if str(said.get("iss")) != str(self.id):
+            return ISSUER
+        now, issued, expires = time.time(), said.get("iat"), said.get("exp")
+        if not isinstance(issued, int) or issued > now + 5:
+            return ISSUED
+        if not isinstance(expires, int | float) or expires <= now:
+            return EXPIRES
+        return TOO_FAR if expires > now + LONGEST + 5 else None
+
+    def grants(self, wanted: dict[str, str]) -> bool:
+        return all(
+            level == self.permissions.get(name) or self.permissions.get(name) == "write"
+            for name, level in wanted.items()
+        )
+
+    def shape(self, api: str, web: str, account: dict[str, Any], created: str) -> dict[str, Any]:
+        return {
+            "id": self.installation,
+            "account": account,
+            "repository_selection": "selected",
+            "access_tokens_url": f"{api}/app/installations/{self.installation}/access_tokens",
+            "repositories_url": f"{api}/installation/repositories",
+            "html_url": f"{web}/organizations/{account['login']}/settings/installations/{self.installation}",
+            "app_id": self.id,
+            "app_slug": self.slug,
+            "target_id": account["id"],
+            "target_type": "Organization",
+            "permissions": self.permissions,
+            "events": ["pull_request", "issue_comment"],
+            "created_at": created,
+            "updated_at": created,
+            "single_file_name": None,
+            "suspended_by": None,
+            "suspended_at": created if self.suspended else None,
+        }
+
+
+def scopes(permissions: dict[str, str]) -> frozenset[str]:
+    """`pull_requests=write` and the like; who may write may read."""
+    writes = {f"{name}=read" for name, level in permissions.items() if level == "write"}
+    return frozenset({f"{name}={level}" for name, level in permissions.items()} | writes | {"metadata=read"})
+
+
+def _decode(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,0 +1,247 @@
+"""GitHub's JSON, made from a forge's state."""
+
+from datetime import datetime
+from typing import Any
+
+from tests.support.forges.state import Comment, Pull, Repository, User
+
+Json = dict[str, Any]
+
+USER_LINKS = "followers following gists starred subscriptions organizations repos events received_events"
+REPOSITORY_LINKS = (
+    "archive assignees blobs branches collaborators comments commits compare contents contributors deployments "
+    "downloads events forks git_commits git_refs git_tags hooks issue_comment issue_events issues keys labels "
+    "languages merges milestones notifications pulls releases stargazers statuses subscribers subscription tags teams "
+    "trees"
+)
+ISSUE_FIELDS = (
+    "id node_id number title body state locked active_lock_reason user labels milestone assignee assignees "
+    "comments_url created_at updated_at closed_at author_association draft html_url"
+)
+REACTIONS = ("+1", "-1", "laugh", "confused", "heart", "hooray", "eyes", "rocket")
+LEVELS = {"admin": "admin", "maintain": "maintain", "push": "write", "triage": "triage", "pull": "read"}
+
+
+def stamp(time: datetime | None) -> str | None:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ") if time else None
+
+
+class Shapes:
+    """`api` and `web` are the addresses that links begin with."""
+
+    def __init__(self, web: str) -> None:
+        self.web, self.api = web, f"{web}/api/v3"
+
+    def user(self, user: User) -> Json:
+        address = f"{self.api}/users/{user.login}"
+        return {
+            "login": user.login,
+            "id": user.id,
+            "node_id": f"U_{user.id}",
+            "avatar_url": f"{self.web}/avatars/u/{user.id}",
+            "gravatar_id": "",
+            "url": address,
+            "html_url": f"{self.web}/{user.login}",
+            **{f"{name}_url": f"{address}/{name}" for name in USER_LINKS.split()},
+            "type": user.kind,
+            "site_admin": False,
+        }
+
+    def owner(self, repository: Repository) -> Json:
+        return self.user(User(repository.id + 500_000, repository.owner, kind="Organization"))
+
+    def repository(self, repository: Repository) -> Json:
+        address, page = f"{self.api}/repos/{repository.path}", f"{self.web}/{repository.path}"
+        about = ("forks_count", "stargazers_count", "watchers_count", "open_issues_count", "forks", "open_issues")
+        unset = ("description", "homepage", "language", "mirror_url", "license")
+        return {
+            "id": repository.id,
+            "node_id": f"R_{repository.id}",
+            "name": repository.name,
+            "full_name": repository.path,
+            "owner": self.owner(repository),
+            "private": repository.private,
+            "visibility": "private" if repository.private else "public",
+            "html_url": page,
+            "url": address,
+            **{f"{name}_url": f"{address}/{name.replace('_', '/')}" for name in REPOSITORY_LINKS.split()},
+            "clone_url": f"{page}.git",
+            "git_url": page.replace("http:", "git:") + ".git",
+            "ssh_url": f"git@127.0.0.1:{repository.path}.git",
+            "svn_url": page,
+            "fork": repository.fork,
+            "archived": repository.archived,
+            "disabled": False,
+            "default_branch": repository.default_branch,
+            "size": 1,
+            "watchers": 0,
+            **dict.fromkeys(about, 0),
+            **dict.fromkeys(unset),
+            **{f"has_{name}": True for name in ("issues", "projects", "wiki", "downloads")},
+            "has_pages": False,
+            "has_discussions": False,
+            "is_template": False,
+            "allow_forking": False,
+            "web_commit_signoff_required": False,
+            "topics": [],
+            **{f"{name}_at": stamp(repository.created) for name in ("pushed", "created", "updated")},
+        }
+
+    def full_repository(self, repository: Repository, user: User | None) -> Json:
+        """As one asks for it by name, with what the asker may do."""
+        rights = {name: bool(user and user.may(level)) for name, level in LEVELS.items()}
+        counts = {"subscribers_count": 0, "network_count": 0}
+        return {**self.repository(repository), **counts, **({"permissions": rights} if user else {})}
+
+    def label(self, repository: Repository, name: str) -> Json:
+        return {
+            "id": repository.label(name),
+            "node_id": f"LA_{repository.label(name)}",
+            "url": f"{self.api}/repos/{repository.path}/labels/{name}",
+            "name": name,
+            "description": None,
+            "color": "ededed",
+            "default": False,
+            "archived_by": None,
+        }
+
+    def simple_pull(self, pull: Pull) -> Json:
+        """As in a list."""
+        pull.follow()
+        address = f"{self.api}/repos/{pull.repository.path}"
+        page, here = f"{self.web}/{pull.repository.path}/pull/{pull.number}", f"{address}/pulls/{pull.number}"
+        links = {
+            "self": here,
+            "html": page,
+            "issue": f"{address}/issues/{pull.number}",
+            "comments": f"{address}/issues/{pull.number}/comments",
+            "review_comments": f"{here}/comments",
+            "review_comment": f"{address}/pulls/comments{{/number}}",
+            "commits": f"{here}/commits",
+            "statuses": f"{address}/statuses/{pull.sha}",
+        }
+        return {
+            "url": here,
+            "id": pull.id,
+            "node_id": f"PR_{pull.id}",
+            "html_url": page,
+            "diff_url": f"{page}.diff",
+            "patch_url": f"{page}.patch",
+            **{f"{name}_url": target for name, target in links.items() if name not in ("self", "html")},
+            "number": pull.number,
+            "state": pull.state,
+            "locked": False,
+            "active_lock_reason": None,
+            "title": pull.title,
+            "user": self.user(pull.author),
+            "body": pull.body or None,
+            "labels": [self.label(pull.repository, name) for name in pull.labels],
+            "milestone": None,
+            "created_at": stamp(pull.created),
+            "updated_at": stamp(pull.updated),
+            "closed_at": stamp(pull.closed),
+            "merged_at": stamp(pull.closed) if pull.merged else None,
+            "merge_commit_sha": pull.merge_sha,
+            "assignee": None,
+            "assignees": [],
+            "requested_reviewers": [self.user(one) for one in pull.reviewers],
+            "requested_teams": [],
+            "head": self.end(pull.repository, pull.head, pull.sha),
+            "base": self.end(pull.repository, pull.base, pull.base_sha),
+            "_links": {name: {"href": target} for name, target in links.items()},
+            "author_association": "CONTRIBUTOR",
+            "auto_merge": None,
+            "draft": pull.draft,
+        }
+
+    def pull(self, pull: Pull) -> Json:
+        """As one asks for it by number."""
+        simple = self.simple_pull(pull)
+        commits, additions, deletions, files = pull.size()
+        open_ = pull.state == "open"
+        return {
+            **simple,
+            "merged": pull.merged,
+            "mergeable": True if open_ else None,
+            "rebaseable": True if open_ else None,
+            "mergeable_state": ("draft" if pull.draft else "clean") if open_ else "unknown",
+            "merged_by": self.user(pull.merged_by) if pull.merged_by else None,
+            "comments": len([one for one in pull.comments if one.file is None]),
+            "review_comments": len([one for one in pull.comments if one.file]),
+            "maintainer_can_modify": False,
+            "commits": commits,
+            "additions": additions,
+            "deletions": deletions,
+            "changed_files": files,
+        }
+
+    def end(self, repository: Repository, branch: str, sha: str) -> Json:
+        return {
+            "label": f"{repository.owner}:{branch}",
+            "ref": branch,
+            "sha": sha,
+            "user": self.owner(repository),
+            "repo": self.repository(repository),
+        }
+
+    def comment(self, pull: Pull, comment: Comment) -> Json:
+        address = f"{self.api}/repos/{pull.repository.path}/issues"
+        return {
+            "id": comment.id,
+            "node_id": f"IC_{comment.id}",
+            "url": f"{address}/comments/{comment.id}",
+            "html_url": f"{self.web}/{pull.repository.path}/pull/{pull.number}#issuecomment-{comment.id}",
+            "issue_url": f"{address}/{pull.number}",
+            "body": comment.body,
+            "user": self.user(comment.author),
+            "created_at": stamp(comment.created),
+            "updated_at": stamp(comment.created),
+            "author_association": "MEMBER",
+            "performed_via_github_app": None,
+            "reactions": self.reactions(f"{address}/comments/{comment.id}"),
+        }
+
+    def reactions(self, address: str) -> Json:
+        return {"url": f"{address}/reactions", "total_count": 0, **dict.fromkeys(REACTIONS, 0)}
+
+    def review_comment(self, pull: Pull, comment: Comment) -> Json:
+        address = f"{self.api}/repos/{pull.repository.path}/pulls"
+        here, page = f"{address}/comments/{comment.id}", f"{self.web}/{pull.repository.path}/pull/{pull.number}"
+        links = {"self": here, "html": f"{page}#discussion_r{comment.id}", "pull_request": f"{address}/{pull.number}"}
+        made = self.comment(pull, comment)
+        kept = ("id", "body", "user", "created_at", "updated_at", "author_association")
+        return {
+            **{name: made[name] for name in kept},
+            "node_id": f"PRRC_{comment.id}",
+            "url": here,
+            "html_url": links["html"],
+            "pull_request_url": links["pull_request"],
+            "pull_request_review_id": comment.id + 1,
+            "_links": {name: {"href": target} for name, target in links.items()},
+            "diff_hunk": "@@ -1 +1 @@",
+            "path": comment.file,
+            **dict.fromkeys(("position", "original_position"), 1),
+            **dict.fromkeys(("line", "original_line"), comment.line),
+            **dict.fromkeys(("start_line", "original_start_line", "start_side")),
+            **dict.fromkeys(("commit_id", "original_commit_id"), pull.sha),
+            "side": "RIGHT",
+            "subject_type": "line",
+            "reactions": self.reactions(here),
+        }
+
+    def issue(self, pull: Pull) -> Json:
+        """A pull request as the issue that it is too."""
+        made, address = self.simple_pull(pull), f"{self.api}/repos/{pull.repository.path}"
+        here = f"{address}/issues/{pull.number}"
+        pages = {name: made[name] for name in ("url", "html_url", "diff_url", "patch_url", "merged_at")}
+        return {
+            **{name: made[name] for name in ISSUE_FIELDS.split()},
+            "url": here,
+            "repository_url": address,
+            **{f"{name}_url": f"{here}/{name}" for name in ("labels", "events", "timeline")},
+            "comments": len(pull.comments),
+            "performed_via_github_app": None,
+            "state_reason": None,
+            "reactions": self.reactions(here),
+            "pull_request": pages,
+        }

@@ -1,0 +1,224 @@
+"""GitLab's webhooks: their payloads, described as the documentation shows them, and their headers."""
+
+import base64
+import hashlib
+import hmac
+import time
+from typing import Any, Literal
+
+from tests.support.forges.gitlab_entities import Fact, State
+from tests.support.forges.gitlab_shapes import Json, Shapes, stamp
+from tests.support.forges.state import Comment, Pull, Repository, User
+from tests.support.forges.webhooks import Delivery, Hook
+
+ACTIONS = {"opened": "open", "closed": "close", "reopened": "reopen", "merged": "merge"}
+NAMES = {"merge_request": "Merge Request Hook", "note": "Note Hook"}
+
+
+class HookUser(Fact):
+    id: int
+    name: str
+    username: str
+    avatar_url: str | None
+    email: str
+
+
+class HookProject(Fact):
+    id: int
+    name: str
+    description: str | None
+    web_url: str
+    avatar_url: str | None
+    git_ssh_url: str
+    git_http_url: str
+    namespace: str
+    visibility_level: Literal[0, 10, 20]
+    path_with_namespace: str
+    default_branch: str
+    ci_config_path: str | None
+    homepage: str
+    url: str
+    ssh_url: str
+    http_url: str
+
+
+class HookRepository(Fact):
+    name: str
+    url: str
+    description: str | None
+    homepage: str
+
+
+class HookCommit(Fact):
+    id: str
+    message: str
+    title: str
+    timestamp: str
+    url: str
+    author: dict[str, str]
+
+
+class HookRequest(Fact):
+    id: int
+    iid: int
+    target_branch: str
+    source_branch: str
+    source_project_id: int
+    target_project_id: int
+    author_id: int
+    assignee_id: int | None
+    assignee_ids: list[int]
+    reviewer_ids: list[int]
+    title: str
+    description: str | None
+    created_at: str
+    updated_at: str
+    state: State
+    state_id: Literal[1, 2, 3, 4]
+    detailed_merge_status: str
+    draft: bool
+    work_in_progress: bool
+    merge_commit_sha: str | None
+    url: str
+    source: HookProject
+    target: HookProject
+    last_commit: HookCommit
+
+
+class HookChangedRequest(HookRequest):
+    action: Literal["open", "close", "reopen", "update", "approved", "unapproved", "approval", "unapproval", "merge"]
+
+
+class HookNote(Fact):
+    id: int
+    internal: bool
+    note: str
+    noteable_type: Literal["MergeRequest"]
+    noteable_id: int
+    author_id: int
+    created_at: str
+    updated_at: str
+    project_id: int
+    attachment: None
+    line_code: str | None
+    commit_id: str | None
+    system: bool
+    st_diff: None
+    type: Literal["DiffNote"] | None
+    position: dict[str, Any] | None
+    action: Literal["create", "update"]
+    url: str
+
+
+class MergeRequestEvent(Fact):
+    object_kind: Literal["merge_request"]
+    event_type: Literal["merge_request"]
+    user: HookUser
+    project: HookProject
+    repository: HookRepository
+    object_attributes: HookChangedRequest
+    labels: list[dict[str, Any]]
+    changes: dict[str, Any]
+
+
+class NoteEvent(Fact):
+    object_kind: Literal["note"]
+    event_type: Literal["note"]
+    user: HookUser
+    project_id: int
+    project: HookProject
+    repository: HookRepository
+    object_attributes: HookNote
+    merge_request: HookRequest
+
+
+def project(web: str, repository: Repository) -> Json:
+    page, ssh = f"{web}/{repository.path}", f"git@127.0.0.1:{repository.path}.git"
+    return {
+        "id": repository.id,
+        "name": repository.name,
+        **dict.fromkeys(("description", "avatar_url", "ci_config_path")),
+        **dict.fromkeys(("web_url", "homepage"), page),
+        **dict.fromkeys(("git_http_url", "http_url"), f"{page}.git"),
+        **dict.fromkeys(("git_ssh_url", "ssh_url", "url"), ssh),
+        "namespace": repository.owner,
+        "visibility_level": 0 if repository.private else 20,
+        "path_with_namespace": repository.path,
+        "default_branch": repository.default_branch,
+    }
+
+
+def request(shapes: Shapes, pull: Pull) -> Json:
+    made, ends = shapes.basic(pull), project(shapes.web, pull.repository)
+    same = (
+        "id iid target_branch source_branch source_project_id target_project_id title description created_at "
+        "updated_at state detailed_merge_status draft work_in_progress merge_commit_sha"
+    )
+    said = {"id": pull.sha, "message": "Change", "title": "Change", "timestamp": stamp(pull.updated)}
+    author = {"name": "Ada", "email": "ada@example.org"}
+    return {
+        **{name: made[name] for name in same.split()},
+        "author_id": pull.author.id,
+        "assignee_id": None,
+        "assignee_ids": [],
+        "reviewer_ids": [one.id for one in pull.reviewers],
+        "state_id": {"opened": 1, "closed": 2, "merged": 3}[made["state"]],
+        "url": made["web_url"],
+        "source": ends,
+        "target": ends,
+        "last_commit": {**said, "url": f"{shapes.web}/{pull.repository.path}/-/commit/{pull.sha}", "author": author},
+    }
+
+
+def note(shapes: Shapes, pull: Pull, comment: Comment) -> Json:
+    made = shapes.note(pull, comment)
+    same = "id internal noteable_type noteable_id created_at updated_at project_id attachment system type"
+    at = {"position_type": "text", "new_path": comment.file, "new_line": comment.line} if comment.file else None
+    return {
+        **{name: made[name] for name in same.split()},
+        "note": comment.body,
+        "author_id": comment.author.id,
+        **dict.fromkeys(("line_code", "commit_id", "st_diff")),
+        "position": at,
+        "action": "create",
+        "url": f"{shapes.page(pull)}#note_{comment.id}",
+    }
+
+
+def payload(shapes: Shapes, event: str, pull: Pull, who: User, comment: Comment | None) -> Json:
+    whole = project(shapes.web, pull.repository)
+    kind = "note" if comment else "merge_request"
+    about: Json = {
+        "object_kind": kind,
+        "event_type": kind,
+        "user": {
+            **{name: shapes.user(who)[name] for name in ("id", "name", "username", "avatar_url")},
+            "email": "[REDACTED]",
+        },
+        "project": whole,
+        "repository": {name: whole[name] for name in ("name", "url", "description", "homepage")},
+    }
+    if comment:
+        parts = {"object_attributes": note(shapes, pull, comment), "merge_request": request(shapes, pull)}
+        return {**about, "project_id": pull.repository.id, **parts}
+    labels = [{"id": pull.repository.label(name), "title": name} for name in pull.labels]
+    changed = {**request(shapes, pull), "action": ACTIONS[event]}
+    return {**about, "object_attributes": changed, "labels": labels, "changes": {}}
+
+
+def headers(delivery: Delivery, hook: Hook, instance: str) -> dict[str, str]:
+    """A secret that begins with `whsec_` signs, as the Standard Webhooks do; any other is sent as it is."""
+    found = {
+        "User-Agent": "GitLab/18.9.0",
+        "X-Gitlab-Event": NAMES[delivery.event],
+        "X-Gitlab-Instance": instance,
+        "X-Gitlab-Webhook-UUID": f"00000000-0000-4000-8000-{hook.id:012}",
+        "X-Gitlab-Event-UUID": delivery.id,
+        "Idempotency-Key": delivery.id,
+    }
+    if not hook.secret.startswith("whsec_"):
+        return {**found, "X-Gitlab-Token": hook.secret}
+    key, now = base64.b64decode(hook.secret.removeprefix("whsec_")), str(int(time.time()))
+    signed = hmac.new(key, f"{delivery.id}.{now}.".encode() + delivery.body, hashlib.sha256).digest()
+    mark = f"v1,{base64.b64encode(signed).decode()}"
+    return {**found, "webhook-id": delivery.id, "webhook-timestamp": now, "webhook-signature": mark}

@@ -1,0 +1,100 @@
+"""One port for a forge: its API, and git over smart HTTP beside it."""
+
+import base64
+import re
+import socket
+import time
+from http.server import ThreadingHTTPServer
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from tests.support.git_http import GitHandler, GitHttp
+
+if TYPE_CHECKING:
+    from tests.support.forges.base import Forge
+
+GIT = re.compile(r"/(.+?)(?:\.git)?/(?:info/refs|git-upload-pack|git-receive-pack)$")
+HTML = b"<!DOCTYPE html>\n<html><head><title>Bad gateway</title></head><body><h1>Bad gateway</h1></body></html>\n"
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+    git: GitHttp
+    forge: "Forge"
+
+
+class Handler(GitHandler):
+    """Faults first, then git or the API."""
+
+    disable_nagle_algorithm = True  # the head and the body of an answer are two writes
+    server: Server  # type: ignore[assignment]
+
+    def do_PATCH(self) -> None:  # noqa: N802
+        self._serve()
+
+    def do_PUT(self) -> None:  # noqa: N802
+        self._serve()
+
+    def do_DELETE(self) -> None:  # noqa: N802
+        self._serve()
+
+    def _serve(self) -> None:
+        forge, line = self.server.forge, f"{self.command} {self.path}"
+        self._read = super()._body()
+        if slow := forge.faults.take(line, "slow"):
+            time.sleep(slow.seconds)
+        fault = forge.faults.take(line)
+        self._lost = fault is not None and fault.kind == "lose"
+        if fault is None or self._lost:
+            self._git() if GIT.match(urlsplit(self.path).path) else self._api()
+        elif fault.kind == "cut":
+            forge.note(self.command, self.path, 0)
+            self._cut()
+        elif fault.kind == "html":
+            self._send(fault.status, [("Content-Type", "text/html; charset=utf-8")], HTML)
+        elif fault.kind == "status":
+            self._send(fault.status, [("Content-Type", "text/plain")], b"upstream unavailable\n")
+        else:
+            self._send(*forge.limited(fault))
+
+    def _api(self) -> None:
+        self._send(*self.server.forge.answer(self.command, self.path, dict(self.headers.items()), self._read))
+
+    def _git(self) -> None:
+        forge, found = self.server.forge, GIT.match(urlsplit(self.path).path)
+        assert found is not None
+        path, rest = unquote(found[1]), self.path[found.end(1) :].removeprefix(".git")
+        status, text = forge.git_refusal(path, self._password(), "git-receive-pack" in rest)
+        if status == 301:
+            self._send(301, [("Location", f"{forge.repository_url(text)}{rest}")], b"")
+        elif status:
+            challenge = [("WWW-Authenticate", f'Basic realm="{forge.kind}"')] if status == 401 else []
+            self._send(status, [("Content-Type", "text/plain"), *challenge], text.encode())
+        else:
+            self.path = f"/{path}.git{rest}"
+            super()._serve()
+
+    def _backend(self, body: bytes) -> bytes:
+        if not urlsplit(self.path).path.endswith("git-receive-pack"):
+            return super()._backend(body)
+        with self.server.forge.pushing(self.path.partition(".git")[0].strip("/")):
+            return super()._backend(body)
+
+    def _password(self) -> str | None:
+        scheme, _, encoded = self.headers.get("Authorization", "").partition(" ")
+        return base64.b64decode(encoded).decode().partition(":")[2] if scheme.lower() == "basic" else None
+
+    def _body(self) -> bytes:
+        return self._read
+
+    def _send(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self.server.forge.note(self.command, self.path, 0 if self._lost else status)
+        if self._lost:
+            self._cut()
+        else:
+            super()._send(status, headers, body)
+
+    def _cut(self) -> None:
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,87 @@
+"""Deliveries of a forge's webhooks: sent in order from a thread of their own, kept, and sent again on demand."""
+
+import json
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+
+Sign = Callable[["Delivery", "Hook"], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Hook:
+    id: int
+    url: str
+    secret: str = field(repr=False)
+
+
+@dataclass
+class Delivery:
+    """One event for one hook; `statuses` are the answers to each time it was sent, 0 for none."""
+
+    event: str
+    body: bytes
+    hook: Hook
+    id: str = field(default_factory=lambda: str(uuid4()))
+    statuses: list[int] = field(default_factory=list)
+
+    @property
+    def payload(self) -> Any:
+        return json.loads(self.body)
+
+
+class Webhooks:
+    """`sign` gives the headers of a delivery, the forge's way; `new_id_again`: one that is sent again has a new id."""
+
+    def __init__(self, sign: Sign, *, new_id_again: bool = False) -> None:
+        self.hooks: list[Hook] = []
+        self.deliveries: list[Delivery] = []
+        self._sign, self._new_id_again = sign, new_id_again
+        self._waiting: queue.Queue[Delivery | None] = queue.Queue()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def add(self, url: str, secret: str) -> Hook:
+        hook = Hook(len(self.hooks) + 1, url, secret)
+        self.hooks.append(hook)
+        return hook
+
+    def emit(self, event: str, payload: object) -> None:
+        for hook in self.hooks:
+            self._send(Delivery(event, json.dumps(payload).encode(), hook))
+
+    def redeliver(self, delivery: Delivery) -> Delivery:
+        """The same event once more, as the forge's own button does it."""
+        again = Delivery(delivery.event, delivery.body, delivery.hook) if self._new_id_again else delivery
+        self._send(again)
+        self.flush()
+        return again
+
+    def flush(self) -> None:
+        """Returns when everything has been sent."""
+        self._waiting.join()
+
+    def close(self) -> None:
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _send(self, delivery: Delivery) -> None:
+        if delivery not in self.deliveries:
+            self.deliveries.append(delivery)
+        self._waiting.put(delivery)
+
+    def _run(self) -> None:
+        with httpx2.Client(timeout=10, trust_env=False) as client:
+            while (delivery := self._waiting.get()) is not None:
+                headers = {"Content-Type": "application/json", **self._sign(delivery, delivery.hook)}
+                try:
+                    answer = client.post(delivery.hook.url, content=delivery.body, headers=headers)
+                    delivery.statuses.append(answer.status_code)
+                except httpx2.HTTPError:
+                    delivery.statuses.append(0)
+                self._waiting.task_done()

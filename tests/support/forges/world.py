@@ -1,0 +1,197 @@
+"""The state of a forge, what a test sets up in it, and what people do on it."""
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pygit2
+
+from tests.support.forges import state
+from tests.support.forges.faults import Faults
+from tests.support.forges.state import Comment, Lag, Pull, Repository, Token, User
+from tests.support.repositories import branches, commit, make_repository
+
+PROTECT = """#!/bin/sh
+while read -r old new ref; do
+  while read -r pattern; do
+    case "${ref#refs/heads/}" in $pattern) echo "error: Protected branch update failed for $ref." >&2; exit 1 ;; esac
+  done < protected
+done
+"""
+
+
+class World(ABC):
+    """Repositories are bare ones in a folder; `repository` and `pulls` mean the first of them."""
+
+    prefix: ClassVar[str]
+    all_scopes: ClassVar[frozenset[str]]
+    closes_on_delete: ClassVar[bool] = True
+    """Whether a pull request is closed when its branch is deleted."""
+
+    def __init__(self, folder: Path, repository: str = "acme/docs", **about: Any) -> None:
+        self.root = folder
+        self.lock = threading.RLock()
+        self.repositories: dict[str, Repository] = {}
+        self.renamed: dict[str, str] = {}
+        self.users: dict[str, User] = {}
+        self.tokens: dict[str, Token] = {}
+        self.faults = Faults(self.prefix)
+        self._ids = iter(range(1000, 1_000_000))
+        self.add_repository(repository, **about)
+
+    @abstractmethod
+    def happened(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
+        """Tells the webhooks: opened, closed, merged, reopened, comment or review_comment."""
+
+    def new_id(self) -> int:
+        return next(self._ids)
+
+    def add_repository(self, path: str, *, branch: str = "main", **about: Any) -> Repository:
+        folder = self.root / f"{path}.git"
+        if not folder.exists():
+            make_repository(folder, {"README.md": b"# Documentation\n"}, branch)
+        hook = folder / "hooks" / "pre-receive"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(PROTECT)
+        hook.chmod(0o755)
+        found = self.repositories[path] = Repository(self.new_id(), path, folder, **about)
+        return found
+
+    def add_user(self, login: str, *, access: str = "write", kind: str = "User") -> User:
+        found = self.users[login] = User(self.new_id(), login, access, kind)
+        return found
+
+    def add_token(
+        self, value: str, *, user: str = "copydesk", scopes: frozenset[str] | None = None, lasts: float = float("inf")
+    ) -> Token:
+        owner = self.users.get(user) or self.add_user(user)
+        given = self.all_scopes if scopes is None else frozenset(scopes)
+        found = self.tokens[value] = Token(value, owner, given, time.time() + lasts)
+        return found
+
+    def revoke(self, value: str) -> None:
+        self.tokens[value].revoked = True
+
+    def rename(self, old: str, new: str) -> None:
+        """The old name answers with a redirect from now on."""
+        found = self.repositories.pop(old)
+        folder = self.root / f"{new}.git"
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        found.path, found.folder = new, found.folder.rename(folder)
+        self.repositories[new], self.renamed[old] = found, new
+
+    def commit(self, branch: str, files: Mapping[str, bytes], base: str = "main") -> str:
+        """Puts a commit on a branch, which starts at the base where it is new; as a person with a clone would."""
+        repository = self.repository
+        with self.pushing(repository.path):
+            self.branch(branch, base)
+            return commit(pygit2.Repository(str(repository.folder)), files, branch)
+
+    def branch(self, name: str, base: str = "main") -> None:
+        """Makes a branch where there is none."""
+        local = pygit2.Repository(str(self.repository.folder)).branches.local
+        if name not in local:
+            local.create(name, local[base].peel(pygit2.Commit))
+
+    def delete_branch(self, branch: str) -> None:
+        with self.pushing(self.repository.path):
+            pygit2.Repository(str(self.repository.folder)).branches.local.delete(branch)
+
+    @property
+    def repository(self) -> Repository:
+        return next(iter(self.repositories.values()))
+
+    @property
+    def pulls(self) -> list[Pull]:
+        return self.repository.pulls
+
+    def pull(self, number: int) -> Pull:
+        found = self.repository.find(number)
+        assert found is not None, f"There is no pull request {number}."
+        return found
+
+    def merge(self, number: int, *, by: str = "maintainer") -> str:
+        """Merges for real, in the bare repository."""
+        with self.lock:
+            pull, who = self.pull(number), self._person(by)
+            pull.follow()
+            assert pull.state == "open", f"Pull request {number} is {pull.state}."
+            message = f"Merge {pull.head} into {pull.base}"
+            pull.merge_sha = state.merge_branches(pull.repository.folder, pull.head, pull.base, message)
+            pull.merged_by = who
+            self.settle(pull, "closed", who, "merged")
+            return pull.merge_sha
+
+    def close(self, number: int, *, by: str = "maintainer") -> None:
+        with self.lock:
+            self.settle(self.pull(number), "closed", self._person(by), "closed")
+
+    def reopen(self, number: int, *, by: str = "maintainer") -> None:
+        with self.lock:
+            self.settle(self.pull(number), "open", self._person(by), "reopened")
+
+    def comment(
+        self, number: int, body: str, *, by: str = "maintainer", file: str | None = None, line: int = 1
+    ) -> Comment:
+        """On the pull request, or with `file` on a line of its diff."""
+        with self.lock:
+            pull = self.pull(number)
+            return self.add_comment(pull, Comment(self.new_id(), self._person(by), body, file=file, line=line))
+
+    def open(self, repository: Repository, **about: Any) -> Pull:
+        """From author, head, base, title and body, once the forge's own rules have let it through."""
+        heads = repository.heads()
+        sha, base_sha, unlisted = heads[about["head"]], heads[about["base"]], self.faults.pull_lag_calls
+        number = len(repository.pulls) + 1
+        pull = Pull(self.new_id(), number, repository, sha=sha, base_sha=base_sha, unlisted=unlisted, **about)
+        repository.pulls.append(pull)
+        self.happened("opened", pull, pull.author, None)
+        return pull
+
+    def settle(self, pull: Pull, to: str, who: User, event: str) -> None:
+        """Opens or closes; what it was at last stays on record."""
+        pull.follow()
+        pull.state, pull.updated = to, state.now()
+        pull.closed = None if to == "open" else state.now()
+        self.happened(event, pull, who, None)
+
+    def add_comment(self, pull: Pull, comment: Comment) -> Comment:
+        pull.comments.append(comment)
+        pull.updated = state.now()
+        self.happened("review_comment" if comment.file else "comment", pull, comment.author, comment)
+        return comment
+
+    def listed(self, pulls: list[Pull]) -> list[Pull]:
+        """Newest first, without those that are too new to be listed."""
+        hidden = [pull for pull in pulls if pull.unlisted > 0]
+        for pull in hidden:
+            pull.unlisted -= 1
+        return [pull for pull in reversed(pulls) if pull not in hidden]
+
+    @contextmanager
+    def pushing(self, path: str) -> Iterator[None]:
+        """What follows from a push: the API's view lags, and open pull requests lose their branch."""
+        repository = self.repositories[path]
+        (repository.folder / "protected").write_text("".join(f"{name}\n" for name in self.faults.protected))
+        before = branches(repository.folder)
+        yield
+        after = branches(repository.folder)
+        with self.lock:
+            for branch in before.keys() | after.keys():
+                if before.get(branch) != after.get(branch):
+                    self._pushed(repository, branch, before.get(branch), gone=branch not in after)
+
+    def _pushed(self, repository: Repository, branch: str, old: str | None, *, gone: bool) -> None:
+        calls, seconds = self.faults.branch_lag_calls, self.faults.branch_lag_seconds
+        if calls or seconds:
+            repository.lagging[branch] = Lag(old, calls, time.monotonic() + seconds)
+        pull = repository.open_pull(branch)
+        if gone and pull and self.closes_on_delete:
+            self.settle(pull, "closed", self._person("maintainer"), "closed")
+
+    def _person(self, login: str) -> User:
+        return self.users.get(login) or self.add_user(login, access="maintain")

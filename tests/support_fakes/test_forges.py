@@ -1,0 +1,212 @@
+"""What the fake forges have in common: git on the same port, and everything that can go wrong, when a test says so."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.support.forges import gitea, github, gitlab
+from tests.support.forges.base import Forge
+from tests.support.repositories import branches, file_on
+
+TOKEN, BRANCH = "secret-of-copydesk", "copydesk/job_1"
+
+
+@dataclass
+class Caller:
+    """A caller without a client library: what there is to say, by forge."""
+
+    fake: Forge
+    http: httpx2.Client
+
+    @property
+    def pulls(self) -> str:
+        return "/projects/acme%2Fdocs/merge_requests" if self.fake.kind == "GitLab" else "/repos/acme/docs/pulls"
+
+    def list(self) -> Any:
+        return self.http.get(self.pulls)
+
+    def create(self, head: str = BRANCH) -> httpx2.Response:
+        if self.fake.kind == "GitLab":
+            return self.http.post(self.pulls, json={"source_branch": head, "target_branch": "main", "title": "A guide"})
+        return self.http.post(self.pulls, json={"head": head, "base": "main", "title": "A guide"})
+
+
+@pytest.fixture(params=[github, gitlab, gitea], ids=lambda kind: kind.kind)
+def caller(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Caller]:
+    with request.param(tmp_path / "forge") as fake:
+        fake.add_token(TOKEN)
+        fake.commit(BRANCH, {"guide.md": b"# Guide\n"})
+        with httpx2.Client(base_url=fake.api, headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+            yield Caller(fake, http)
+        assert fake.violations == []
+        assert TOKEN not in str(fake.requests)
+
+
+def git(*args: str, at: Path, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
+    """Git with a token from the environment, and no configuration of whoever runs the tests."""
+    helper = '!f() { echo username=x-access-token; echo "password=$GIT_TOKEN"; }; f'
+    fixed = {
+        "PATH": os.environ["PATH"],
+        "GIT_TOKEN": token,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_TERMINAL_PROMPT": "0",
+        **{f"GIT_{who}_{what}": "ada@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    }
+    command = ["git", "-c", f"credential.helper={helper}", *args]
+    return subprocess.run(command, cwd=at, env=fixed, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def clone(caller: Caller, tmp_path: Path) -> Path:
+    cloned = git("clone", "-q", caller.fake.repository_url("acme/docs"), "clone", at=tmp_path)
+    assert cloned.returncode == 0, cloned.stderr
+    return tmp_path / "clone"
+
+
+def push(clone: Path, branch: str, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
+    (clone / "new.md").write_text(f"# {branch}\n")
+    git("checkout", "-q", "-B", branch, at=clone)
+    git("add", ".", at=clone)
+    git("commit", "-q", "-m", "Change", at=clone)
+    return git("push", "-q", "origin", branch, at=clone, token=token)
+
+
+def test_a_pushed_branch_becomes_a_pull_request_that_follows_it(caller: Caller, clone: Path) -> None:
+    assert push(clone, "feature").returncode == 0
+    assert caller.create("feature").status_code == 201
+    git("commit", "-q", "--allow-empty", "-m", "More", at=clone)
+    git("push", "-q", "origin", "feature", at=clone)
+    caller.list()
+    assert caller.fake.pull(1).sha == branches(caller.fake.repository.folder)["feature"]
+    caller.fake.merge(1)
+    assert file_on(caller.fake.repository.folder, "main", "new.md") == b"# feature\n"
+
+
+def test_git_wants_a_token_that_may_push(caller: Caller, clone: Path) -> None:
+    fake = caller.fake
+    fake.add_token("reader", scopes=frozenset(fake.read_scopes) - frozenset(fake.push_scopes))
+    assert "denied to copydesk" in push(clone, "feature", "reader").stderr
+    assert "Authentication failed" in push(clone, "feature", "wrong").stderr
+    fake.revoke(TOKEN)
+    assert push(clone, "feature").returncode != 0
+    assert "feature" not in branches(fake.repository.folder)
+
+
+def test_protected_branches_and_archives_take_no_push(caller: Caller, clone: Path) -> None:
+    caller.fake.faults.protect("main")
+    refused = push(clone, "main")
+    assert "Protected branch update failed for refs/heads/main" in refused.stderr
+    assert push(clone, "feature").returncode == 0
+    caller.fake.repository.archived = True
+    assert "archived" in push(clone, "other").stderr
+
+
+def test_a_renamed_repository_is_still_fetched_and_pushed_to(caller: Caller, clone: Path) -> None:
+    caller.fake.rename("acme/docs", "acme/handbook")
+    assert git("fetch", "-q", at=clone).returncode == 0
+    assert 301 in [one.status for one in caller.fake.requests]
+
+
+def test_a_fresh_push_is_unknown_to_the_api_for_a_while(caller: Caller, clone: Path) -> None:
+    caller.fake.faults.branch_lag(calls=2)
+    push(clone, "feature")
+    statuses = [caller.create("feature").status_code for _ in range(3)]
+    assert statuses == [{"GitHub": 422, "GitLab": 400}.get(caller.fake.kind, 404)] * 2 + [201]
+
+
+def test_a_lag_can_be_a_matter_of_time(caller: Caller) -> None:
+    caller.fake.faults.branch_lag(seconds=0.2)
+    caller.fake.commit("feature", {"a.md": b"a\n"})
+    assert caller.create("feature").status_code >= 400
+    time.sleep(0.25)
+    assert caller.create("feature").status_code == 201
+
+
+def test_a_new_pull_request_is_left_out_of_lists_for_a_while(caller: Caller) -> None:
+    caller.fake.faults.pull_lag(calls=2)
+    assert caller.create().status_code == 201
+    assert caller.create().status_code in (409, 422)
+    assert [len(caller.list().json()) for _ in range(3)] == [0, 0, 1]
+
+
+def test_of_many_at_once_one_opens(caller: Caller) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        statuses = sorted(pool.map(lambda _: caller.create().status_code, range(8)))
+    assert statuses == [201, *[422 if caller.fake.kind == "GitHub" else 409] * 7]
+    assert len(caller.fake.pulls) == 1
+
+
+def test_a_lost_answer_leaves_the_act_done(caller: Caller) -> None:
+    caller.fake.faults.lose_answer(where=r"POST .*/(pulls|merge_requests)$")
+    with pytest.raises(httpx2.TransportError):
+        caller.create()
+    assert [pull.head for pull in caller.fake.pulls] == [BRANCH]
+    assert caller.fake.requests[-1].status == 0
+    assert len(caller.list().json()) == 1
+
+
+def test_a_lost_answer_to_a_push_leaves_the_branch_there(caller: Caller, clone: Path) -> None:
+    caller.fake.faults.lose_answer(where="POST .*git-receive-pack")
+    assert push(clone, "feature").returncode != 0
+    assert "feature" in branches(caller.fake.repository.folder)
+
+
+def test_a_cut_connection_leaves_nothing_done(caller: Caller) -> None:
+    caller.fake.faults.cut(times=2)
+    for _ in range(2):
+        with pytest.raises(httpx2.TransportError):
+            caller.create()
+    assert caller.fake.pulls == []
+    assert caller.create().status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "kind"),
+    [
+        (lambda faults: faults.html(), 502, "text/html; charset=utf-8"),
+        (lambda faults: faults.answer(500), 500, "text/plain"),
+        (lambda faults: faults.down(60), 503, "text/plain"),
+    ],
+)
+def test_a_broken_forge_says_so(caller: Caller, fault: Callable[[Any], None], status: int, kind: str) -> None:
+    fault(caller.fake.faults)
+    answer = caller.list()
+    assert (answer.status_code, answer.headers["Content-Type"]) == (status, kind)
+    caller.fake.faults.clear()
+    assert caller.list().status_code == 200
+
+
+def test_down_means_git_too_and_ends(caller: Caller, clone: Path) -> None:
+    caller.fake.faults.down(0.3)
+    assert git("fetch", "-q", at=clone).returncode != 0
+    time.sleep(0.3)
+    assert git("fetch", "-q", at=clone).returncode == 0
+
+
+def test_slow_is_slow(caller: Caller) -> None:
+    caller.fake.faults.slow(0.2, times=1)
+    begun = time.monotonic()
+    assert caller.list().status_code == 200
+    assert time.monotonic() - begun >= 0.2
+
+
+def test_limits_are_for_the_api_alone(caller: Caller, clone: Path) -> None:
+    caller.fake.faults.rate_limit(times=1, reset_in=30)
+    assert git("fetch", "-q", at=clone).returncode == 0
+    assert caller.list().status_code in (403, 429)
+    assert caller.list().status_code == 200
+
+
+def test_a_token_in_an_address_is_not_logged(caller: Caller) -> None:
+    httpx2.get(f"{caller.fake.api}/user", params={"access_token": TOKEN, "private_token": TOKEN})
+    assert len(caller.fake.requests) == 1
+    caller.fake.violations.clear()
