@@ -88,7 +88,8 @@ def written(data: bytes | None, body: str) -> bytes:
     if data is None:
         return body.encode("utf-8")
     text = Text.of(data)
-    return text.encode(_fit(text.body, 0, len(text.body), body))
+    fitted = _fit(text.body, 0, len(text.body), body)
+    return text.encode(_ended_as(text.body, fitted))
 
 
 def _find(body: str, wanted: Replacement, lines: list[int]) -> list[tuple[int, int]]:
@@ -125,10 +126,10 @@ def _fit(body: str, start: int, end: int, new: str) -> str:
     new = new.replace("\r\n", "\n")
     if "\r\n" not in body:
         return new
-    old_lines, new_lines = _lines(body[start:end]), _lines(new)
+    old_lines, new_lines = lines_with_endings(body[start:end]), lines_with_endings(new)
     shown = [ENDING.sub("\n", line) for line in old_lines]
     fitted: list[str] = []
-    for equal, a, b, c, d in _compare(shown, new_lines):
+    for equal, a, b, c, d in same_and_changed(shown, new_lines):
         if equal:
             fitted += old_lines[a:b]
             continue
@@ -138,7 +139,18 @@ def _fit(body: str, start: int, end: int, new: str) -> str:
     return "".join(fitted)
 
 
-def _compare(old: list[str], new: list[str]) -> Iterator[tuple[bool, int, int, int, int]]:
+def _ended_as(old: str, new: str) -> str:
+    """The final newline is nobody's to add or drop where the last line stays what it is."""
+    if old.endswith("\n") == new.endswith("\n"):
+        return new
+    longer, shorter = (old, new) if old.endswith("\n") else (new, old)
+    ending = _ending_of(longer)
+    if longer.removesuffix(ending).rpartition("\n")[2] != shorter.rpartition("\n")[2]:
+        return new
+    return new + ending if longer is old else new.removesuffix(ending)
+
+
+def same_and_changed(old: list[str], new: list[str]) -> Iterator[tuple[bool, int, int, int, int]]:
     """Which lines stayed. The middle is compared line by line where that is cheap, else taken as changed."""
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
@@ -157,7 +169,7 @@ def _compare(old: list[str], new: list[str]) -> Iterator[tuple[bool, int, int, i
     yield True, old_end, len(old), new_end, len(new)
 
 
-def _lines(text: str) -> list[str]:
+def lines_with_endings(text: str) -> list[str]:
     """Lines that end with \\n alone count: a form feed or a lone \\r is part of its line."""
     return [line for line in re.split(r"(?<=\n)", text) if line]
 

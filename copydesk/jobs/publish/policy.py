@@ -1,6 +1,6 @@
-"""What may be published: which paths, how many files, how many bytes. The agent cannot override it."""
+"""What may be published: paths, sizes, no secrets, nothing hidden, no strange embeds. The agent cannot override it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 
 from pygit2.enums import FileMode
@@ -8,6 +8,10 @@ from pygit2.enums import FileMode
 from copydesk.jobs.job import JobFailed, Reason
 from copydesk.jobs.patch import changed_bytes
 from copydesk.jobs.paths import PathRefused, checked, parents
+from copydesk.jobs.publish.additions import additions
+from copydesk.jobs.publish.outside import Outside, outside_in, strange_embed
+from copydesk.jobs.publish.secrets import find_known, find_secret
+from copydesk.jobs.publish.unseen import find_unseen
 from copydesk.jobs.tree import Tree
 from copydesk.jobs.workspace import Changes
 
@@ -29,10 +33,14 @@ class PublishRefused(JobFailed):
     reason = Reason.PUBLISH_REFUSED
 
 
-def refuse_protected(path: str, allowed: Sequence[str] = ()) -> None:
-    """PathRefused for a protected path, unless one of the project's patterns allows it."""
+def refuse_protected(path: str, allowed: Sequence[str] = (), root: str = "") -> None:
+    """PathRefused for a protected path or one outside the documentation, unless the project allows it by a pattern."""
     if any(fnmatchcase(path, pattern) for pattern in allowed):
         return
+    if root and not path.startswith(root + "/"):
+        raise PathRefused(
+            f"{path} lies outside {root}/, the documentation's folder; only files below it may be changed."
+        )
     parts = path.split("/")
     hidden = any(part.startswith(".") for part in parts)
     if hidden or any(fnmatchcase(parts[-1].casefold(), name.casefold()) for name in PROTECTED_NAMES):
@@ -46,8 +54,50 @@ def _check_parents(tree: Tree, path: str) -> None:
             raise PathRefused(f"{parent} is not a folder, so {path} cannot be made.")
 
 
-def check(tree: Tree, changes: Changes, allowed: Sequence[str] = ()) -> None:
-    """PublishRefused unless every path and the change as a whole are within bounds."""
+def check(
+    tree: Tree,
+    changes: Changes,
+    allowed: Sequence[str] = (),
+    *,
+    root: str = "",
+    known: Sequence[str] = (),
+    texts: Sequence[str] = (),
+    refuse_embeds: bool = True,
+    hosts: Collection[str] = (),
+) -> None:
+    """PublishRefused unless every path, the change as a whole and what it says are within bounds.
+
+    `known` are secrets that must appear nowhere, `texts` the title and the rest that goes with the change, `hosts`
+    those that pages may load from though no file names them yet, such as the hosts that the prompt names.
+    """
+    _check_paths_and_sizes(tree, changes, allowed, root)
+    if any(find_known(text.encode("utf-8", "replace"), known) is not None for text in (*texts, *changes)):
+        raise PublishRefused("The title, the text or a file's name contains a secret of this project.")
+    brought: list[Outside] = []
+    for added in additions(tree, changes):
+        if (line := find_known(added.data, known, added.before.data)) is not None:
+            raise PublishRefused(f"{_place(added.path, line)} contains a secret of this project.")
+        if secret := find_secret(added):
+            kind = secret[1]
+            raise PublishRefused(
+                f"{_place(added.path, secret[0])} adds what looks like a secret ({kind}); write a placeholder instead."
+            )
+        if unseen := find_unseen(added):
+            raise PublishRefused(f"{_place(added.path, unseen[0])} adds {unseen[1]}; write it without.")
+        brought += outside_in(added) if refuse_embeds else ()
+    if strange := strange_embed(tree, brought, hosts):
+        source = f"from {strange.host}, which is new here" if strange.host else "of its own"
+        raise PublishRefused(
+            f"{_place(strange.path, strange.line)} makes readers load a {strange.kind} {source}; "
+            "link to it, or have the project allow it."
+        )
+
+
+def _place(path: str, line: int) -> str:
+    return f"{path}, line {line}," if line else path
+
+
+def _check_paths_and_sizes(tree: Tree, changes: Changes, allowed: Sequence[str], root: str) -> None:
     if len(changes) > MOST_FILES:
         raise PublishRefused(f"The job changed {len(changes)} files; at most {MOST_FILES} can be published at once.")
     size = 0
@@ -59,7 +109,7 @@ def check(tree: Tree, changes: Changes, allowed: Sequence[str] = ()) -> None:
                 _check_parents(tree, path)
             elif not entry.is_file:
                 raise PathRefused(f"{path} is a link, a folder or a submodule; it cannot be changed.")
-            refuse_protected(path, allowed)
+            refuse_protected(path, allowed, root)
         except PathRefused as refusal:
             raise PublishRefused(str(refusal)) from None
         size += changed_bytes(tree.read(entry) if entry else b"", data or b"")

@@ -1,16 +1,14 @@
 """Turns a job's changes into a commit on its own branch, on the base as it is now."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pygit2
 from pydantic import BaseModel
 
+from copydesk.core.policy import Policy
 from copydesk.jobs.job import Job, RepositoryFailed
 from copydesk.jobs.publish.repository import Mirror
 from copydesk.jobs.workspace import Changes
-
-AUTHOR = ("Copydesk", "copydesk@localhost")
 
 
 class Committed(BaseModel):
@@ -26,6 +24,7 @@ class Publisher:
     """`start` is where the edits began: the base as it was pinned, or the head of the job's own branch."""
 
     job: Job
+    policy: Policy
     mirror: Mirror
     start: str
     on_own_branch: bool
@@ -61,19 +60,4 @@ class Publisher:
         return self.mirror.commit(self.start, self.changes, self.message, self._author())
 
     def _author(self) -> pygit2.Signature:
-        return pygit2.Signature(*AUTHOR, self.at // 1000)
-
-
-def commit_message(job: Job, title: str, summary: str) -> str:
-    return f"{' '.join(title.split())}\n\n{summary.strip()}\n\nCopydesk-Job: {job.id}\n"
-
-
-def pull_text(job: Job, prompts: Sequence[str], summary: str, note: str | None) -> str:
-    """What one run has to say to the reviewer."""
-    parts = [summary.strip(), f"**Note:** {note}" if note else "", *(_quoted(prompt) for prompt in prompts)]
-    parts.append(f"Made by {job.model} in job `{job.id}`.")
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}" for line in text[:4000].splitlines())
+        return pygit2.Signature(self.policy.author_name, self.policy.author_email, self.at // 1000)

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from copydesk.jobs import text
+from copydesk.jobs import scope, text
 from copydesk.jobs.agent.tools.tool import Arguments, Tool, ToolRefused, existing
 from copydesk.jobs.pages.moving import move_page
 from copydesk.jobs.workspace import Workspace, digest
@@ -32,6 +32,11 @@ def edit(workspace: Workspace, asked: Edit) -> str:
     new = text.replace(data, wanted)
     if new == data:
         raise ToolRefused("The replacements leave the file as it is.")
+    # Each replacement by itself: one that names a line is meant, also where it only trims it.
+    for one in asked.replacements:
+        _refuse(scope.reformats(one.old, one.new))
+    if any(scope.is_long(one.old) for one in asked.replacements):
+        _refuse(scope.rewrites(data, new))
     workspace.write(asked.path, new)
     return f"Edited {asked.path}; its hash is now {digest(new)}."
 
@@ -41,6 +46,8 @@ class Write(Arguments):
     content: str
     hash: str | None = None
     """Needed to replace an existing file: its hash as read gave it."""
+    whole: bool = False
+    """Set it only when the task is to write an existing page anew, such as to translate it."""
 
 
 def write(workspace: Workspace, asked: Write) -> str:
@@ -51,6 +58,7 @@ def write(workspace: Workspace, asked: Write) -> str:
             raise ToolRefused(f"{asked.path} exists; use edit, or read it and give its hash.")
         data = _seen(workspace, asked.path, asked.hash)
     new = text.written(data, asked.content)
+    _refuse(None if data is None else scope.overreach(data, new, whole=asked.whole))
     workspace.write(asked.path, new)
     return f"Wrote {asked.path}; its hash is now {digest(new)}."
 
@@ -79,6 +87,11 @@ def delete(workspace: Workspace, asked: Delete) -> str:
     existing(workspace, asked.path)
     workspace.delete(asked.path)
     return f"Deleted {asked.path}."
+
+
+def _refuse(refusal: str | None) -> None:
+    if refusal:
+        raise ToolRefused(refusal)
 
 
 def _seen(workspace: Workspace, path: str, seen: str) -> bytes:

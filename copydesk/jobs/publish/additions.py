@@ -1,0 +1,46 @@
+"""What a change adds: the lines that were in none of the files it touches before."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from copydesk.jobs.text import Text, is_text
+from copydesk.jobs.tree import Tree
+from copydesk.jobs.workspace import Changes
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A file as it will be; `before` is all that the change's files were, so that moving a page adds nothing."""
+
+    path: str
+    data: bytes
+    before: "Before"
+
+    @cached_property
+    def body(self) -> str:
+        return Text.of(self.data).shown if is_text(self.data) else ""
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        for number, line in enumerate(self.body.split("\n"), 1):
+            if line not in self.before.lines:
+                yield number, line
+
+
+@dataclass(frozen=True)
+class Before:
+    data: bytes
+
+    @cached_property
+    def body(self) -> str:
+        return "\n".join(Text.of(part).shown for part in self.data.split(b"\x00") if part)
+
+    @cached_property
+    def lines(self) -> frozenset[str]:
+        return frozenset(self.body.split("\n"))
+
+
+def additions(tree: Tree, changes: Changes) -> list[Addition]:
+    entries = [tree.entry(path) for path in sorted(changes)]
+    before = Before(b"\x00".join(tree.read(entry) for entry in entries if entry is not None and entry.is_file))
+    return [Addition(path, data, before) for path, data in sorted(changes.items()) if data is not None]

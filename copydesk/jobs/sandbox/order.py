@@ -1,0 +1,51 @@
+"""What the warden is told and what it answers, as one line of JSON each."""
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+MIB = 1024 * 1024
+Backend = Literal["bubblewrap", "landlock"]
+Ending = Literal["ended", "time", "disk", "memory", "stopped", "broken"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a command may take, with everything it starts."""
+
+    written: int = 1024 * MIB
+    memory: int = 3072 * MIB
+    processes: int = 256
+    output: int = 64_000
+
+
+USUAL = Limits()
+
+
+@dataclass(frozen=True)
+class Order:
+    """`folder` holds `work`, where the command runs, and `tmp`; it is the warden's to remove."""
+
+    backend: Backend
+    command: str
+    folder: str
+    seconds: float
+    readable: list[str]
+    """Folders that can be read beside the system's own."""
+    uid: int | None = None
+    """Whom to become before anything else; None to stay who we are."""
+    limits: Limits = USUAL
+
+    @classmethod
+    def of(cls, told: bytes) -> "Order":
+        values = json.loads(told)
+        return cls(**values | {"limits": Limits(**values["limits"])})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`status` is the command's own; `output` the last of what it printed, or why it could not be started."""
+
+    ending: Ending
+    status: int
+    output: str
