@@ -38,6 +38,8 @@ class Settings(BaseSettings):
     """Further models that a job may ask for by name, with commas between."""
     model_url: str | None = None
     """The address of an `openai-compatible:…` model."""
+    model_window: int = Field(128_000, ge=8_000)
+    """Tokens that a request to a model may carry; a model that is known to take fewer gets fewer."""
     job_minutes: float = Field(30, gt=0)
     """Wall time after which a job ends with `timed_out`."""
     job_requests: int = Field(60, ge=1)

@@ -1,96 +1,65 @@
-"""A language model that follows a script: a real HTTP server that speaks OpenAI's chat-completions format."""
+"""A language model that follows a script: a real HTTP server that speaks as OpenAI, Anthropic and Google do."""
 
 import json
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
+from pydantic import ValidationError
 
-@dataclass(frozen=True)
-class Said:
-    """An answer of the model: a text, tool calls, or both. Arguments given as a string go out as they are."""
+from tests.support.models.answers import (
+    Answer,
+    Failed,
+    Hung,
+    Said,
+    Sent,
+    Streamed,
+    Turn,
+    call,
+    cut,
+    drop,
+    fail,
+    garbled,
+    hang,
+    say,
+    send,
+    slowly,
+    stall,
+    together,
+)
+from tests.support.models.chat import Chat
+from tests.support.models.dialect import Dialect
+from tests.support.models.gemini import Gemini
+from tests.support.models.messages import Messages
+from tests.support.models.responses import Responses
 
-    text: str = ""
-    calls: tuple[tuple[str, str], ...] = ()
-    input_tokens: int = 100
-    output_tokens: int = 20
-    finish_reason: str = ""
-
-    def to_wire(self, position: int, model: str) -> dict[str, Any]:
-        calls = [
-            {"id": f"call_{position}_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
-            for n, (name, arguments) in enumerate(self.calls)
-        ]
-        message = {"role": "assistant", "content": self.text or None} | ({"tool_calls": calls} if calls else {})
-        finish_reason = self.finish_reason or ("tool_calls" if calls else "stop")
-        return {
-            "id": f"chatcmpl-{position}",
-            "object": "chat.completion",
-            "created": 1_700_000_000,
-            "model": model,
-            "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
-            "usage": {
-                "prompt_tokens": self.input_tokens,
-                "completion_tokens": self.output_tokens,
-                "total_tokens": self.input_tokens + self.output_tokens,
-            },
-        }
-
-
-@dataclass(frozen=True)
-class Sent:
-    """An answer given byte for byte."""
-
-    status: int
-    body: str
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True)
-class Hung:
-    """Silence, and then an answer, or a closed connection when there is none."""
-
-    seconds: float
-    then: "Answer | None" = None
-
-
-Answer = Said | Sent | Hung
-Turn = Answer | Sequence[Answer]
-"""A sequence answers repeated tries of one turn, its last answer for all further ones: [hang(30), say("…")]."""
-
-
-def say(text: str, *, input_tokens: int = 100, output_tokens: int = 20, finish_reason: str = "") -> Said:
-    return Said(text, (), input_tokens, output_tokens, finish_reason)
-
-
-def call(name: str, arguments: dict[str, Any] | str, *, text: str = "") -> Said:
-    return Said(text, ((name, arguments if isinstance(arguments, str) else json.dumps(arguments)),))
-
-
-def together(*answers: Said) -> Said:
-    """Several tool calls in one answer."""
-    return replace(answers[0], calls=tuple(one for answer in answers for one in answer.calls))
-
-
-def fail(status: int, message: str = "The script says so.", *, retry_after: float | None = None) -> Sent:
-    headers = () if retry_after is None else (("Retry-After", str(retry_after)),)
-    return Sent(status, json.dumps({"error": {"message": message, "type": "error", "code": None}}), headers)
-
-
-def send(body: str, *, status: int = 200) -> Sent:
-    return Sent(status, body)
-
-
-def hang(seconds: float, then: Answer | None = None) -> Hung:
-    return Hung(seconds, then)
-
-
-def drop() -> Hung:
-    """Closes the connection without a word."""
-    return Hung(0)
+__all__ = [
+    "Answer",
+    "Failed",
+    "Hung",
+    "ModelServer",
+    "Request",
+    "Said",
+    "Sent",
+    "Streamed",
+    "Turn",
+    "call",
+    "cut",
+    "drop",
+    "fail",
+    "garbled",
+    "hang",
+    "say",
+    "send",
+    "slowly",
+    "stall",
+    "together",
+]
+DIALECTS: tuple[Dialect, ...] = (Chat(), Responses(), Messages(), Gemini())
 
 
 @dataclass(frozen=True)
@@ -99,11 +68,14 @@ class Request:
     headers: dict[str, str]
     number: int
     """Counted from 0 over the life of the server."""
+    dialect: Dialect
+    at: float
+    """By time.monotonic()."""
 
     @property
     def turn(self) -> int:
         """How often the model has spoken in this conversation."""
-        return sum(message["role"] == "assistant" for message in self.body["messages"])
+        return self.dialect.turn(self.body)
 
 
 @dataclass
@@ -141,13 +113,22 @@ class ModelServer:
         self._thread.join()
 
     @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
+    def root(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
 
-    def answer(self, body: dict[str, Any], headers: dict[str, str]) -> tuple[Answer, int]:
+    @property
+    def url(self) -> str:
+        return f"{self.root}/v1"
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where each provider's own library has to be sent to."""
+        return {"openai": self.url, "anthropic": self.root, "google": self.root}
+
+    def answer(self, dialect: Dialect, body: dict[str, Any], headers: dict[str, str]) -> tuple[Answer, int]:
         """The answer, and its place in the script."""
         with self._lock:
-            request = Request(body, headers, len(self.requests))
+            request = Request(body, headers, len(self.requests), dialect, time.monotonic())
             self.requests.append(request)
             place = request.turn if self.by_turn else request.number
             attempt = self._tries.get(place, 0)
@@ -180,29 +161,65 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path != "/v1/chat/completions":
-            return self._send(fail(404, f"There is nothing at {self.path}."))
-        if body.get("stream"):
-            return self._send(fail(400, "This server does not stream."))
-        answer, place = self.server.model.answer(body, {name.lower(): value for name, value in self.headers.items()})
+        path = self.path.partition("?")[0]
+        dialect = next((spoken for spoken in DIALECTS if spoken.speaks(path)), None)
+        if dialect is None:
+            return self._send(404, json.dumps(DIALECTS[0].error(fail(404, f"There is nothing at {path}."))))
+        try:
+            dialect.check(body)
+        except (ValidationError, ValueError) as error:
+            return self._send(400, json.dumps(dialect.error(fail(400, f"The request does not fit: {error}"))))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        answer, place = self.server.model.answer(dialect, body, headers)
         while isinstance(answer, Hung):
             self.server.model.closing.wait(answer.seconds)
             if answer.then is None or self.server.model.closing.is_set():
                 self.close_connection = True
                 return None
             answer = answer.then
-        if isinstance(answer, Said):
-            answer = Sent(200, json.dumps(answer.to_wire(place, body["model"])))
-        return self._send(answer)
+        if isinstance(answer, Failed):
+            return self._send(answer.status, json.dumps(dialect.error(answer)), answer.headers)
+        if isinstance(answer, Sent):
+            return self._send(answer.status, answer.body)
+        streamed = answer if isinstance(answer, Streamed) else Streamed(answer)
+        model = dialect.model(path, body)
+        if not dialect.streams(path, body):
+            return self._send(200, json.dumps(dialect.whole(streamed.said, place, model)))
+        frames = [dialect.framed(event) for event in dialect.events(streamed.said, place, model)]
+        return self._stream([*frames, dialect.farewell()], streamed)
 
-    def _send(self, answer: Sent) -> None:
-        data = answer.body.encode()
-        self.send_response(answer.status)
-        for name, value in (("Content-Type", "application/json"), *answer.headers):
+    def _send(self, status: int, body: str, headers: Sequence[tuple[str, str]] = ()) -> None:
+        data = body.encode()
+        self.send_response(status)
+        for name, value in (("Content-Type", "application/json"), *headers):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+    def _stream(self, frames: list[str], how: Streamed) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        middle = max(1, int(len(frames) * how.cut))
+        for frame in self._paced(frames, how, middle):
+            data = frame.encode()
+            self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n" if data else b"")
+            self.wfile.flush()
+        if how.cut == 1.0 or how.politely or how.stall:
+            self.wfile.write(b"0\r\n\r\n")
+        else:
+            self.close_connection = True
+
+    def _paced(self, frames: list[str], how: Streamed, middle: int) -> Iterator[str]:
+        for number, frame in enumerate(frames):
+            if number == middle and how.stall:
+                self.server.model.closing.wait(how.stall)
+            elif number == middle and how.cut < 1.0:
+                return
+            self.server.model.closing.wait(how.pace)
+            yield f"{frame[: len(frame) // 2]}\n\n" if how.garbled and number == len(frames) // 2 else frame
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Tests say what they have to say themselves."""

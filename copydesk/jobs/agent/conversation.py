@@ -1,10 +1,16 @@
 """What the agent and its model say to each other, as data that the journal keeps."""
 
-from typing import Annotated, Any, Literal, Protocol
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from copydesk.jobs.workspace import Workspace
+
+if TYPE_CHECKING:
+    from copydesk.jobs.agent.tools.tool import Tool
 
 
 class _Data(BaseModel):
@@ -47,6 +53,29 @@ class Prompt(_Data):
     text: str
 
 
+class Sealed(_Data):
+    """One part of a reply with what its provider wrote for itself: ids, signatures, encrypted thoughts."""
+
+    kind: Literal["thinking", "text", "call"]
+    text: str = ""
+    call_id: str | None = None
+    """Which of the reply's calls this is about."""
+    id: str | None = None
+    signature: str | None = None
+    provider: str | None = None
+    details: dict[str, Any] | None = None
+
+
+class Keepsake(_Data):
+    """What a provider wants back word for word in the next turn, and only the model that wrote it can use."""
+
+    model: str
+    provider: str | None = None
+    system: str | None = None
+    """Whose keys the signatures belong to, where the provider's name does not say it."""
+    parts: tuple[Sealed, ...]
+
+
 class Reply(_Data):
     """What the model answered. No calls: it has nothing more to do."""
 
@@ -54,6 +83,9 @@ class Reply(_Data):
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage(requests=1)
+    keepsake: Keepsake | None = None
+    fitted: int | None = None
+    """The tokens that the conversation had to be cut down to, where the provider would not take more."""
 
 
 class Observed(_Data):
@@ -70,6 +102,11 @@ Conversation = list[Entry]
 class ModelFailed(Exception):
     """The model could not answer; the message says why, in the provider's words and without its secrets."""
 
+    def __init__(self, message: str, usage: Usage | None = None) -> None:
+        super().__init__(message)
+        self.usage = usage or Usage()
+        """What the failed tries cost all the same."""
+
 
 class Model(Protocol):
     """Anything that answers a conversation. `workspace` is the repository as data: to look at, never to change."""
@@ -80,3 +117,21 @@ class Model(Protocol):
     async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
         """ModelFailed when there is no answer to be had."""
         ...
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What a model is told once, before the first turn, and what stays the same over the whole run."""
+
+    opening: str
+    """The repository as data."""
+    tools: "Sequence[Tool]"
+    deadline: float = math.inf
+    """By time.monotonic(): nothing is waited for beyond it."""
+
+
+@runtime_checkable
+class Briefable(Protocol):
+    """A model that wants to be told. One that looks at the workspace by itself need not."""
+
+    def briefed(self, brief: Brief) -> Model: ...

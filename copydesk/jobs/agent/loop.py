@@ -1,6 +1,7 @@
 """The agent loop: take up messages, think, act, observe, until the work is finished. Each turn is journalled."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
@@ -8,9 +9,21 @@ from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import ColumnElement, Connection, select, update
 
 from copydesk.core.settings import Settings
-from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Observed, Prompt, Reply, Usage
+from copydesk.jobs.agent import steering
+from copydesk.jobs.agent.context import opening
+from copydesk.jobs.agent.conversation import (
+    Brief,
+    Briefable,
+    Conversation,
+    Model,
+    ModelFailed,
+    Observed,
+    Prompt,
+    Reply,
+    Usage,
+)
 from copydesk.jobs.agent.saved import Acted, splices
-from copydesk.jobs.agent.tools import LONGEST_SUMMARY, Finished, Toolbox
+from copydesk.jobs.agent.tools import LONGEST_SUMMARY, Finished, Toolbox, toolset
 from copydesk.jobs.job import JobFailed, Reason
 from copydesk.jobs.journal import EarlierRun, Journal
 from copydesk.jobs.patch import FilePatch, patches_between
@@ -55,28 +68,61 @@ class Pinned(BaseModel):
         return self.head or self.base
 
 
-class Editor:
-    """Lets a model work on a workspace. `origin` is the tree that the job as a whole began with."""
+MOST_REVIEWS = 3
 
-    def __init__(self, model: Model, journal: Journal, attempt: Attempt, budget: Budget, origin: Tree) -> None:
-        self.model, self.journal, self.attempt, self.budget = model, journal, attempt, budget
-        self.origin = origin
+
+class Editor:
+    """Lets a model work on a workspace. `origin` is the tree that the job as a whole began with.
+
+    `root` is the documentation's folder. `check` is the tool of that name. `review` is asked when the model calls
+    finish: what it finds goes back to the model, up to three times.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        journal: Journal,
+        attempt: Attempt,
+        budget: Budget,
+        origin: Tree,
+        *,
+        root: str = "",
+        check: Callable[[Workspace], str] | None = None,
+        review: Callable[[Workspace], str | None] | None = None,
+    ) -> None:
+        self.journal, self.attempt, self.budget, self.origin = journal, attempt, budget, origin
+        self.check, self.review = check, review
+        self.tools = toolset(check)
+        if isinstance(model, Briefable):
+            model = model.briefed(Brief(opening(origin, root), tuple(self.tools.values()), attempt.deadline))
+        self.model = model
 
     def run(self, workspace: Workspace) -> Finished:
         conversation = self._history(workspace)
         used = sum((entry.usage for entry in conversation if isinstance(entry, Reply)), Usage())
+        sent_back, proposed = 0, None
         with asyncio.Runner() as runner:
             for turn in count(1):
-                conversation += self._inbox(turn)
+                if prompts := self._inbox(turn):
+                    conversation += prompts
+                    proposed = None
                 reply = self._think(turn, conversation, workspace, used, runner)
                 used += reply.usage
                 conversation.append(reply)
-                if not reply.calls:
-                    return Finished(title=_first_line(reply.text), summary=reply.text[:LONGEST_SUMMARY])
-                acted = self._act(turn, reply, workspace)
-                conversation.append(Observed(results=acted.results))
-                if acted.finished is not None:
-                    return acted.finished
+                if reply.calls:
+                    acted = self._act(turn, reply, workspace, sent_back < MOST_REVIEWS)
+                    conversation.append(Observed(results=acted.results))
+                    if acted.finished is not None:
+                        return acted.finished
+                    if acted.sent_back is not None:
+                        sent_back, proposed = sent_back + 1, acted.sent_back
+                elif proposed is not None:
+                    return proposed  # it has nothing to add to the findings
+                match steering.verdict(conversation, self.tools):
+                    case steering.Accepted(text):
+                        return Finished(title=_first_line(text), summary=text[:LONGEST_SUMMARY])
+                    case steering.GivenUp(why):
+                        raise JobFailed(why, Reason.MODEL_ERROR)
         raise AssertionError("count() never ends")
 
     def _inbox(self, turn: int) -> list[Prompt]:
@@ -94,9 +140,11 @@ class Editor:
             self.budget.check(used)
             self.attempt.check()
             self.journal.guard()
+            seen = steering.advised(conversation, self.tools)
             try:
-                return self.attempt.wait_for(runner, self.model.reply(conversation, workspace))
+                return self.attempt.wait_for(runner, self.model.reply(seen, workspace))
             except ModelFailed as failure:
+                self.journal.keep(usage=(used + failure.usage).model_dump())
                 raise JobFailed(str(failure), Reason.MODEL_ERROR) from None
 
         def notes(reply: Reply) -> list[Note]:
@@ -107,18 +155,20 @@ class Editor:
 
         return self.journal.step(f"turn-{turn}-reply", Reply, ask, notes=notes, effects=spent)
 
-    def _act(self, turn: int, reply: Reply, workspace: Workspace) -> Acted:
+    def _act(self, turn: int, reply: Reply, workspace: Workspace, may_send_back: bool) -> Acted:
         name = f"turn-{turn}-acts"
         replayed = self.journal.has(name)
         patches: list[FilePatch] = []
 
         def act() -> Acted:
-            before, toolbox = workspace.changes(), Toolbox(workspace)
+            before, toolbox = workspace.changes(), Toolbox(workspace, self.check)
             results = []
             for call in reply.calls:
                 self.attempt.check()
                 results.append(toolbox.call(call))
             acted = Acted(results=tuple(results), splices=splices(before, workspace), finished=toolbox.finished)
+            if toolbox.finished and self.review and may_send_back and (found := self.review(workspace)):
+                acted = acted.sent_back_with(found)
             if acted.splices:
                 patches.extend(self._patches(workspace))
             return acted

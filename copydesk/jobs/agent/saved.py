@@ -48,6 +48,23 @@ class Acted(BaseModel):
     results: tuple[ToolResult, ...]
     splices: tuple[Splice, ...]
     finished: Finished | None
+    sent_back: Finished | None = None
+    """The model called finish, and was answered with findings."""
+
+    def sent_back_with(self, findings: str) -> "Acted":
+        """The model is not finished yet: what was found is the answer to its call."""
+        return self.model_copy(
+            update={
+                "finished": None,
+                "sent_back": self.finished,
+                "results": tuple(
+                    result.model_copy(update={"ok": False, "text": findings})
+                    if result.name == "finish" and result.ok
+                    else result
+                    for result in self.results
+                ),
+            }
+        )
 
     def replay(self, workspace: Workspace) -> None:
         """Brings a workspace that was at the round's start to its end."""

@@ -20,15 +20,14 @@ def work(space: Workspace, prompt: str, conversation: Conversation | None = None
     model: Model = Mechanic()
     conversation = [] if conversation is None else conversation
     conversation.append(Prompt(text=prompt))
-    tools = Toolbox(space)
     for _ in range(20):
+        tools = Toolbox(space)
         reply = asyncio.run(model.reply(conversation, space))
         conversation.append(reply)
-        if not reply.calls:
-            break
         conversation.append(Observed(results=tuple(tools.call(call) for call in reply.calls)))
-    assert tools.finished is not None
-    return tools.finished
+        if tools.finished is not None:
+            return tools.finished
+    raise AssertionError("it did not finish")
 
 
 def after(make: Make, prompt: str, data: bytes, path: str = "docs/a.md") -> bytes:
@@ -235,7 +234,7 @@ def test_several_instructions_are_done_one_after_another(workspace: Make) -> Non
     assert space.read("docs/color.md") == b"# Color \n"
     assert space.read("docs/a.md") == b"[c](color.md) color\n"
     assert "No broken link was found." in done.summary
-    assert [type(entry) for entry in conversation] == [Prompt, Reply, Observed, Reply, Observed, Reply, Observed, Reply]
+    assert [type(entry) for entry in conversation] == [Prompt, Reply, Observed, Reply, Observed, Reply, Observed]
 
 
 def test_a_later_message_is_answered_by_itself(workspace: Make) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 
 import regex
@@ -130,6 +131,18 @@ def diff(workspace: Workspace, asked: Diff) -> str:
         return "Nothing has been changed."
     patches = [patch_of(path, workspace.original(path), workspace.changes()[path]).data for path in changed]
     return capped(b"".join(patches).decode("utf-8", "replace"), "Ask for one path.")
+
+
+class Check(Arguments):
+    pass
+
+
+def check_tool(check: Callable[[Workspace], str]) -> Tool:
+    def run(workspace: Workspace, _asked: Check) -> str:
+        """Checks what has been changed so far: links, front matter, markup, navigation. Says what it found, by line."""
+        return capped(check(workspace), "Mend these first, then check again.")
+
+    return Tool.of("check", Check, run)
 
 
 LOOKING = (

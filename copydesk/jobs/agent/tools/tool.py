@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import getdoc
 from typing import Any
 
@@ -30,6 +31,10 @@ class Tool:
     @classmethod
     def of(cls, name: str, arguments: type[Arguments], run: Callable[[Workspace, Any], str]) -> "Tool":
         return cls(name, getdoc(run) or "", arguments, run)
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        return self.arguments.model_json_schema()
 
 
 def capped(text: str, how_to_see_more: str) -> str:

@@ -1,18 +1,23 @@
 """Carries out a model's tool calls on a workspace. A refusal is an answer, never an exception."""
 
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import Field, ValidationError, field_validator
 
 from copydesk.jobs.agent.conversation import ToolCall, ToolResult
 from copydesk.jobs.agent.tools.changing import CHANGING
-from copydesk.jobs.agent.tools.looking import LOOKING
+from copydesk.jobs.agent.tools.looking import LOOKING, check_tool
 from copydesk.jobs.agent.tools.tool import Arguments, Tool, ToolRefused
 from copydesk.jobs.paths import PathRefused
 from copydesk.jobs.text import NotEditable
 from copydesk.jobs.workspace import Workspace
 
 LONGEST_SUMMARY = 20_000
+MOST_SHOWN = 80_000
+"""Characters that the tools answer in one round: the newest results are never left out to save room."""
+MISFIT = "The arguments do not fit"
+NO_OBJECT = {"INVALID_JSON"}
 
 
 class Finished(Arguments):
@@ -20,8 +25,10 @@ class Finished(Arguments):
     """The pull request's title: what changed, in a few words."""
     summary: str = Field(max_length=LONGEST_SUMMARY)
     """What was done and why, for the reviewer."""
+    unsure: str = Field("", max_length=LONGEST_SUMMARY)
+    """What you were unsure of, for the reviewer to look at; empty when nothing."""
 
-    @field_validator("title", "summary")
+    @field_validator("title", "summary", "unsure")
     @classmethod
     def _is_storable(cls, text: str) -> str:
         return text.replace("\x00", "")
@@ -36,28 +43,55 @@ TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*LOOKING, *CHANGING, Tool
 
 
 class Toolbox:
-    def __init__(self, workspace: Workspace) -> None:
+    """For one round of calls. `check` is the tool of that name; there is none without it."""
+
+    def __init__(self, workspace: Workspace, check: Callable[[Workspace], str] | None = None) -> None:
         self.workspace = workspace
+        self.tools = toolset(check)
         self.finished: Finished | None = None
+        self._shown = 0
+        self._refused = False
 
     def call(self, asked: ToolCall) -> ToolResult:
         before = self.workspace.changes()
         try:
-            return ToolResult(call_id=asked.id, name=asked.name, ok=True, text=self._run(asked.name, asked.arguments))
+            text, ok = self._run(asked.name, asked.arguments), True
         except (ToolRefused, NotEditable, PathRefused) as refusal:
             self.workspace.restore(before)
-            return ToolResult(call_id=asked.id, name=asked.name, ok=False, text=str(refusal))
+            text, ok = str(refusal), False
+            self._refused = True
+        self._shown += len(text)
+        return ToolResult(call_id=asked.id, name=asked.name, ok=ok, text=text)
 
     def _run(self, name: str, arguments: dict[str, Any]) -> str:
-        tool = TOOLS.get(name)
+        tool = self.tools.get(name)
         if tool is None:
-            raise ToolRefused(f"There is no tool {name}; there are {', '.join(TOOLS)}.")
-        try:
-            asked = tool.arguments.model_validate(arguments)
-        except ValidationError as error:
-            faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors())
-            raise ToolRefused(f"The arguments do not fit: {faults}.") from None
+            raise ToolRefused(f"There is no tool {name}; there are {', '.join(self.tools)}.")
+        if self._shown > MOST_SHOWN and tool in LOOKING:
+            raise ToolRefused("That is too much to look at in one turn; call this again in the next one.")
+        asked = _fitting(tool, arguments)
+        if isinstance(asked, Finished) and self._refused:
+            raise ToolRefused("Another call of this turn was refused. See to it first, then call finish again.")
         text = tool.run(self.workspace, asked)
         if isinstance(asked, Finished):
             self.finished = asked
         return text
+
+
+def toolset(check: Callable[[Workspace], str] | None = None) -> dict[str, Tool]:
+    if check is None:
+        return TOOLS
+    *others, last = TOOLS.values()
+    return {tool.name: tool for tool in (*others, check_tool(check), last)}
+
+
+def _fitting(tool: Tool, arguments: dict[str, Any]) -> Arguments:
+    if arguments.keys() == NO_OBJECT:
+        raise ToolRefused(
+            f"{MISFIT}: they are no JSON object, or were cut off. Write them again, shorter if they were long."
+        )
+    try:
+        return tool.arguments.model_validate(arguments)
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors())
+        raise ToolRefused(f"{MISFIT}: {faults}.") from None
