@@ -10,11 +10,11 @@ from copydesk.core.projects import Projects
 from copydesk.core.secrets import Secrets
 from copydesk.core.settings import BadSettings, Settings
 from copydesk.jobs.agent.models import FORMS, known_model
+from copydesk.jobs.performing import ModelFor, Performer
 from copydesk.jobs.publish.forges.local import Pulls
 from copydesk.jobs.queue import Bounds, Queue
 from copydesk.jobs.service import Jobs
 from copydesk.jobs.worker import Worker
-from copydesk.jobs.workflow import JobWorkflow, ModelFor
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Desk:
     def worker(self, model: ModelFor | None = None) -> Worker:
         settings = self.settings
         bounds = Bounds(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
-        workflow = JobWorkflow(self.database, settings, self.pulls, model)
+        performer = Performer(self.database, settings, self.secrets, self.pulls, model)
         return Worker(
-            Queue(self.database, bounds), workflow, slots=settings.worker_slots, job_seconds=settings.job_minutes * 60
+            Queue(self.database, bounds), performer, slots=settings.worker_slots, job_seconds=settings.job_minutes * 60
         )
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT 
 EXAMPLES = [README, ROOT / "docs/quickstart.md", API]
 
 EVENT_KINDS = {"queued", "message", "phase", "resumed", "thought", "tool", "pushed", "pull_request", "finished"}
-EVENT_KINDS |= {"archived", "unarchived"}
+EVENT_KINDS |= {"archived", "unarchived", "checked", "waiting"}
 NOT_OVER_HTTP = {"conflict", "key_not_found", "pull_conflict"}
 MACHINE_PATH = re.compile(r"(?<![\w.…/:])/(?:work|home|root|tmp|Users|usr|var|opt|etc|mnt)(?:/|\b)")
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")

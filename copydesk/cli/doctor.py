@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from copydesk.cli.output import AsJson, print_json
+from copydesk.core.errors import Explained
 
 if TYPE_CHECKING:
     from copydesk.core.settings import Settings
@@ -102,20 +103,38 @@ def _model(settings: "Settings") -> str:
 
 def _repositories(settings: "Settings") -> str:
     from copydesk.desk import open_desk
-    from copydesk.jobs.job import JobFailed
-    from copydesk.jobs.publish.repository import git_for
+    from copydesk.jobs.publish.access import usable_branch
 
     desk = open_desk(settings)
     try:
         projects = desk.projects.all()
         for project in projects:
             try:
-                git_for(project).heads(f"refs/heads/{project.ref}")
-            except JobFailed as error:
+                usable_branch(project, desk.secrets.all(project.id), project.ref)
+            except Explained as error:
                 raise Ill(f"{project.name}: {error}") from None
-        return f"{len(projects)} can be reached"
+        return f"{len(projects)} can be used"
     finally:
         desk.close()
+
+
+def _sandbox(settings: "Settings") -> str:
+    """Only a project with a check command needs one."""
+    from copydesk.desk import open_desk
+    from copydesk.jobs.sandbox.probe import probe
+    from copydesk.jobs.sandbox.sandbox import Unavailable
+
+    desk = open_desk(settings)
+    try:
+        needed = [project.name for project in desk.projects.all() if project.policy.check_command]
+    finally:
+        desk.close()
+    found = probe([settings.data.absolute(), Path.home()])
+    if not isinstance(found, Unavailable):
+        return f"{found.backend} holds"
+    if needed:
+        raise Ill(f"{needed[0]} has a check command. {found.why}")
+    return f"none, and none is needed. {found.why}"
 
 
 CHECKS: dict[str, Check] = {
@@ -125,4 +144,5 @@ CHECKS: dict[str, Check] = {
     "database": _database,
     "model": _model,
     "repositories": _repositories,
+    "sandbox": _sandbox,
 }

@@ -1,5 +1,6 @@
 """copydesk project create|list|show|set|audit"""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,13 +20,23 @@ def create(
     name: Annotated[str, typer.Argument(help="What people call it.")],
     repo: Annotated[str, typer.Option("--repo", help="A path, file:// or https:// address; no credentials in it.")],
     ref: Annotated[str | None, typer.Option("--ref", help="The branch jobs start from [default: its own].")] = None,
-    forge: Annotated[str, typer.Option("--forge", help="Where pull requests are opened.")] = "local",
+    forge: Annotated[
+        str | None,
+        typer.Option("--forge", help="github, gitlab, gitea, forgejo or local [default: by the address, else local]."),
+    ] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="The model of its jobs [default: COPYDESK_MODEL].")
     ] = None,
     token_env: Annotated[
         str | None, typer.Option("--token-env", help="The environment variable that holds the repository's token.")
     ] = None,
+    token_stdin: Annotated[
+        bool, typer.Option("--token-stdin", help="Read that token from standard input, and seal it.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check/--no-check", help="Look whether the repository can be used; without it, name --ref."),
+    ] = True,
     forbid_private: Annotated[
         bool, typer.Option("--forbid-private", help="Refuse a repository on this machine or a private address.")
     ] = False,
@@ -35,26 +46,34 @@ def create(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Creates a project, after looking whether its repository can be read."""
+    """Creates a project, after looking whether its repository can be used."""
     from copydesk.core.policy import Policy
     from copydesk.core.projects import Project, checked_repository
     from copydesk.jobs.agent.models import known_model
+    from copydesk.jobs.publish.access import usable_branch
+    from copydesk.jobs.publish.forges.remote import forge_of
 
     if model is not None and not known_model(model):
         raise InvalidRequest(f"There is no model '{model}'.")
+    if not check and ref is None:
+        raise InvalidRequest("Without a look at the repository the branch must be named: --ref.")
+    address = checked_repository(repo)
     wanted: dict[str, Any] = {
-        "repository": checked_repository(repo),
-        "forge": forge,
+        "repository": address,
+        "root": root,
+        "forge": forge or forge_of(address),
         "model": model,
         "token_env": token_env,
         "allow_private": not forbid_private,
-        "root": root,
         "policy": Policy().changed(_assignments(policy or [])),
     }
+    token = sys.stdin.read().strip() if token_stdin else None
     probe = Project(id="", site_id="", name=name, ref=ref or "", created_at=0, **wanted)
-    branch = _reachable_branch(probe, ref)
+    branch = usable_branch(probe, {"forge_token": token} if token else {}, ref) if check else str(ref)
     with the_desk() as desk:
         project = desk.projects.create(name, ref=branch, actor=actor(), **wanted)
+        if token is not None:
+            desk.secrets.set(project.id, "forge_token", token, actor=actor())
     _print(project, json)
 
 
@@ -82,7 +101,9 @@ def show(project: Annotated[str, typer.Argument(help="The project's id.")], json
 @app.command("set")
 def change(
     project: Annotated[str, typer.Argument(help="The project's id.")],
-    values: Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="May be repeated; lists with commas between.")],
+    values: Annotated[
+        list[str], typer.Argument(metavar="NAME=VALUE", help="May be repeated; lists with commas between.")
+    ],
     json: AsJson = False,
 ) -> None:
     """Changes a project: name, ref, root, model, token_env, or how its pull requests are made.
@@ -126,17 +147,6 @@ def _assignments(values: list[str]) -> dict[str, str]:
             raise InvalidRequest(f"'{value[:80]}' is not NAME=VALUE.")
     pairs = (value.split("=", 1) for value in values)
     return {name.strip().replace("-", "_"): value.strip() for name, value in pairs}
-
-
-def _reachable_branch(probe: "Project", ref: str | None) -> str:
-    from copydesk.jobs.publish.repository import default_branch, git_for
-
-    git = git_for(probe)
-    if ref is None:
-        return default_branch(git)
-    if ref not in git.heads(f"refs/heads/{ref}"):
-        raise InvalidRequest(f"The repository has no branch {ref}.")
-    return ref
 
 
 def _print(project: "Project", json: bool) -> None:

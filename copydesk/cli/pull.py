@@ -49,7 +49,8 @@ def merge(number: Number, project: InProject, json: AsJson = False) -> None:
     from copydesk.jobs.publish.repository import Mirror
 
     with the_desk() as desk:
-        mirror = Mirror.of(desk.settings.mirrors, desk.projects.get(project))
+        token = desk.secrets.get(project, "forge_token")
+        mirror = Mirror.of(desk.settings.mirrors, desk.projects.get(project), token)
         _print(desk, desk.pulls.merge(desk.pulls.get(project, number), mirror), json)
 
 

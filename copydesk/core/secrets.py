@@ -4,7 +4,7 @@ import base64
 import binascii
 import os
 import secrets as randomness
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -99,6 +99,12 @@ class Secrets:
         if self.settings.secret_key:
             return [_decoded(part) for part in self.settings.secret_key]
         return [_decoded(_key_file(self.settings.data.absolute() / "secret.key"))]
+
+
+def model_keys(secrets: Mapping[str, str]) -> dict[str, str]:
+    """The keys of model providers among a project's secrets, by provider."""
+    prefix = "model_key_"
+    return {name.removeprefix(prefix): value for name, value in secrets.items() if name.startswith(prefix)}
 
 
 def _bound_to(project_id: str, name: str) -> bytes:

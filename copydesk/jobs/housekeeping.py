@@ -6,9 +6,12 @@ from sqlalchemy import delete, select
 
 from copydesk.core import clock
 from copydesk.core.database import Database
+from copydesk.core.errors import Explained
 from copydesk.core.projects import Projects
+from copydesk.core.secrets import Secrets
 from copydesk.core.settings import Settings
-from copydesk.jobs.job import COMPLETED, FAILED, RepositoryFailed
+from copydesk.jobs.job import COMPLETED, FAILED
+from copydesk.jobs.publish.forges.listener import forget_old_comments
 from copydesk.jobs.publish.forges.local import MERGED, Pulls
 from copydesk.jobs.publish.repository import Mirror, pack
 from copydesk.jobs.records import locked
@@ -20,15 +23,16 @@ log = logging.getLogger(__name__)
 AT_ONCE = 100
 
 
-def notice_merges(database: Database, settings: Settings, pulls: Pulls) -> None:
+def notice_merges(database: Database, settings: Settings, pulls: Pulls, secrets: Secrets) -> None:
     """A pull request that a person merged with git alone is merged all the same."""
     for project_id, waiting in pulls.waiting().items():
         try:
-            mirror = Mirror.of(settings.mirrors, Projects(database).get(project_id))
+            token = secrets.get(project_id, "forge_token")
+            mirror = Mirror.of(settings.mirrors, Projects(database).get(project_id), token)
             for pull in waiting:
                 if mirror.has(pull.head) and mirror.contains(mirror.head(pull.base), pull.head):
                     pulls.end(pull, MERGED)
-        except RepositoryFailed as failure:
+        except Explained as failure:
             log.warning("merges in project %s cannot be noticed: %s", project_id, failure)
 
 
@@ -49,6 +53,7 @@ def tidy(database: Database, settings: Settings) -> None:
             job = locked(database, tx, job_id)
             if job is not None and job.status in (COMPLETED, FAILED):
                 archive(database, tx, job)
+    forget_old_comments(database)
     if spent:
         with database.write() as tx:
             tx.execute(delete(idempotency).where(idempotency.c.created_at < now - KEPT_FOR))

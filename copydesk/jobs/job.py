@@ -75,8 +75,6 @@ class Job:
     base: str | None
     head: str | None
     pr_link: str | None
-    pr_number: int | None
-    """Its number on a forge; the local one keeps its own table."""
     usage: Usage
     checks: list[Any]
     last_event: int

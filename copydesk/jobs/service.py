@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -135,10 +135,16 @@ class Jobs:
             found = [job_of(row) for row in tx.execute(wanted)]
         return found[:limit], found[limit - 1].id if len(found) > limit else None
 
-    def message(self, project: Project, job_id: str, prompt: str) -> tuple[Job, dict[str, str]]:
-        """A finished job becomes active again; an active one takes the message up at its next turn."""
+    def message(
+        self, project: Project, job_id: str, prompt: str, *, first: Callable[[Connection], None] = lambda tx: None
+    ) -> tuple[Job, dict[str, str]]:
+        """A finished job becomes active again; an active one takes the message up at its next turn.
+
+        `first` writes in the same transaction, and may raise to have nothing written at all.
+        """
         with self.database.write() as tx:
             job = self._held(tx, project.id, job_id)
+            first(tx)
             if job.status is ARCHIVED:
                 raise WrongState("The job is archived; unarchive it first.")
             headers = take(self.database, tx, self.limit, project.id)
@@ -231,7 +237,6 @@ class Jobs:
             base=None,
             head=None,
             pr_link=None,
-            pr_number=None,
             usage=Usage(),
             checks=[],
             last_event=1,

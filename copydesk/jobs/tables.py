@@ -37,7 +37,6 @@ jobs = Table(
     Column("base", String(64)),
     Column("head", String(64)),
     Column("pr_link", Text),
-    Column("pr_number", Integer),
     Column("usage", JSON, nullable=False),
     Column("checks", JSON, nullable=False),
     Column("last_event", Integer, nullable=False),

@@ -1,148 +1,266 @@
-"""The durable steps of a job, top to bottom: pin ▶ turns ▶ commit ▶ push ▶ open. Every act may be repeated."""
+"""The durable steps of a job, top to bottom: pin ▶ turns ▶ check ▶ commit ▶ push ▶ open. Every act may be repeated."""
 
-import logging
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
-from copydesk.core.database import Database
-from copydesk.core.errors import StoreDown
-from copydesk.core.projects import Projects
+from copydesk.core.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.loop import Budget, Editor, Pinned
-from copydesk.jobs.agent.models import ModelUnavailable, model_for
-from copydesk.jobs.housekeeping import notice_merges, pack_mirrors, tidy
-from copydesk.jobs.job import COMPLETED, FAILED, Ending, Job, JobFailed, Phase, Reason
-from copydesk.jobs.journal import Journal, Lost
+from copydesk.jobs.agent.tools import Finished
+from copydesk.jobs.job import COMPLETED, Ending, Job, JobFailed, Phase, Reason
+from copydesk.jobs.journal import Journal
+from copydesk.jobs.patch import FilePatch, patches_between
 from copydesk.jobs.publish import policy
-from copydesk.jobs.publish.forges.local import Pulls, find_or_open
-from copydesk.jobs.publish.publisher import Committed, Publisher, commit_message, pull_text
+from copydesk.jobs.publish.access import known_secrets
+from copydesk.jobs.publish.forges import local
+from copydesk.jobs.publish.forges.forge import Forge, Proposal
+from copydesk.jobs.publish.forges.patience import patiently
+from copydesk.jobs.publish.forges.publish import publish_pull
+from copydesk.jobs.publish.forges.text import number_of
+from copydesk.jobs.publish.outside import Outside, hosts_in, outside
+from copydesk.jobs.publish.publisher import Committed, Publisher
 from copydesk.jobs.publish.repository import Mirror
-from copydesk.jobs.worker import Attempt, Interrupted
+from copydesk.jobs.publish.wording import Told, commit_message, one_line, pull_text
+from copydesk.jobs.review import Reviewed, Reviewer
+from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
+from copydesk.jobs.tree import with_changes
+from copydesk.jobs.worker import Attempt
 from copydesk.jobs.workspace import Workspace
 
-log = logging.getLogger(__name__)
-
-ModelFor = Callable[[str], Model]
-ROUND_SECONDS = 300.0
+T = TypeVar("T")
+BETWEEN_RUNS = "\n---\n\n"
 
 
 class Opened(BaseModel):
-    number: int
     link: str
+    title: str
+    text: str
+    """What this run had to say; the pull request has the words of all runs."""
+    notes: list[str] = []
 
 
-class JobWorkflow:
-    def __init__(self, database: Database, settings: Settings, pulls: Pulls, model: ModelFor | None = None) -> None:
-        self.database, self.settings, self.pulls = database, settings, pulls
-        self.projects = Projects(database)
-        self._next_round = time.monotonic() + ROUND_SECONDS
-        self.model = model or (lambda name: model_for(name, url=settings.model_url))
+@dataclass(frozen=True)
+class Run:
+    """One attempt at carrying out what was asked, with all it needs. `forge` is None for the local one."""
 
-    def perform(self, attempt: Attempt) -> None:
-        """Carries the run out as far as it goes. A lost claim ends in silence: a later attempt owns the run."""
-        journal = Journal(self.database, attempt.claim)
-        try:
-            ending = self._work(journal, attempt)
-        except Lost:
-            return
-        except StoreDown:
-            raise
-        except Interrupted:
-            if not attempt.timed_out:
-                return
-            minutes = f"{self.settings.job_minutes:g} minutes"
-            ending = Ending(FAILED, Reason.TIMED_OUT, f"The job was not finished within {minutes}.")
-        except JobFailed as failure:
-            ending = Ending(FAILED, failure.reason, str(failure))
-        except Exception:
-            log.exception("job %s failed", attempt.claim.job_id)
-            ending = Ending(FAILED, Reason.INTERNAL_ERROR, "Something went wrong inside Copydesk; its log says what.")
-        journal.settle(ending)
+    settings: Settings
+    journal: Journal
+    attempt: Attempt
+    job: Job
+    project: Project
+    secrets: Mapping[str, str]
+    forge: Forge | None
+    model: Callable[[], Model]
+    sandbox: Callable[[], Sandbox | Unavailable]
 
-    def housekeeping(self) -> None:
-        """About once a minute; what reaches out to repositories less often."""
-        tidy(self.database, self.settings)
-        if time.monotonic() >= self._next_round:
-            self._next_round = time.monotonic() + ROUND_SECONDS
-            notice_merges(self.database, self.settings, self.pulls)
-            pack_mirrors(self.settings)
+    def carry_out(self) -> Ending:
+        pinned = self.journal.step("pin", Pinned, lambda: self._patiently(self._pin), effects=self._keep_base)
+        self.mirror.ensure(pinned.start, self.job.branch if pinned.head else self.job.ref)
+        workspace = Workspace(self.mirror.tree(pinned.start), self._refuse, self.project.root)
+        reviewer = Reviewer(self.project, self.mirror.tree(pinned.base), self.sandbox, self.attempt.stoppable)
 
-    def _work(self, journal: Journal, attempt: Attempt) -> Ending:
-        if attempt.claim.crashes >= self.settings.most_attempts:
-            raise JobFailed(f"Given up: its worker died in each of {self.settings.most_attempts} attempts.")
-        job, project = journal.job(), self.projects.get(attempt.claim.project_id)
-        mirror = Mirror.of(self.settings.mirrors, project, attempt.stoppable)
+        finished = self._edit(workspace, reviewer)
+        unopened = pinned.head is not None and self.job.pr_link is None
+        if not workspace.changes() and not unopened:
+            self.journal.keep(title=self.job.title or finished.title, summary=finished.summary)
+            return Ending(COMPLETED, Reason.NO_CHANGES, finished.summary or "Nothing needed to be changed.")
+        reviewed = self._check(workspace, reviewer)
 
-        is_follow_up = attempt.claim.number > 1
-        pinned = journal.step("pin", Pinned, lambda: _pin(job, mirror, is_follow_up), effects=_keep_base(journal, job))
-        mirror.ensure(pinned.start, job.branch if pinned.head else job.ref)
-        workspace = Workspace(
-            mirror.tree(pinned.start), lambda path: policy.refuse_protected(path, project.policy.allowed_paths)
+        self.journal.enter(Phase.PUBLISHING)
+        self._obey_policy(workspace, finished)
+        publisher = self._publisher(pinned, workspace, finished)
+        committed = self.journal.step("commit", Committed, lambda: self._patiently(publisher.commit))
+        self.journal.step(
+            "push",
+            str,
+            lambda: self._patiently(lambda: self._push(publisher, committed, pinned)),
+            notes=lambda head: [("pushed", {"branch": self.job.branch, "commit": head})],
+        )
+        opened = self._open(pinned, workspace, finished, reviewed, committed)
+        return Ending(COMPLETED, message=" ".join(filter(None, [committed.note, *opened.notes])) or None)
+
+    @cached_property
+    def mirror(self) -> Mirror:
+        token = self.forge.git_token if self.forge else self.secrets.get("forge_token")
+        return Mirror.of(self.settings.mirrors, self.project, token, self.attempt.stoppable)
+
+    @cached_property
+    def prompts(self) -> Sequence[str]:
+        """What this run was asked, once it is known: after the last turn."""
+        with self.journal.database.read() as tx:
+            return self.journal.prompts(tx)
+
+    def _pin(self) -> Pinned:
+        """A follow-up goes on from the branch as it is now, with whatever a person pushed to it since."""
+        newest, base = self.mirror.head(self.job.ref), self.job.base
+        head = self.mirror.find(self.job.branch) if self.attempt.claim.number > 1 else None
+        return Pinned(base=base if base and self.mirror.has(base) else newest, head=head)
+
+    def _keep_base(self, tx: Connection, pinned: Pinned) -> None:
+        if self.job.base != pinned.base:
+            self.journal.set(tx, base=pinned.base)
+
+    def _edit(self, workspace: Workspace, reviewer: Reviewer) -> Finished:
+        if not self.journal.has("turn-1-reply"):
+            self.journal.enter(Phase.THINKING)
+        editor = Editor(
+            self.model(),
+            self.journal,
+            self.attempt,
+            Budget.of(self.settings),
+            reviewer.origin,
+            root=self.project.root,
+            check=reviewer.told,
+            review=reviewer.faults,
+        )
+        return editor.run(workspace)
+
+    def _check(self, workspace: Workspace, reviewer: Reviewer) -> Reviewed:
+        if not self.journal.has("check"):
+            self.journal.enter(Phase.CHECKING)
+        reviewed = self.journal.step(
+            "check",
+            Reviewed,
+            lambda: reviewer.review(workspace),
+            notes=lambda made: [("checked", {"passed": not made.faults, "faults": made.faults[:20]})],
+            effects=lambda tx, made: self.journal.set(tx, checks=made.checks),
+        )
+        if reviewed.faults and self.project.policy.on_findings == "fail":
+            count = f"{len(reviewed.faults)} fault{'' if len(reviewed.faults) == 1 else 's'}"
+            raise JobFailed(
+                f"The change brings {count} that the checks find, the first: {reviewed.faults[0]}", Reason.CHECKS_FAILED
+            )
+        return reviewed
+
+    def _refuse(self, path: str) -> None:
+        policy.refuse_protected(path, self.project.policy.allowed_paths, self.project.root)
+
+    def _obey_policy(self, workspace: Workspace, finished: Finished) -> None:
+        policy.check(
+            workspace.tree,
+            workspace.changes(),
+            self.project.policy.allowed_paths,
+            root=self.project.root,
+            known=known_secrets(self.project, self.secrets),
+            texts=(self.job.title or "", finished.title, finished.summary, finished.unsure),
+            hosts=hosts_in(self.prompts),
         )
 
-        if not journal.has("turn-1-reply"):
-            journal.enter(Phase.THINKING)
-        editor = Editor(self._model(job), journal, attempt, Budget.of(self.settings), mirror.tree(pinned.base))
-        finished = editor.run(workspace)
-        unopened = pinned.head is not None and job.pr_link is None
-        if not workspace.changes() and not unopened:
-            journal.keep(title=job.title or finished.title, summary=finished.summary)
-            return Ending(COMPLETED, Reason.NO_CHANGES, finished.summary or "Nothing needed to be changed.")
-
-        journal.enter(Phase.PUBLISHING)
-        policy.check(workspace.tree, workspace.changes(), project.policy.allowed_paths)
-        title = job.title or finished.title
-        publisher = Publisher(
-            job=job,
-            mirror=mirror,
+    def _publisher(self, pinned: Pinned, workspace: Workspace, finished: Finished) -> Publisher:
+        title = finished.title if pinned.head else self.job.title or finished.title
+        return Publisher(
+            job=self.job,
+            policy=self.project.policy,
+            mirror=self.mirror,
             start=pinned.start,
             on_own_branch=pinned.head is not None,
             changes=workspace.changes(),
-            message=commit_message(job, finished.title if pinned.head else title, finished.summary),
-            at=attempt.claim.created_at,
+            message=commit_message(self.job, self.project.policy, title, finished.summary),
+            at=self.attempt.claim.created_at,
         )
-        committed = journal.step("commit", Committed, publisher.commit)
 
-        def push() -> str:
-            publisher.ensure(committed)
-            attempt.check()
-            journal.guard()
-            mirror.push(committed.commit, job.branch, expected=pinned.head)
-            return committed.commit
+    def _push(self, publisher: Publisher, committed: Committed, pinned: Pinned) -> str:
+        publisher.ensure(committed)
+        self._guard()
+        self.mirror.push(committed.commit, self.job.branch, expected=pinned.head)
+        return committed.commit
 
-        def publish(tx: Connection) -> Opened:
-            body = pull_text(job, journal.prompts(tx), finished.summary, committed.note)
-            pull = find_or_open(self.database, tx, job, title, body, committed.commit)
-            link = pull.link(self.settings.base_url)
-            base = pinned.base if pinned.head else committed.onto
-            journal.set(tx, pr_link=link, base=base, head=committed.commit, title=pull.title, summary=finished.summary)
-            return Opened(number=pull.number, link=link)
+    def _open(
+        self, pinned: Pinned, workspace: Workspace, finished: Finished, reviewed: Reviewed, committed: Committed
+    ) -> Opened:
+        title = one_line(self.job.title or finished.title)
+        told = Told(
+            summary=finished.summary,
+            unsure=finished.unsure,
+            note=committed.note,
+            files=self._patches(pinned, workspace),
+            checks=reviewed.sentences,
+            findings=reviewed.faults,
+            outside=[f"{found.url} ({found.kind}, {found.path}:{found.line})" for found in self._outside(workspace)],
+            usage=self.journal.job().usage,
+        )
+        link = f"{self.settings.base_url}/v2/agent/{self.project.id}/job/{self.job.id}"
+        text = pull_text(self.job, self.prompts, told, link)
+        draft = self.job.draft or bool(reviewed.faults)
+        base = pinned.base if pinned.head else committed.onto
 
-        journal.step("push", str, push, notes=lambda head: [("pushed", {"branch": job.branch, "commit": head})])
-        journal.record("open", Opened, publish, notes=lambda opened: [("pull_request", {"url": opened.link})])
-        return Ending(COMPLETED, message=committed.note)
+        def keep(tx: Connection, opened: Opened) -> None:
+            self.journal.set(
+                tx,
+                pr_link=opened.link,
+                base=base,
+                head=committed.commit,
+                title=opened.title,
+                summary=finished.summary,
+            )
 
-    def _model(self, job: Job) -> Model:
-        try:
-            return self.model(job.model)
-        except ModelUnavailable as error:
-            raise JobFailed(str(error), Reason.MODEL_ERROR) from None
+        def open_here(tx: Connection) -> Opened:
+            body = self._whole(text)
+            pull = local.find_or_open(self.journal.database, tx, self.job, title, body, committed.commit, draft)
+            opened = Opened(link=pull.link(self.settings.base_url), title=pull.title, text=text)
+            keep(tx, opened)
+            return opened
 
+        def told_of(opened: Opened) -> Sequence[tuple[str, dict[str, str]]]:
+            return [("pull_request", {"url": opened.link})]
 
-def _pin(job: Job, mirror: Mirror, is_follow_up: bool) -> Pinned:
-    """A follow-up goes on from the branch as it is now, with whatever a person pushed to it since."""
-    newest = mirror.head(job.ref)
-    head = mirror.find(job.branch) if is_follow_up else None
-    return Pinned(base=job.base if job.base and mirror.has(job.base) else newest, head=head)
+        if self.forge is None:
+            return self.journal.record("open", Opened, open_here, notes=told_of)
+        return self.journal.step(
+            "open", Opened, lambda: self._open_there(title, text, draft, committed), notes=told_of, effects=keep
+        )
 
+    def _open_there(self, title: str, text: str, draft: bool, committed: Committed) -> Opened:
+        assert self.forge is not None
+        wanted = self.project.policy
+        published = publish_pull(
+            self.forge,
+            Proposal(
+                branch=self.job.branch,
+                base=self.job.ref,
+                title=title,
+                body=self._whole(text),
+                draft=draft,
+                head=committed.commit,
+                labels=wanted.labels,
+                reviewers=wanted.reviewers,
+            ),
+            known=number_of(self.job.pr_link) if self.job.pr_link else None,
+            asked_at=self.attempt.claim.created_at,
+            guard=self._guard,
+            pause=self._pause,
+            deadline=self.attempt.deadline,
+        )
+        pull = published.pull
+        return Opened(link=pull.url, title=pull.title, text=text, notes=list(published.notes))
 
-def _keep_base(journal: Journal, job: Job) -> Callable[[Connection, Pinned], None]:
-    def keep(tx: Connection, pinned: Pinned) -> None:
-        if job.base != pinned.base:
-            journal.set(tx, base=pinned.base)
+    def _whole(self, text: str) -> str:
+        """The words of all runs, the newest last."""
+        before = [run.results["open"] for run in self.journal.earlier() if "open" in run.results]
+        return BETWEEN_RUNS.join([*(Opened.model_validate_json(result).text for result in before), text])
 
-    return keep
+    def _outside(self, workspace: Workspace) -> list[Outside]:
+        return outside(workspace.tree, workspace.changes())
+
+    def _patches(self, pinned: Pinned, workspace: Workspace) -> list[FilePatch]:
+        tree = workspace.tree
+        return patches_between(tree.repository, tree.root, with_changes(tree, workspace.changes()))
+
+    def _guard(self) -> None:
+        """Right before an act on the outside world."""
+        self.attempt.check()
+        self.journal.guard()
+
+    def _patiently(self, act: Callable[[], T]) -> T:
+        """Waits for a repository that is away, unless it never answered: then its address may be wrong."""
+        return act() if self.mirror.is_new else patiently(act, self._pause, self.attempt.deadline)
+
+    def _pause(self, seconds: float, why: str) -> None:
+        self.journal.tell(("waiting", {"seconds": round(seconds), "why": why}))
+        self.attempt.pause(seconds)

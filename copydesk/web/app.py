@@ -12,7 +12,7 @@ from starlette.responses import Response
 from copydesk import __version__
 from copydesk.core.errors import Detail, InvalidRequest, NotFound, Refusal, WrongMediaType
 from copydesk.desk import Desk
-from copydesk.web import health, jobs, reference, review
+from copydesk.web import health, jobs, reference, review, webhooks
 from copydesk.web.front import Front, refused
 
 
@@ -32,7 +32,7 @@ def make_app(desk: Desk) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.desk = desk
-    for module in (jobs, health, reference, review):
+    for module in (jobs, health, reference, review, webhooks):
         app.include_router(module.router)
     app.add_exception_handler(Refusal, _refusal)
     app.add_exception_handler(RequestValidationError, _invalid)

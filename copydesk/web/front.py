@@ -21,6 +21,7 @@ from copydesk.web.threads import call
 log = logging.getLogger(__name__)
 
 LARGEST_BODY = 1024 * 1024
+LARGEST_WEBHOOK = 5 * 1024 * 1024
 MOST_DRAINED = 64 * LARGEST_BODY
 SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 CLOSED_AREAS = re.compile(r"/v[0-9]+/")
@@ -59,7 +60,8 @@ class Front:
 
         try:
             project = await self._open(scope, headers)
-            body, receive = await _bounded(headers, receive)
+            largest = LARGEST_WEBHOOK if scope["path"].startswith("/webhooks/") else LARGEST_BODY
+            body, receive = await _bounded(headers, receive, largest)
             quick = await self.quick.answer(project, scope, headers, body) if project else None
             await (quick or self.app)(scope, receive, send_with_id)
         except ClientDisconnect:
@@ -131,28 +133,28 @@ def _request_id(sent: str | None) -> str:
     return sent if sent and SANE_REQUEST_ID.fullmatch(sent) else f"req_{random_text(20)}"
 
 
-async def _bounded(headers: Headers, receive: Receive) -> tuple[bytes, Receive]:
+async def _bounded(headers: Headers, receive: Receive, largest: int) -> tuple[bytes, Receive]:
     """The whole body, read before anything parses it; TooLarge as soon as it is."""
     body, size, more = bytearray(), 0, True
     declared = headers.get("content-length", "")
     if not declared and "chunked" not in headers.get("transfer-encoding", ""):
         return b"", receive
     waits_for_leave = "100-continue" in headers.get("expect", "").lower()
-    if declared.isdigit() and int(declared) > (LARGEST_BODY if waits_for_leave else MOST_DRAINED):
-        raise TooLarge(f"The request body is larger than {LARGEST_BODY // 1024} KiB.")
+    if declared.isdigit() and int(declared) > (largest if waits_for_leave else MOST_DRAINED):
+        raise TooLarge(f"The request body is larger than {largest // 1024} KiB.")
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         size += len(message.get("body", b""))
         more = message.get("more_body", False)
-        if size <= LARGEST_BODY:
+        if size <= largest:
             body += message.get("body", b"")
         elif size > MOST_DRAINED:
             break
-    if size > LARGEST_BODY:
+    if size > largest:
         # What was sent is read and dropped, so that the client is there to hear the answer.
-        raise TooLarge(f"The request body is larger than {LARGEST_BODY // 1024} KiB.")
+        raise TooLarge(f"The request body is larger than {largest // 1024} KiB.")
     whole, sent = bytes(body), False
 
     async def replay() -> Message:

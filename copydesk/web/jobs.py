@@ -8,7 +8,9 @@ from fastapi.security import HTTPBearer
 
 from copydesk.core.ids import id_pattern
 from copydesk.core.projects import Project
+from copydesk.core.secrets import model_keys
 from copydesk.desk import Desk
+from copydesk.jobs.agent.models import configured
 from copydesk.jobs.job import Job, Status
 from copydesk.web.events import events_so_far, live_events, wants_json
 from copydesk.web.threads import call
@@ -124,7 +126,12 @@ async def unarchive_job(project_id: ProjectId, job_id: JobId, project: Opened, d
 async def list_models(project_id: ProjectId, project: Opened, desk: OpenDesk) -> ModelsView:
     """The models that this project can use, and the one it uses when a job names none."""
     names = desk.jobs.models(project)
-    return ModelsView(models=[ModelView(id=name, default=name == names[0]) for name in names], default=names[0])
+    secrets = await call(desk.secrets.all, project.id)
+    models = []
+    for name in names:
+        available, missing = configured(name, desk.settings.model_url, model_keys(secrets))
+        models.append(ModelView(id=name, default=name == names[0], available=available, missing=missing))
+    return ModelsView(models=models, default=names[0])
 
 
 @router.get(

@@ -110,6 +110,24 @@ class FileView(View):
     deletions: int
 
 
+class FindingView(View):
+    path: str
+    line: int
+    message: str
+
+
+class CheckView(View):
+    name: str
+    """The rule, or `command` for the project's own check command."""
+    status: Literal["passed", "failed"]
+    introduced: int
+    """Faults that the job's change brings; these count."""
+    old: int
+    """Faults that were there before."""
+    findings: list[FindingView]
+    """The first of those that the change brings."""
+
+
 class JobView(View):
     id: str
     status: Status
@@ -132,7 +150,8 @@ class JobView(View):
     updated_at: str
     finished_at: str | None
     files_changed: list[FileView]
-    checks: list[Any]
+    checks: list[CheckView]
+    """What was checked before publishing; empty until then."""
     usage: UsageView
 
     @classmethod
@@ -155,7 +174,7 @@ class JobView(View):
             updated_at=iso(job.updated_at),
             finished_at=iso_or_none(job.finished_at),
             files_changed=[FileView.model_validate(file.__dict__) for file in files],
-            checks=job.checks,
+            checks=[CheckView.model_validate(check) for check in job.checks],
             usage=UsageView.model_validate(job.usage.model_dump()),
         )
 
@@ -168,6 +187,10 @@ class JobsView(View):
 class ModelView(View):
     id: str
     default: bool
+    available: bool
+    """Whether everything that it needs is set here; the provider is not asked."""
+    missing: str | None
+    """What is not set."""
 
 
 class ModelsView(View):

@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from copydesk.core.database import Database
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
-from copydesk.jobs import journal, queue, workflow
+from copydesk.jobs import journal, performing, queue
 from copydesk.jobs.agent import loop
 from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall, ToolResult
 from copydesk.jobs.agent.tools import Toolbox
@@ -177,7 +177,7 @@ def _watch(fate: Fate) -> None:
         fate.reach("middle")
 
     for owner, name, watched in (
-        (workflow, "Journal", WatchedJournal),
+        (performing, "Journal", WatchedJournal),
         (loop, "Toolbox", WatchedToolbox),
         (queue.Queue, "claim", claim),
         (queue.Queue, "renew", renew),

@@ -193,11 +193,11 @@ def test_edits_of_a_cancelled_run_are_not_lost_to_a_follow_up(repository: Path) 
 def test_a_pull_request_merged_with_git_alone_is_noticed(repository: Path) -> None:
     with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
         job_id = done(service.client)
-        notice_merges(service.desk.database, service.desk.settings, service.desk.pulls)
+        notice_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
         assert service.client.get_job(job_id)["status"] == "completed"
         opened = pygit2.Repository(str(repository))
         opened.lookup_reference("refs/heads/main").set_target(branches(repository)[branch_of(job_id)])
-        notice_merges(service.desk.database, service.desk.settings, service.desk.pulls)
+        notice_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
         assert service.client.get_job(job_id)["status"] == "archived"
         assert service.desk.pulls.get(service.project.id, 1).state == "merged"
 

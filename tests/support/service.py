@@ -16,7 +16,7 @@ from copydesk.client import Client
 from copydesk.core.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from copydesk.jobs.workflow import ModelFor
+from copydesk.jobs.performing import ModelFor
 from copydesk.web.server import Server
 
 

@@ -23,7 +23,10 @@ PUBLIC = {
     ("GET", "/docs"),
     ("GET", "/static/style.css"),
     ("GET", "/review/{token}/pulls/{number}"),
+    ("POST", "/webhooks/{projectId}"),
 }
+OPENED_OTHERWISE = {("GET", "/review/{token}/pulls/{number}"), ("POST", "/webhooks/{projectId}")}
+"""By the token in the link, or by a signature with the project's webhook secret."""
 """Whatever answers without a key is on this list, because somebody thought about it."""
 
 BODY = {"prompt": "Fix the typos"}
@@ -97,7 +100,7 @@ def test_every_route_is_behind_a_key_or_on_the_list_of_public_ones(service: Serv
 
 
 def test_public_routes_answer_without_a_key(service: Service) -> None:
-    for method, path in PUBLIC - {("GET", "/review/{token}/pulls/{number}")}:
+    for method, path in PUBLIC - OPENED_OTHERWISE:
         assert bare().request(method, service.url + path).status_code == 200, path
 
 
@@ -107,6 +110,13 @@ def test_a_review_page_opens_only_to_the_token_in_its_link(service: Service) -> 
         response = bare().get(link)
         assert response.status_code in (400, 404), link
         assert response.headers["content-type"] == "application/json"
+
+
+def test_a_webhook_without_a_good_signature_is_refused_whichever_project_it_names(service: Service) -> None:
+    for project in (service.project.id, "proj_nope", "%00", "a" * 3000):
+        for headers in ({}, {"X-Hub-Signature-256": "sha256=00"}, {"X-Gitlab-Token": ""}, {"X-Gitea-Signature": "x"}):
+            response = bare().post(f"{service.url}/webhooks/{project}", json={}, headers=headers)
+            assert (response.status_code, without_id(response)["code"]) == (401, "signature_rejected"), project
 
 
 def test_no_route_answers_without_a_key(service: Service) -> None:

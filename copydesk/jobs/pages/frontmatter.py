@@ -12,6 +12,8 @@ BLOCK = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?P<inner>(?:.*\n)*?)(?P<close>\1|\.
 KEY = re.compile(r"^(?P<key>[A-Za-z_][\w.-]*|\"[^\"\n]+\"|'[^'\n]+')[ \t]*:(?=\s|$)", re.M)
 EMPTY = re.compile(r"[ \t]*(?:\"\"|''|~|null)?[ \t]*")
 WIDEST = 1_000_000
+LONGEST = 64_000
+DEEP = re.compile(r"(?:[-?:][ \t]+){50}|^ {1000}", re.M)
 PLAIN = re.compile(r"[^\W_][\w ,.()/&+'’–—-]*")
 
 
@@ -43,6 +45,17 @@ def find(body: str) -> FrontMatter | None:
     if fields is None and not keys:
         return None  # two rules with text between them
     return FrontMatter(match.start("inner"), match.end("inner"), match.end(), keys, fields)
+
+
+def stop_of(body: str) -> int:
+    """Where the page goes on after its front matter, 0 where it has none: `find` for those who need no more."""
+    if not body.startswith(("---", "+++")):
+        return 0
+    match = BLOCK.match(body)
+    if match is not None and KEY.search(match["inner"]):
+        return match.end()
+    matter = find(body)
+    return matter.stop if matter else 0
 
 
 def addition(body: str, name: str, value: str) -> tuple[int, int, str] | None:
@@ -78,11 +91,19 @@ def quoted(text: str) -> str:
     return str(yaml.safe_dump(text, default_style='"', allow_unicode=True, width=WIDEST)).rstrip("\n")
 
 
+def loader_for(text: str) -> Any:
+    """libyaml is seven times as fast, but it recurses on the C stack, which deep nesting would overflow."""
+    deep = text.count("[") + text.count("{") > 1000 or DEEP.search(text)
+    return yaml.SafeLoader if deep else getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 def _loaded(inner: str) -> dict[str, Any] | None:
     """Strings for keys only; an empty block is an empty mapping."""
+    if len(inner) > LONGEST:
+        return None
     try:
-        loaded = yaml.safe_load(inner)
-    except (yaml.YAMLError, ValueError):
+        loaded = yaml.load(inner, Loader=loader_for(inner))  # noqa: S506 (a safe loader, either way)
+    except (yaml.YAMLError, ValueError, RecursionError):
         return None
     if loaded is None:
         return {}

@@ -2,15 +2,18 @@
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from copydesk.jobs.pages.lines import Line, lines_of
+from copydesk.jobs.pages.lines import Line
 
 ATX = re.compile(r" {0,3}(?P<marks>#{1,6})(?:[ \t]+(?P<text>.*?))?(?:[ \t]+#+)?[ \t]*$")
-UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+# By the prose, which tells what is outside code; the text of a heading is the body's.
+MARK = re.compile(r"^(?:[ \t]*(?P<marks>#)| {0,3}(?:=+|-+)[ \t]*\r?$)", re.M)
 EXPLICIT = re.compile(r"\s*\{[^{}]*#(?P<id>[\w.:-]+)[^{}]*\}\s*$")
 NOT_PARAGRAPH = re.compile(r"\s*(?:[-*+>|]\s|\d+[.)]\s|#|<|\||:::|!!!|[-*_]{3,}\s*$)")
 IDS = re.compile(r"<[A-Za-z][^<>]*?\s(?:id|name)\s*=\s*[\"']([^\"'<>]+)[\"']")
 LINK = re.compile(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])?")
+LONGEST = 1000  # characters; the patterns here are not made for more
 INLINE_MARKS = re.compile(r"[`*~]|<[^<>]*>|\\(?=\W)")
 
 
@@ -24,34 +27,79 @@ class Heading:
     underline: Line | None = None
 
 
+class Titled(NamedTuple):
+    """A heading before its anchor is made."""
+
+    level: int
+    text: str
+    explicit: str | None
+    line: Line
+    underline: Line | None
+
+
 def headings(body: str, prose: str) -> list[Heading]:
     """`prose` tells which lines are outside code; the text is the body's, since code belongs to a heading's text."""
     found: list[Heading] = []
     seen: dict[str, int] = {}
-    before: Line | None = None
-    for line, shown in zip(lines_of(body), lines_of(prose), strict=True):
-        atx = ATX.match(line.text) if shown.text.lstrip().startswith("#") else None
-        underline = UNDERLINE.match(shown.text)
-        if atx:
-            text, level, at = atx["text"] or "", len(atx["marks"]), line
-        elif underline and before is not None:
-            text, level, at = before.text.strip(), 1 if underline[1][0] == "=" else 2, before
-        else:
-            before = None if shown.is_blank or NOT_PARAGRAPH.match(shown.text) or shown.indent > 3 else line
-            continue
-        found.append(_heading(level, text, at, None if atx else line, seen))
-        before = None
+    for level, text, explicit, line, underline in outline(body, prose):
+        anchor = explicit
+        if anchor is None:
+            anchor = slug(text)
+            count = seen.get(anchor, 0)
+            seen[anchor] = count + 1
+            anchor = f"{anchor}-{count}" if count else anchor
+        found.append(Heading(level, text, anchor, line, underline))
     return found
 
 
-def _heading(level: int, text: str, line: Line, underline: Line | None, seen: dict[str, int]) -> Heading:
-    explicit = EXPLICIT.search(text)
+def outline(body: str, prose: str) -> list[Titled]:
+    found: list[Titled] = []
+    taken = 0
+    for mark in MARK.finditer(prose):
+        line = _line(body, mark.start(), found[-1].line if found else None)
+        if len(line.text) > LONGEST:
+            continue
+        if mark["marks"]:
+            atx = ATX.match(line.text)
+            if atx is None:
+                continue
+            found.append(_titled(len(atx["marks"]), atx["text"] or "", line, None))
+        else:
+            above = _paragraph_above(body, prose, line, taken)
+            if above is None:
+                continue
+            found.append(_titled(1 if "=" in mark.group() else 2, above.text.strip(), above, line))
+        taken = line.stop
+    return found
+
+
+def _titled(level: int, text: str, line: Line, underline: Line | None) -> Titled:
+    explicit = EXPLICIT.search(text) if text.rstrip().endswith("}") else None
     if explicit:
-        return Heading(level, text[: explicit.start()], explicit["id"], line, underline)
-    plain = slug(text)
-    count = seen.get(plain, 0)
-    seen[plain] = count + 1
-    return Heading(level, text, f"{plain}-{count}" if count else plain, line, underline)
+        return Titled(level, text[: explicit.start()], explicit["id"], line, underline)
+    return Titled(level, text, None, line, underline)
+
+
+def _line(body: str, start: int, known: Line | None) -> Line:
+    """The line that begins here; counted from one that is known, so that a page is counted through once."""
+    number, since = (known.number, known.start) if known else (1, 0)
+    newline = body.find("\n", start)
+    stop = len(body) if newline < 0 else newline + 1
+    end = stop if newline < 0 else newline - (newline > start and body[newline - 1] == "\r")
+    return Line(number + body.count("\n", since, start), start, body[start:end], body[end:stop])
+
+
+def _paragraph_above(body: str, prose: str, line: Line, taken: int) -> Line | None:
+    """The line that this one underlines, where it is text and no heading itself."""
+    if line.start <= taken:
+        return None
+    start = body.rfind("\n", 0, line.start - 1) + 1
+    shown = prose[start : line.start].rstrip("\r\n")
+    indent = len(shown) - len(shown.lstrip(" \t"))
+    if len(shown) > LONGEST or not shown.strip() or NOT_PARAGRAPH.match(shown) or indent > 3:
+        return None
+    text = body[start : line.start].removesuffix("\n").removesuffix("\r")
+    return Line(line.number - 1, start, text, body[start + len(text) : line.start])
 
 
 def slug(text: str) -> str:

@@ -35,11 +35,12 @@ class Line(NamedTuple):
 
 
 def lines_of(body: str) -> list[Line]:
-    return list(_split(body))
+    return list(lines_from(body, 0))
 
 
-def _split(body: str) -> Iterator[Line]:
-    start, number = 0, 1
+def lines_from(body: str, start: int) -> Iterator[Line]:
+    """The lines from a position on, of which the first is number 1."""
+    number = 1
     while start < len(body):
         newline = body.find("\n", start)
         stop = len(body) if newline < 0 else newline + 1
@@ -52,13 +53,18 @@ def line_at(lines: list[Line], position: int) -> Line:
     return lines[bisect_right(lines, position, key=lambda line: line.start) - 1]
 
 
+def blank(text: str) -> str:
+    """Spaces for all but line endings."""
+    return VISIBLE.sub(" ", text) if "\n" in text or "\r" in text else " " * len(text)
+
+
 def blanked(body: str, spans: list[Span]) -> str:
     """The same length and the same lines, with spaces where the spans were."""
     pieces, position = [], 0
     for start, end in sorted(spans):
         start = max(start, position)
         if end > start:
-            pieces += [body[position:start], VISIBLE.sub(" ", body[start:end])]
+            pieces += [body[position:start], blank(body[start:end])]
             position = end
     return "".join(pieces) + body[position:]
 

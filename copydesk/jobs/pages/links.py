@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from copydesk.jobs.pages.kinds import MARKDOWN, extension
-from copydesk.jobs.pages.lines import Span, lines_of
+from copydesk.jobs.pages.lines import Span, lines_from
 from copydesk.jobs.pages.markup import prose, without_blocks
 
 DESTINATION = re.compile(r"[ \t]*\n?[ \t]*(?:<(?P<angle>[^<>\n]*)>|(?P<plain>[^\s<()\\][^\s()\\]*|(?=[(\\)])))")
@@ -27,6 +28,7 @@ MYST = re.compile(r"\{doc\}`(?:[^`<\n]*<)?([^`<>\n]+)>?`")
 TOCTREE = re.compile(r"^(?P<indent>[ \t]*)(?:\.\. toctree::|(?P<fence>[`:~]{3,})\{toctree\}).*$", re.M)
 TOCTREE_ENTRY = re.compile(r"[ \t]*(?!:[\w-]+:|---|[`:~]{3,})(?:[^\s<>][^<>\n]*<([^<>\n]+)>|([^\s<>:][^\s<>]*))[ \t]*$")
 LONGEST_TEXT = 4000
+DEEPEST = 32  # pairs of parentheses, as CommonMark's own program has it
 FILLED_IN = re.compile(r"[{}$*\\]|@/")
 EXTERNAL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|#|\?|$")
 
@@ -60,19 +62,21 @@ def _found(kind: str, body: str, text: str) -> Iterator[Span]:
     if kind == ".rst":
         outside_code = without_blocks(".rst", body)
         yield from _groups(RST, outside_code)
-        yield from _toctree(outside_code)
+        yield from toctree(outside_code)
         return
     if kind == ".adoc":
         yield from _groups(ADOC, text)
         return
     if kind not in MARKDOWN:
         return
-    yield from _inline(text)
-    yield from _groups(DEFINITION, text)
-    yield from _groups(ATTRIBUTE, text)
+    yield from inline(text)
+    if "]:" in text:
+        yield from _groups(DEFINITION, text)
+    if "<" in text and "=" in text:
+        yield from _groups(ATTRIBUTE, text)
     if "{doc}`" in body or "{toctree}" in body:
         yield from _groups(MYST, without_blocks(".md", body))
-        yield from _toctree(body)
+        yield from toctree(body)
     if kind == ".mdx":
         yield from _groups(IMPORT, text)
 
@@ -83,10 +87,10 @@ def _groups(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
             yield match.span(match.lastindex)
 
 
-def _toctree(body: str) -> Iterator[Span]:
+def toctree(body: str) -> Iterator[Span]:
     """The entries of Sphinx tables of contents: `path` or `Title <path>`."""
     for table in TOCTREE.finditer(body):
-        for line in lines_of(body[table.end() :])[1:]:
+        for line in islice(lines_from(body, table.end()), 1, None):
             if table["fence"] and line.text.strip().startswith(table["fence"]):
                 break
             if not table["fence"] and not line.is_blank and line.indent <= len(table["indent"]):
@@ -94,17 +98,18 @@ def _toctree(body: str) -> Iterator[Span]:
             entry = TOCTREE_ENTRY.match(line.text)
             if entry and entry.lastindex:
                 start, end = entry.span(entry.lastindex)
-                yield table.end() + line.start + start, table.end() + line.start + end
+                yield line.start + start, line.start + end
 
 
-def _inline(text: str) -> Iterator[Span]:
+def inline(text: str) -> Iterator[Span]:
     """[text](destination "title"), images as well."""
     position = 0
     while (bracket := text.find("](", position)) >= 0:
         position = bracket + 2
         near = max(0, bracket - LONGEST_TEXT)
         paragraph = max(text.rfind("\n\n", near, bracket), text.rfind("\n\r\n", near, bracket), near)
-        if text.rfind("[", paragraph, bracket) < 0 or text[bracket - 1] == "\\":
+        opener = text.rfind("[", paragraph, bracket)
+        if opener < 0 or text[bracket - 1] == "\\" or (text[opener - 1] == "\\" and opener):
             continue
         span = _destination(text, position)
         if span:
@@ -127,13 +132,15 @@ def _destination(text: str, position: int) -> Span | None:
 
 def _balanced(text: str, position: int) -> int:
     """Where a bare destination ends: parentheses may stand in it in pairs."""
-    depth = 0
-    while position < len(text) and not text[position].isspace():
+    depth, last = 0, min(len(text), position + LONGEST_TEXT)
+    while position < last and not text[position].isspace():
         character = text[position]
         if character == "\\":
             position += 1
         elif character == "(":
             depth += 1
+            if depth > DEEPEST:
+                break
         elif character == ")":
             if not depth:
                 break

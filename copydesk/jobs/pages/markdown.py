@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from copydesk.jobs.pages import frontmatter
-from copydesk.jobs.pages.lines import Line, Span, blanked, lines_of
+from copydesk.jobs.pages.lines import Span, blank, blanked
 
 # A fence may stand in a quotation or right after a list marker; in a list it may be indented by any amount.
 FENCE = re.compile(r"(?P<prefix>[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(?P<mark>`{3,}(?=[^`]*$)|~{3,})")
@@ -20,8 +20,11 @@ ENCLOSED = {
 }
 OPENS = re.compile(r"<!--|\{/\*|<(?:pre|script|style|code)(?=[\s>])")
 TICKS = re.compile(r"\\`|`+")
+PAIR = re.compile(r"`[^`\n]*(?:\n(?![ \t\r\f\v]*\n)[^`\n]*)*`")
 # What an indented block may belong to instead of being code: a list, an admonition, a tab, a definition, HTML.
 CONTAINER = re.compile(r"[-*+]\s|\d+[.)]\s|!!!|\?\?\?|===|:|\[\^|<|\{|>")
+CONTAINS = frozenset("-*+0123456789!?=:[<{>")
+PARAGRAPH = re.compile(r"\n[ \t\r\f\v]*(?=\n)")
 
 
 @dataclass(frozen=True)
@@ -30,53 +33,67 @@ class Scanned:
     """The body with spaces for all that is not prose; positions and lines are the body's."""
     fenced: frozenset[int]
     """Numbers of the lines that are fenced code, fences included."""
+    unclosed: int | None = None
+    """The line of a fence that runs to the end of the page."""
 
 
 def scan(body: str, indented_code: bool = True) -> Scanned:
     """MDX has no indented code: pass False for it."""
-    lines = lines_of(body)
-    matter = frontmatter.find(body)
-    spans: list[Span] = [(0, matter.stop)] if matter else []
-    rest = [line for line in lines if line.start >= (matter.stop if matter else 0)]
-    fenced = _fenced(rest)
-    spans += [(line.start, line.end) for line in rest if line.number in fenced]
-    open_lines = [line for line in rest if line.number not in fenced]
-    if indented_code:
-        spans += _indented(open_lines)
-    text = blanked(body, spans)
-    spans += _inline(text)
-    text = blanked(body, spans)
-    return Scanned(blanked(text, _enclosed(text)), fenced)
+    head = body[: frontmatter.stop_of(body)]
+    lines = body[len(head) :].split("\n")
+    first = head.count("\n") + 1
+    fenced, unclosed = _fenced(lines, indented_code) if "```" in body or "~~~" in body else (set(), None)
+    hidden = fenced | _indented(lines, fenced) if indented_code and ("\n    " in body or "\t" in body) else fenced
+    for index in hidden:
+        lines[index] = blank(lines[index])
+    text = (blank(head) if head else "") + "\n".join(lines)
+    if "`" in text:
+        text = blanked(text, list(_inline(text)))
+    if "<" in text or "{/*" in text:
+        text = blanked(text, _enclosed(text))
+    numbers = frozenset(first + index for index in fenced if lines[index] or index + 1 < len(lines))
+    return Scanned(text, numbers, None if unclosed is None else first + unclosed)
 
 
-def _fenced(lines: list[Line]) -> frozenset[int]:
-    """Fences, except where an HTML comment hides them."""
-    numbers: set[int] = set()
+def _fenced(lines: list[str], indented_code: bool) -> tuple[set[int], int | None]:
+    """The lines in fences, except where a comment or indented code hides them; and a fence that nothing ends."""
+    found: set[int] = set()
     fence: re.Match[str] | None = None
     comment = ""
-    for line in lines:
+    opened, contained = 0, not indented_code
+    for index, text in enumerate(lines):
+        if indented_code and text and not text[0].isspace() and not fence:
+            contained = text[0] in CONTAINS and CONTAINER.match(text) is not None
         if fence:
-            left_quotation = ">" in fence["prefix"] and not line.text.lstrip().startswith(">")
+            left_quotation = ">" in fence["prefix"] and not text.lstrip().startswith(">")
             if not left_quotation:
-                numbers.add(line.number)
-            if left_quotation or _closes(line.text, fence["mark"]):
-                fence = None
-            if not left_quotation:
+                found.add(index)
+                if ("`" in text or "~" in text) and _closes(text, fence):
+                    fence = None
                 continue
+            fence = None
         if comment:
-            comment = "" if comment in line.text else comment
+            comment = "" if comment in text else comment
             continue
-        fence = FENCE.match(line.text)
+        fence = FENCE.match(text.rstrip("\r")) if "```" in text or "~~~" in text else None
+        if fence and not contained and text.startswith(("    ", "\t")):
+            fence = None
         if fence:
-            numbers.add(line.number)
-        else:
-            comment = _left_open(line.text)
-    return frozenset(numbers)
+            found.add(index)
+            opened = index
+        elif "<" in text or "{/*" in text:
+            comment = _left_open(text)
+    return found, opened if fence and ">" not in fence["prefix"] else None
 
 
-def _closes(text: str, mark: str) -> bool:
+def _closes(text: str, fence: re.Match[str]) -> bool:
+    """The same mark, at least as long, and not indented so far that it is code itself."""
+    mark = fence["mark"]
     inner = text.lstrip(" \t>").rstrip()
-    return len(inner) >= len(mark) and not inner.strip(mark[0])
+    if len(inner) < len(mark) or inner.strip(mark[0]):
+        return False
+    lead = text[: text.index(mark[0])]
+    return len(lead) < len(fence["prefix"]) + 4 or "\t" in lead or ">" in lead
 
 
 def _left_open(text: str) -> str:
@@ -96,37 +113,51 @@ def _left_open(text: str) -> str:
 
 def _enclosed(text: str) -> list[Span]:
     spans, position = [], 0
+    absent: set[str] = set()
     while match := OPENS.search(text, position):
-        end = text.find(ENCLOSED[match.group()], match.end())
+        closer = ENCLOSED[match.group()]
+        end = -1 if closer in absent else text.find(closer, match.end())
         if end < 0:
+            absent.add(closer)
             position = match.end()
             continue
-        position = end + len(ENCLOSED[match.group()])
+        position = end + len(closer)
         spans.append((match.start(), position))
     return spans
 
 
-def _indented(lines: list[Line]) -> Iterator[Span]:
+def _indented(lines: list[str], fenced: set[int]) -> set[int]:
     """Four spaces after an empty line, below something that is no list or other container."""
+    found: set[int] = set()
     after_blank, in_code, contained = True, False, False
-    for line in lines:
-        if line.is_blank:
+    for index, text in enumerate(lines):
+        if index in fenced:
+            continue
+        if not text or text.isspace():
             after_blank = True
             continue
-        deep = line.text.startswith(("    ", "\t"))
-        if not line.text[0].isspace():
-            contained = CONTAINER.match(line.text) is not None
+        deep = text.startswith(("    ", "\t"))
+        if not text[0].isspace():
+            contained = text[0] in CONTAINS and CONTAINER.match(text) is not None
         in_code = deep and not contained and (after_blank or in_code)
         after_blank = False
         if in_code:
-            yield line.start, line.end
+            found.add(index)
+    return found
 
 
 def _inline(text: str) -> Iterator[Span]:
     """Code spans: a run of backticks up to the next run of the same length in the same paragraph."""
-    for paragraph in re.finditer(r"(?:[^\n]*\S[^\n]*(?:\n|$))+", text):
-        if "`" in paragraph.group():
-            yield from _code_spans(paragraph.group(), paragraph.start())
+    if "``" not in text and "\\`" not in text:
+        for pair in PAIR.finditer(text):
+            yield pair.span()
+        return
+    start = 0
+    for gap in PARAGRAPH.finditer(text):
+        if text.find("`", start, gap.start()) >= 0:
+            yield from _code_spans(text[start : gap.start()], start)
+        start = gap.end()
+    yield from _code_spans(text[start:], start)
 
 
 def _code_spans(paragraph: str, offset: int) -> Iterator[Span]:

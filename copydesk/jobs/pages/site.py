@@ -70,6 +70,8 @@ class Site:
 
 def split(target: str) -> tuple[str, str]:
     """The path, and the query and anchor with their marks."""
+    if "#" not in target and "?" not in target:
+        return target, ""
     match = SUFFIX.search(target)
     return (target[: match.start()], target[match.start() :]) if match else (target, "")
 

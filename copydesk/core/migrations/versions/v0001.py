@@ -76,7 +76,6 @@ def upgrade() -> None:
         sa.Column("base", sa.String(length=64), nullable=True),
         sa.Column("head", sa.String(length=64), nullable=True),
         sa.Column("pr_link", sa.Text(), nullable=True),
-        sa.Column("pr_number", sa.Integer(), nullable=True),
         sa.Column("usage", sa.JSON(), nullable=False),
         sa.Column("checks", sa.JSON(), nullable=False),
         sa.Column("last_event", sa.Integer(), nullable=False),

@@ -1,0 +1,81 @@
+"""What one page says, told from its bytes alone, so that it can be kept under the id of its content."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from sys import intern
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from copydesk.jobs.pages.site import split
+
+LONGEST = 512_000
+"""Characters. What is longer is data rather than a page, and is not looked at."""
+
+
+Reference = tuple[int, str, str]
+"""Line, kind, target. The kind is how it is written, which says where it is looked for: link, import, doc, ref,
+toctree, and ways to include. A bare tuple: there are hundreds of thousands, and the garbage collector skips those."""
+
+
+class Problem(NamedTuple):
+    rule: str
+    line: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    references: tuple[Reference, ...] = ()
+    headings: tuple[str, ...] = ()
+    """As written, of those whose anchor follows from the text."""
+    anchors: tuple[str, ...] = ()
+    """Explicit ids."""
+    names: tuple[str, ...] = ()
+    """Titles of components, of which some make anchors."""
+    labels: tuple[str, ...] = ()
+    """Sphinx's, which any page of the site may refer to."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Front matter."""
+    field_lines: tuple[int, ...] = ()
+    has_fields: bool = True
+    """False where the front matter cannot be read, so that nothing can be said to be missing."""
+    problems: tuple[Problem, ...] = ()
+    open_ended: bool = False
+    """Other files, macros or generators add to this page, so that its anchors cannot be told."""
+    globbed: bool = False
+    """Its table of contents takes pages in by pattern."""
+    keys: tuple[str, ...] = ()
+    """Names of all that its references may depend on; see `keys_of`."""
+
+    @property
+    def weight(self) -> int:
+        return 8 + 2 * len(self.references) + 2 * len(self.headings) + len(self.anchors) + len(self.names)
+
+
+EMPTY = Facts(open_ended=True, has_fields=False)
+
+
+def keys_of(references: Iterable[Reference]) -> tuple[str, ...]:
+    """The last name of each reference, and all names of an address from the top, which may be told by any of them.
+
+    A change to files of other names cannot change where these references lead."""
+    found: set[str] = set()
+    for _, kind, target in references:
+        path, suffix = split(target)
+        if kind == "ref":
+            found.add(f"ref {path.lower()}")
+            continue
+        path = unquote(path) if "%" in path else path
+        last = path.rstrip("/.").rpartition("/")[2]
+        last = key_of(last) if last else ""
+        found.add(last)
+        if path.startswith("/"):
+            found.update(map(key_of, path.split("/")))
+        if "#" in suffix:
+            found.add(f"# {last}")
+    return tuple(map(intern, found))
+
+
+def key_of(name: str) -> str:
+    """A file's name up to its first dot or colon, so that extensions, versions and line numbers do not matter."""
+    return name.partition(".")[0].partition(":")[0] or name

@@ -1,0 +1,185 @@
+"""All that the checks know of one state of a repository; the next state is made from it by what has changed."""
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TypeVar
+
+import pygit2
+
+from copydesk.jobs.checks import matter
+from copydesk.jobs.checks.facts import Facts, key_of
+from copydesk.jobs.checks.findings import Finding
+from copydesk.jobs.checks.kept import kept
+from copydesk.jobs.checks.listings import Listing, listing_of
+from copydesk.jobs.checks.listings import reader_of as listing_reader
+from copydesk.jobs.checks.navigation import navigation
+from copydesk.jobs.checks.places import INDEXES, Places, addresses
+from copydesk.jobs.checks.reading import body_of, facts_of
+from copydesk.jobs.checks.references import Judged, judge
+from copydesk.jobs.checks.sites import Site
+from copydesk.jobs.checks.sites import reader_of as site_reader
+from copydesk.jobs.pages.kinds import MARKDOWN, extension, is_page, is_site_page, stem
+from copydesk.jobs.tree import Tree
+
+T = TypeVar("T")
+Files = Mapping[str, pygit2.Oid]
+Read = Callable[[str], bytes]
+KINDS = (*MARKDOWN, ".rst")
+# Pages made to be wrong, or to be filled in.
+NOT_OURS = re.compile(r"(?:^|/)(?:fixtures|testdata|__tests__|__fixtures__|archetypes|_templates)/|^tests?/|\{\{")
+
+
+@dataclass(frozen=True)
+class Scope:
+    root: str = ""
+    required: tuple[str, ...] = ()
+
+    def holds(self, path: str) -> bool:
+        return not self.root or path.startswith(self.root + "/")
+
+
+class State:
+    def __init__(self, scope: Scope, tree: Tree, files: Files, read: Read, near: "State | None" = None) -> None:
+        """`near` is a state like this one; what has not changed since is taken from it."""
+        self.scope, self.files, self._tree = scope, files, tree
+        changed = files.keys() if near is None else {path for path, _ in near.files.items() ^ files.items()}
+
+        def renewed(known: Mapping[str, T], make: Callable[[str], T | None]) -> dict[str, T]:
+            found = dict(known)
+            for path in changed:  # all of them in git's order, in which a pack is read fastest
+                found.pop(path, None)
+                value = make(path) if path in files else None
+                if value is not None:
+                    found[path] = value
+            return found
+
+        self.pages: dict[str, Facts] = renewed(near.pages if near else {}, lambda path: self._facts(path, read))
+        self.listings: dict[str, Listing] = renewed(
+            near.listings if near else {}, lambda path: self._listing(path, read)
+        )
+        self.sites: dict[str, Site] = renewed(near.sites if near else {}, lambda path: self._site(path, read))
+        self.ignored: tuple[str, ...] = near.ignored if near and ".gitignore" not in changed else _ignored(files, read)
+        self.places = Places(files, self.pages, self.sites.values(), self._is_hidden)
+        self.judged = self._judged(near, changed)
+
+    def _facts(self, path: str, read: Read) -> Facts | None:
+        kind = extension(path)
+        if kind not in KINDS or not self.scope.holds(path) or not is_page(path) or NOT_OURS.search(path):
+            return None
+        return kept(self.files[path], kind, lambda: facts_of(kind, read(path)))
+
+    def _listing(self, path: str, read: Read) -> Listing | None:
+        if listing_reader(path) is None or not self._concerns(path):
+            return None
+        return kept(self.files[path], path, lambda: listing_of(path, body_of(read(path))))
+
+    def _site(self, path: str, read: Read) -> Site | None:
+        reader = site_reader(path)
+        if reader is None or NOT_OURS.search(path) or not self._concerns(path):
+            return None
+        return kept(self.files[path], f"site {path}", lambda: reader(path, body_of(read(path))))
+
+    def _concerns(self, path: str) -> bool:
+        """Whether a configuration may speak of pages in the root: it lies there or above."""
+        folder = path.rpartition("/")[0].rpartition(".vitepress")[0].strip("/") or path.rpartition("/")[0]
+        return self.scope.holds(path) or not folder or f"{self.scope.root}/".startswith(f"{folder}/")
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        found = [finding for judged in self.judged.values() for finding in judged.findings]
+        return (*found, *(each for each in navigation(self.places, self.listings) if self._counts(each)))
+
+    def _counts(self, finding: Finding) -> bool:
+        """Navigation outside the root is looked at for what it says of the pages inside."""
+        return self.scope.holds(finding.path) or finding.path in self.listings
+
+    def _judged(self, near: "State | None", changed: Set[str]) -> dict[str, Judged]:
+        if near is None or near.ignored != self.ignored or not _alike(near.places.sites, self.places.sites):
+            return {page: self._judge(page, facts) for page, facts in self.pages.items()}
+        touched = _touched(near, self, changed)
+        again = {page for page, facts in self.pages.items() if page in changed or not touched.isdisjoint(facts.keys)}
+        judged = {page: known for page, known in near.judged.items() if page in self.pages}
+        judged.update((page, self._judge(page, self.pages[page])) for page in again)
+        return judged
+
+    def _judge(self, page: str, facts: Facts) -> Judged:
+        site = self.places.site_of[page]
+        found = list(facts.problems)
+        if facts.has_fields:
+            if facts.fields and site is not None:
+                found += matter.wrong_types(site.kind, facts.fields, facts.field_lines)
+            if self.scope.required and is_site_page(page):
+                found += matter.missing(facts.fields, self.scope.required)
+        judged = judge(self.places, page, facts)
+        if not found:
+            return judged
+        said = (Finding(problem.rule, page, problem.line, problem.message) for problem in found)
+        return Judged((*said, *judged.findings), judged.doubtful)
+
+    def _is_hidden(self, path: str) -> bool:
+        """Below a symbolic link or a submodule, or something that a build makes and git ignores."""
+        names = path.split("/")
+        for end in range(1, len(names) + 1):
+            entry = self._tree.entry("/".join(names[:end]))
+            if entry is not None and entry.mode in (0o120000, 0o160000):
+                return True
+            if entry is None:
+                break
+        return any(fnmatchcase(name, pattern) for pattern in self.ignored for name in names)
+
+
+def _ignored(files: Files, read: Read) -> tuple[str, ...]:
+    """Names that git ignores anywhere; what a build makes goes by one of them."""
+    text = body_of(read(".gitignore")) if ".gitignore" in files else ""
+    lines = (line.strip().strip("/") for line in text.splitlines()[:1000])
+    return tuple(line.rpartition("/")[2] for line in lines if line and line[0] not in "#!" and line[-1:] != "*")
+
+
+def _alike(before: list[Site], after: list[Site]) -> bool:
+    """Redirects alone do not change where a page looks for others; the redirected addresses are touched names."""
+    return [replace(site, redirects=()) for site in before] == [replace(site, redirects=()) for site in after]
+
+
+def _touched(before: State, after: State, changed: Set[str]) -> set[str]:
+    """The names of all that has come, gone, or been given other anchors and addresses."""
+    found: set[str] = set()
+    for path in changed:
+        old, new = before.pages.get(path), after.pages.get(path)
+        if (path in before.files) != (path in after.files):
+            found |= _names(before, path, old) | _names(after, path, new)
+        elif old is not None and new is not None:
+            if _calls(before, path, old) != _calls(after, path, new):
+                found |= _names(before, path, old) | _names(after, path, new)
+            if _face(old) != _face(new):
+                found |= {f"# {name}" for name in _names(after, path, new)}
+        labels = set(old.labels if old else ()) ^ set(new.labels if new else ())
+        found |= (
+            {f"ref {label}" for label in labels} | {f"# {label}" for label in labels} | ({"# "} if labels else set())
+        )
+    found |= {key_of(folder.rpartition("/")[2]) for folder in before.places.folders ^ after.places.folders}
+    for old_site, new_site in zip(before.places.sites, after.places.sites, strict=True):
+        for redirect in set(old_site.redirects) ^ set(new_site.redirects):
+            found |= {key_of(name) for name in re.split(r"[:*(]", redirect)[0].split("/")}
+    return found
+
+
+def _names(state: State, path: str, facts: Facts | None) -> set[str]:
+    """Under which keys a reference to this file may go."""
+    calls = {path, *(_calls(state, path, facts) if facts else ())}
+    if stem(path) in INDEXES:
+        calls |= {posixpath.dirname(path), ""}
+    return {key_of(name.rpartition("/")[2]) for name in calls}
+
+
+def _calls(state: State, path: str, facts: Facts) -> set[str]:
+    site = state.places.site_of.get(path)
+    return set(addresses(site.kind, path, facts)) if site else set()
+
+
+def _face(facts: Facts) -> tuple[object, ...]:
+    """What a link with an anchor sees of a page."""
+    return set(facts.anchors), facts.headings, facts.names, facts.open_ended

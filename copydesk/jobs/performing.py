@@ -1,0 +1,113 @@
+"""What a worker does with a claimed run: the workflow's steps, and whatever way they end."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from copydesk.core.database import Database
+from copydesk.core.errors import Explained, StoreDown
+from copydesk.core.projects import Projects
+from copydesk.core.secrets import Secrets, model_keys
+from copydesk.core.settings import Settings
+from copydesk.jobs.agent.conversation import Model
+from copydesk.jobs.agent.models import ModelUnavailable, model_for
+from copydesk.jobs.housekeeping import notice_merges, pack_mirrors, tidy
+from copydesk.jobs.job import FAILED, Ending, Job, JobFailed, Reason
+from copydesk.jobs.journal import Journal, Lost
+from copydesk.jobs.publish.access import forge_of_project
+from copydesk.jobs.publish.forges.local import Pulls
+from copydesk.jobs.publish.forges.watch import notice_ends
+from copydesk.jobs.sandbox.probe import probe
+from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
+from copydesk.jobs.worker import Attempt, Interrupted
+from copydesk.jobs.workflow import Run
+
+log = logging.getLogger(__name__)
+
+ModelFor = Callable[[str], Model]
+ROUND_SECONDS = 300.0
+
+
+class Performer:
+    def __init__(
+        self, database: Database, settings: Settings, secrets: Secrets, pulls: Pulls, model: ModelFor | None = None
+    ) -> None:
+        self.database, self.settings, self.secrets, self.pulls = database, settings, secrets, pulls
+        self.projects = Projects(database)
+        self.model = model
+        self._next_round = time.monotonic() + ROUND_SECONDS
+        self._probing = threading.Lock()
+        self._sandbox: Sandbox | Unavailable | None = None
+
+    def perform(self, attempt: Attempt) -> None:
+        """Carries the run out as far as it goes. A lost claim ends in silence: a later attempt owns the run."""
+        journal = Journal(self.database, attempt.claim)
+        try:
+            ending = self._work(journal, attempt)
+        except Lost:
+            return
+        except StoreDown:
+            raise
+        except Interrupted:
+            if not attempt.timed_out:
+                return
+            minutes = f"{self.settings.job_minutes:g} minutes"
+            ending = Ending(FAILED, Reason.TIMED_OUT, f"The job was not finished within {minutes}.")
+        except JobFailed as failure:
+            ending = Ending(FAILED, failure.reason, str(failure))
+        except Exception:
+            log.exception("job %s failed", attempt.claim.job_id)
+            ending = Ending(FAILED, Reason.INTERNAL_ERROR, "Something went wrong inside Copydesk; its log says what.")
+        journal.settle(ending)
+
+    def housekeeping(self) -> None:
+        """About once a minute; what reaches out to repositories less often."""
+        tidy(self.database, self.settings)
+        if time.monotonic() >= self._next_round:
+            self._next_round = time.monotonic() + ROUND_SECONDS
+            notice_merges(self.database, self.settings, self.pulls, self.secrets)
+            notice_ends(self.database, self.projects.all(), self.secrets)
+            pack_mirrors(self.settings)
+
+    def sandbox(self) -> Sandbox | Unavailable:
+        """Probed once, when the first check command is to run: a machine does not change under us."""
+        with self._probing:
+            if self._sandbox is None:
+                self._sandbox = probe([self.settings.data.absolute(), Path.home()])
+            return self._sandbox
+
+    def _work(self, journal: Journal, attempt: Attempt) -> Ending:
+        if attempt.claim.crashes >= self.settings.most_attempts:
+            raise JobFailed(f"Given up: its worker died in each of {self.settings.most_attempts} attempts.")
+        job, project = journal.job(), self.projects.get(attempt.claim.project_id)
+        try:
+            secrets = self.secrets.all(project.id)
+        except Explained as failure:
+            raise JobFailed(str(failure), Reason.REPOSITORY_ERROR) from None
+        with forge_of_project(project, secrets) as forge:
+            return Run(
+                settings=self.settings,
+                journal=journal,
+                attempt=attempt,
+                job=job,
+                project=project,
+                secrets=secrets,
+                forge=forge,
+                model=lambda: self._model(job, secrets),
+                sandbox=self.sandbox,
+            ).carry_out()
+
+    def _model(self, job: Job, secrets: Mapping[str, str]) -> Model:
+        try:
+            if self.model is not None:
+                return self.model(job.model)
+            return model_for(
+                job.model,
+                url=self.settings.model_url,
+                keys=model_keys(secrets),
+                window=self.settings.model_window,
+            )
+        except ModelUnavailable as error:
+            raise JobFailed(str(error), Reason.MODEL_ERROR) from None

@@ -1,0 +1,124 @@
+"""Reviews what a job has changed, against what it began with: the checks, and the project's own check command."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from pydantic import BaseModel
+
+from copydesk.core.projects import Project
+from copydesk.jobs.checks import as_data, check, told
+from copydesk.jobs.checks.command import CommandResult, run_command
+from copydesk.jobs.publish.git import Stoppable
+from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
+from copydesk.jobs.tree import Tree
+from copydesk.jobs.workspace import Changes, Workspace
+
+COMMAND = "command"
+LONGEST_OUTPUT = 4000
+
+
+class Reviewed(BaseModel):
+    """`checks` is what the API shows: one entry for each check that ran."""
+
+    checks: list[dict[str, Any]]
+    faults: list[str] = []
+    """What the change brings and should not, a line each."""
+
+    @property
+    def sentences(self) -> list[str]:
+        """For the pull request."""
+        passed = [entry["name"] for entry in self.checks if entry["status"] == "passed"]
+        old = sum(entry.get("old", 0) for entry in self.checks)
+        lines = [f"passed: {', '.join(passed)}"] if passed else []
+        lines += [f"**failed: {entry['name']}**" for entry in self.checks if entry["status"] == "failed"]
+        if old:
+            lines.append(f"{old} older finding{'' if old == 1 else 's'} in the documentation left as found")
+        return lines
+
+
+class Reviewer:
+    """The last review is kept: finish, the `check` tool and publishing ask about the same workspace."""
+
+    def __init__(
+        self, project: Project, origin: Tree, sandbox: Callable[[], Sandbox | Unavailable], stoppable: Stoppable
+    ) -> None:
+        self.project, self.origin, self.stoppable = project, origin, stoppable
+        self._sandbox = sandbox
+        self._last: tuple[Changes, Reviewed, str] | None = None
+
+    def review(self, workspace: Workspace) -> Reviewed:
+        return self._reviewed(workspace)[0]
+
+    def told(self, workspace: Workspace) -> str:
+        """For the model, whatever was found."""
+        return self._reviewed(workspace)[1]
+
+    def faults(self, workspace: Workspace) -> str | None:
+        """For the model that says it is finished: None when it may be."""
+        if not workspace.changes():
+            return None
+        reviewed, text = self._reviewed(workspace)
+        if not reviewed.faults:
+            return None
+        return f"Not finished yet: your changes bring these faults. Mend them, then call finish again.\n{text}"
+
+    def _reviewed(self, workspace: Workspace) -> tuple[Reviewed, str]:
+        changes = workspace.changes()
+        if self._last is None or self._last[0] != changes:
+            self._last = (changes, *self._fresh(workspace))
+        return self._last[1:]
+
+    def _fresh(self, workspace: Workspace) -> tuple[Reviewed, str]:
+        policy = self.project.policy
+        report = check(
+            workspace,
+            root=self.project.root,
+            required_fields=policy.required_fields,
+            ignored=policy.ignored_checks,
+            origin=self.origin,
+        )
+        checks = as_data(report, policy.ignored_checks)
+        faults = [f"{found.path}:{found.line} {found.message}" for found in report.introduced]
+        text = told(report)
+        if policy.check_command is not None:
+            entry, said = self._run_command(policy.check_command, workspace)
+            checks.append(entry)
+            text += f"\n{said}"
+            if entry["introduced"]:
+                faults.append(entry["findings"][0]["message"])
+        return Reviewed(checks=checks, faults=faults), text
+
+    def _run_command(self, command: str, workspace: Workspace) -> tuple[dict[str, Any], str]:
+        """A command that fails on what the job began with as well does not speak against the change."""
+        result = self._ran(command, workspace)
+        if result.ok:
+            return _entry("passed"), result.summary
+        said = f"{result.summary}\n{result.output[-LONGEST_OUTPUT:]}".rstrip()
+        if self._failed_before:
+            return _entry("passed", old=1), f"{result.summary} It failed before your changes too: leave that."
+        return _entry("failed", introduced=1, findings=[{"path": "", "line": 0, "message": said}]), said
+
+    @cached_property
+    def _failed_before(self) -> bool:
+        sandbox = self._sandbox()
+        if isinstance(sandbox, Unavailable):
+            return False
+        assert self.project.policy.check_command is not None
+        return not self._ran(self.project.policy.check_command, Workspace(self.origin)).ok
+
+    def _ran(self, command: str, workspace: Workspace) -> CommandResult:
+        return run_command(
+            command,
+            workspace,
+            self._sandbox(),
+            root=self.project.root,
+            seconds=self.project.policy.check_minutes * 60,
+            stoppable=self.stoppable,
+        )
+
+
+def _entry(
+    status: str, *, introduced: int = 0, old: int = 0, findings: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    return {"name": COMMAND, "status": status, "introduced": introduced, "old": old, "findings": list(findings)}
