@@ -45,6 +45,12 @@ def line_of(event: Event) -> str:
             said = data["text"]
         case "tool":
             said = f"{'✓' if data['ok'] else '✗'} {data['tool']}: {data['result']}"
+        case "checked" if data["passed"]:
+            said = "✓ the checks found nothing wrong with the change"
+        case "checked":
+            said = "\n          ".join([f"✗ {len(data['faults'])} not mended:", *data["faults"]])
+        case "waiting":
+            said = f"waiting {data['seconds']} s: {data['why']}"
         case "pushed":
             said = f"pushed {data['commit'][:12]} to {data['branch']}"
         case "pull_request":
