@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from copydesk.core.projects import Project
@@ -15,18 +14,16 @@ from copydesk.jobs.agent.loop import Budget, Editor, Pinned
 from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.job import COMPLETED, Ending, Job, JobFailed, Phase, Reason
 from copydesk.jobs.journal import Journal
-from copydesk.jobs.patch import FilePatch, patches_between
+from copydesk.jobs.opening import Opened, Opening
+from copydesk.jobs.patch import patches_between
 from copydesk.jobs.publish import policy
 from copydesk.jobs.publish.access import known_secrets
-from copydesk.jobs.publish.forges import local
-from copydesk.jobs.publish.forges.forge import Forge, Proposal
+from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.patience import patiently
-from copydesk.jobs.publish.forges.publish import publish_pull
-from copydesk.jobs.publish.forges.text import number_of
-from copydesk.jobs.publish.outside import Outside, hosts_in, outside
+from copydesk.jobs.publish.outside import hosts_in, outside
 from copydesk.jobs.publish.publisher import Committed, Publisher
 from copydesk.jobs.publish.repository import Mirror
-from copydesk.jobs.publish.wording import Told, commit_message, one_line, pull_text
+from copydesk.jobs.publish.wording import Told, commit_message, pull_text
 from copydesk.jobs.review import Reviewed, Reviewer
 from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
 from copydesk.jobs.tree import with_changes
@@ -34,15 +31,6 @@ from copydesk.jobs.worker import Attempt
 from copydesk.jobs.workspace import Workspace
 
 T = TypeVar("T")
-BETWEEN_RUNS = "\n---\n\n"
-
-
-class Opened(BaseModel):
-    link: str
-    title: str
-    text: str
-    """What this run had to say; the pull request has the words of all runs."""
-    notes: list[str] = []
 
 
 @dataclass(frozen=True)
@@ -73,7 +61,7 @@ class Run:
         reviewed = self._check(workspace, reviewer)
 
         self.journal.enter(Phase.PUBLISHING)
-        self._obey_policy(workspace, finished)
+        self._obey_policy(workspace, (self.job.title or "", finished.title, finished.summary, finished.unsure))
         publisher = self._publisher(pinned, workspace, finished)
         committed = self.journal.step("commit", Committed, lambda: self._patiently(publisher.commit))
         self.journal.step(
@@ -90,9 +78,8 @@ class Run:
         token = self.forge.git_token if self.forge else self.secrets.get("forge_token")
         return Mirror.of(self.settings.mirrors, self.project, token, self.attempt.stoppable)
 
-    @cached_property
-    def prompts(self) -> Sequence[str]:
-        """What this run was asked, once it is known: after the last turn."""
+    def _prompts(self) -> Sequence[str]:
+        """What this run was asked so far."""
         with self.journal.database.read() as tx:
             return self.journal.prompts(tx)
 
@@ -117,9 +104,17 @@ class Run:
             reviewer.origin,
             root=self.project.root,
             check=reviewer.told,
-            review=reviewer.faults,
+            review=lambda workspace: self._faults(workspace, reviewer),
         )
         return editor.run(workspace)
+
+    def _faults(self, workspace: Workspace, reviewer: Reviewer) -> str | None:
+        """What stands against the change when the model calls it finished, for the model to mend."""
+        try:
+            self._obey_policy(workspace)
+        except policy.PublishRefused as refusal:
+            return f"Not finished yet: this cannot be published. {refusal} Mend that, then call finish again."
+        return reviewer.faults(workspace)
 
     def _check(self, workspace: Workspace, reviewer: Reviewer) -> Reviewed:
         if not self.journal.has("check"):
@@ -141,15 +136,15 @@ class Run:
     def _refuse(self, path: str) -> None:
         policy.refuse_protected(path, self.project.policy.allowed_paths, self.project.root)
 
-    def _obey_policy(self, workspace: Workspace, finished: Finished) -> None:
+    def _obey_policy(self, workspace: Workspace, texts: Sequence[str] = ()) -> None:
         policy.check(
             workspace.tree,
             workspace.changes(),
             self.project.policy.allowed_paths,
             root=self.project.root,
             known=known_secrets(self.project, self.secrets),
-            texts=(self.job.title or "", finished.title, finished.summary, finished.unsure),
-            hosts=hosts_in(self.prompts),
+            texts=texts,
+            hosts=hosts_in(self._prompts()),
         )
 
     def _publisher(self, pinned: Pinned, workspace: Workspace, finished: Finished) -> Publisher:
@@ -174,83 +169,32 @@ class Run:
     def _open(
         self, pinned: Pinned, workspace: Workspace, finished: Finished, reviewed: Reviewed, committed: Committed
     ) -> Opened:
-        title = one_line(self.job.title or finished.title)
+        tree, changes = workspace.tree, workspace.changes()
         told = Told(
             summary=finished.summary,
             unsure=finished.unsure,
             note=committed.note,
-            files=self._patches(pinned, workspace),
+            files=patches_between(tree.repository, tree.root, with_changes(tree, changes)),
             checks=reviewed.sentences,
             findings=reviewed.faults,
-            outside=[f"{found.url} ({found.kind}, {found.path}:{found.line})" for found in self._outside(workspace)],
+            outside=[f"{found.url} ({found.kind}, {found.path}:{found.line})" for found in outside(tree, changes)],
             usage=self.journal.job().usage,
         )
         link = f"{self.settings.base_url}/v2/agent/{self.project.id}/job/{self.job.id}"
-        text = pull_text(self.job, self.prompts, told, link)
-        draft = self.job.draft or bool(reviewed.faults)
-        base = pinned.base if pinned.head else committed.onto
-
-        def keep(tx: Connection, opened: Opened) -> None:
-            self.journal.set(
-                tx,
-                pr_link=opened.link,
-                base=base,
-                head=committed.commit,
-                title=opened.title,
-                summary=finished.summary,
-            )
-
-        def open_here(tx: Connection) -> Opened:
-            body = self._whole(text)
-            pull = local.find_or_open(self.journal.database, tx, self.job, title, body, committed.commit, draft)
-            opened = Opened(link=pull.link(self.settings.base_url), title=pull.title, text=text)
-            keep(tx, opened)
-            return opened
-
-        def told_of(opened: Opened) -> Sequence[tuple[str, dict[str, str]]]:
-            return [("pull_request", {"url": opened.link})]
-
+        opening = Opening(
+            job=self.job,
+            project=self.project,
+            title=self.job.title or finished.title,
+            summary=finished.summary,
+            text=pull_text(self.job, self._prompts(), told, link),
+            draft=self.job.draft or bool(reviewed.faults),
+            base=pinned.base if pinned.head else committed.onto,
+            head=committed.commit,
+        )
         if self.forge is None:
-            return self.journal.record("open", Opened, open_here, notes=told_of)
-        return self.journal.step(
-            "open", Opened, lambda: self._open_there(title, text, draft, committed), notes=told_of, effects=keep
-        )
-
-    def _open_there(self, title: str, text: str, draft: bool, committed: Committed) -> Opened:
-        assert self.forge is not None
-        wanted = self.project.policy
-        published = publish_pull(
-            self.forge,
-            Proposal(
-                branch=self.job.branch,
-                base=self.job.ref,
-                title=title,
-                body=self._whole(text),
-                draft=draft,
-                head=committed.commit,
-                labels=wanted.labels,
-                reviewers=wanted.reviewers,
-            ),
-            known=number_of(self.job.pr_link) if self.job.pr_link else None,
-            asked_at=self.attempt.claim.created_at,
-            guard=self._guard,
-            pause=self._pause,
-            deadline=self.attempt.deadline,
-        )
-        pull = published.pull
-        return Opened(link=pull.url, title=pull.title, text=text, notes=list(published.notes))
-
-    def _whole(self, text: str) -> str:
-        """The words of all runs, the newest last."""
-        before = [run.results["open"] for run in self.journal.earlier() if "open" in run.results]
-        return BETWEEN_RUNS.join([*(Opened.model_validate_json(result).text for result in before), text])
-
-    def _outside(self, workspace: Workspace) -> list[Outside]:
-        return outside(workspace.tree, workspace.changes())
-
-    def _patches(self, pinned: Pinned, workspace: Workspace) -> list[FilePatch]:
-        tree = workspace.tree
-        return patches_between(tree.repository, tree.root, with_changes(tree, workspace.changes()))
+            return opening.here(self.journal, self.settings.base_url)
+        asked_at, deadline = self.attempt.claim.created_at, self.attempt.deadline
+        return opening.there(self.journal, self.forge, asked_at, self._guard, self._pause, deadline)
 
     def _guard(self) -> None:
         """Right before an act on the outside world."""

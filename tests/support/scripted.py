@@ -12,7 +12,7 @@ Turn = Reply | Callable[[Conversation, Workspace], Reply]
 
 @dataclass
 class ScriptedModel:
-    """Answers the n-th request of a conversation with the n-th turn of the script."""
+    """Answers the n-th request of a conversation with the n-th turn of the script, and then has nothing to add."""
 
     script: Sequence[Turn]
     name: str = "scripted"
@@ -20,7 +20,8 @@ class ScriptedModel:
 
     async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
         self.asked.append(list(conversation))
-        turn = self.script[sum(isinstance(entry, Reply) for entry in conversation)]
+        said = sum(isinstance(entry, Reply) for entry in conversation)
+        turn = self.script[said] if said < len(self.script) else Reply()
         return turn if isinstance(turn, Reply) else turn(conversation, workspace)
 
 
