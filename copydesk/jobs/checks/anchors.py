@@ -15,6 +15,7 @@ REPEATED = re.compile(r"[-_]\d+$")
 PREFIX = re.compile(r"(?:param|response|body|header|query|path)-")
 # A heading with these is rendered before its anchor is made, in ways that differ.
 TANGLED = re.compile(r"[<>{}\[\]\\*_]|&#?\w+;|:\w+:|[^\x00-\x7f]")
+PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*(?: [A-Za-z0-9]+)*")
 ELEMENT = re.compile(r"<[^<>]*>[^<>]*</[^<>]*>")
 VITEPRESS = re.compile(r"[\s~`!@#$%^&*()\-_+=\[\]{}|\\;:\"'“”‘’<>,.?/]+")
 
@@ -38,7 +39,10 @@ class Anchors:
 
     @cached_property
     def _slugs(self) -> Counter[str]:
-        return Counter(map(self._slug, self._facts.headings)) if self._slug else Counter()
+        if self._slug is None:
+            return Counter()
+        slug = self._slug
+        return Counter(_plain(text) if PLAIN.fullmatch(text) else slug(text) for text in self._facts.headings)
 
     @cached_property
     def _letters(self) -> frozenset[str]:
@@ -56,6 +60,11 @@ def letters(text: str) -> str:
     if text.isascii():
         return "".join(c for c in text.lower() if c.isalnum())
     return "".join(c for c in unicodedata.normalize("NFKD", text).casefold() if c.isalnum())
+
+
+def _plain(text: str) -> str:
+    """Of words alone every generator makes the same."""
+    return text.lower().replace(" ", "-")
 
 
 def _mkdocs(text: str) -> str:

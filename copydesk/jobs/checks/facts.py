@@ -6,8 +6,6 @@ from sys import intern
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from copydesk.jobs.pages.site import split
-
 LONGEST = 512_000
 """Characters. What is longer is data rather than a page, and is not looked at."""
 
@@ -61,17 +59,18 @@ def keys_of(references: Iterable[Reference]) -> tuple[str, ...]:
     A change to files of other names cannot change where these references lead."""
     found: set[str] = set()
     for _, kind, target in references:
-        path, suffix = split(target)
         if kind == "ref":
-            found.add(f"ref {path.lower()}")
+            found.add(f"ref {target.lower()}")
             continue
+        path, mark, _ = target.partition("#")
+        path = path.partition("?")[0]
         path = unquote(path) if "%" in path else path
         last = path.rstrip("/.").rpartition("/")[2]
         last = key_of(last) if last else ""
         found.add(last)
-        if path.startswith("/"):
+        if path[:1] == "/":
             found.update(map(key_of, path.split("/")))
-        if "#" in suffix:
+        if mark:
             found.add(f"# {last}")
     return tuple(map(intern, found))
 

@@ -15,7 +15,7 @@ MADE_BY_SPHINX = ("genindex", "modindex", "py-modindex", "search", "self")
 DOCUMENTS = ("", ".rst", ".md", ".ipynb", ".txt", ".markdown", ".myst")
 
 
-def _first(places: Places, page: str, path: str, bases: Iterator[str] | list[str]) -> bool:
+def _first(places: Places, path: str, bases: Iterator[str] | list[str]) -> bool:
     """Whether it is in one of these folders, or may be in one that cannot be looked into."""
     for base in bases:
         file = joined(base, path.lstrip("/"))
@@ -41,7 +41,7 @@ def _snippet(places: Places, page: str, kind: str, target: str) -> Said | None:
         return None
     path = target
     bases = [*site.snippets, *_above(page)]
-    if _first(places, page, path, bases) or _first(places, page, LINES.sub("", path), bases):
+    if _first(places, path, bases) or _first(places, LINES.sub("", path), bases):
         return None
     return _missing(path, not site.open_ended)
 
@@ -56,7 +56,7 @@ def _liquid(places: Places, page: str, kind: str, target: str) -> Said | None:
     beside = way != "include" or path.startswith((".", "/"))
     site = places.site_of.get(page)
     known = site is not None and site.kind in ("jekyll", "mkdocs", "gitbook")
-    return None if _first(places, page, path, bases) else _missing(path, beside and known)
+    return None if _first(places, path, bases) else _missing(path, beside and known)
 
 
 def _vitepress(places: Places, page: str, kind: str, target: str) -> Said | None:
@@ -65,12 +65,12 @@ def _vitepress(places: Places, page: str, kind: str, target: str) -> Said | None
         return None
     path = target
     bases = [site.roots[0], site.folder] if path.startswith("@/") else [posixpath.dirname(page), site.roots[0]]
-    return None if _first(places, page, path.removeprefix("@/"), bases) else _missing(path)
+    return None if _first(places, path.removeprefix("@/"), bases) else _missing(path)
 
 
 def _mdbook(places: Places, page: str, kind: str, target: str) -> Said | None:
     site = places.site_of.get(page)
-    if site is None or site.kind != "mdbook" or _first(places, page, target, [posixpath.dirname(page)]):
+    if site is None or site.kind != "mdbook" or _first(places, target, [posixpath.dirname(page)]):
         return None
     return _missing(target)
 
@@ -80,7 +80,7 @@ def _tag(places: Places, page: str, kind: str, target: str) -> Said | None:
     if site is None or site.kind != "mintlify":
         return None
     bases = [joined(site.folder, name) or name for name in ("snippets", "_snippets", "")]
-    return None if _first(places, page, target, bases) else _missing(target)
+    return None if _first(places, target, bases) else _missing(target)
 
 
 def _import(places: Places, page: str, kind: str, target: str) -> Said | None:
@@ -95,7 +95,7 @@ def _import(places: Places, page: str, kind: str, target: str) -> Said | None:
         base = site.folder
     else:
         return None
-    if any(_first(places, page, path + added, [base]) for added in MODULES):
+    if any(_first(places, path + added, [base]) for added in MODULES):
         return None
     return Said("include", f"The imported file `{target}` does not exist.", is_sure=True)
 
@@ -105,7 +105,7 @@ def _file(places: Places, page: str, kind: str, target: str) -> Said | None:
     path, site = target, places.site_of.get(page)
     from_top = [site.folder] if site else _above(page)
     bases = from_top if path.startswith("/") else [posixpath.dirname(page)]
-    if _first(places, page, path, bases):
+    if _first(places, path, bases):
         return None
     is_sure = site is None or site.kind == "sphinx"
     if kind in ("image", "figure"):
@@ -118,7 +118,7 @@ def _document(places: Places, page: str, kind: str, target: str) -> Said | None:
     if path in MADE_BY_SPHINX or "*" in path or "://" in path:
         return None
     base = (site.folder if site else "") if path.startswith("/") else posixpath.dirname(page)
-    if any(_first(places, page, path + added, [base]) for added in DOCUMENTS):
+    if any(_first(places, path + added, [base]) for added in DOCUMENTS):
         return None
     known = site is not None and site.kind == "sphinx"
     if kind == "toctree":

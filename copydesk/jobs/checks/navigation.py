@@ -110,8 +110,8 @@ def _tables(places: Places, site: Site) -> Iterator[Finding]:
 
 def _orphans(places: Places, site: Site, named: set[str], by: str) -> Iterator[Finding]:
     """A navigation that leaves out more pages than it names is not meant to be complete."""
-    pages = [page for page in places.pages if places.site_of.get(page) == site and _is_listed(places, site, page)]
-    missing = [page for page in pages if page not in named]
+    unnamed = [page for page in places.pages if page not in named and places.site_of[page] is site]
+    missing = [page for page in unnamed if _is_listed(places, site, page)]
     if len(missing) > len(named):
         return
     for page in missing:

@@ -9,7 +9,7 @@ from copydesk.jobs.checks.facts import EMPTY, LONGEST, Facts, Problem, Reference
 from copydesk.jobs.pages import markdown
 from copydesk.jobs.pages.headings import IDS, outline
 from copydesk.jobs.pages.kinds import MARKDOWN, extension
-from copydesk.jobs.pages.links import DEFINITION, FILLED_IN, MYST, inline, toctree
+from copydesk.jobs.pages.links import DEFINITION, MYST, inline, toctree
 from copydesk.jobs.text import Text, is_text
 
 Found = tuple[int, str, str]
@@ -191,7 +191,7 @@ def _numbered(body: str, found: list[Found]) -> tuple[Reference, ...]:
     references: list[Reference] = []
     line, position = 1, 0
     for start, kind, target in sorted(set(found)):
-        if is_internal(target):
+        if not ELSEWHERE.match(target):
             line += body.count("\n", position, start)
             position = start
             references.append((line, kind, intern(target)))
@@ -200,11 +200,9 @@ def _numbered(body: str, found: list[Found]) -> tuple[Reference, ...]:
 
 NO_TEXT = ("link", "toctree", "doc", "ref", "image", "figure", "download", "literalinclude")
 TEXTS = (*MARKDOWN, ".rst", ".txt", ".html", "")
-ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|\?|#?$|#(?:top|/|:~:|!)|\.{3}$|…")
-
-
-def is_internal(target: str) -> bool:
-    return not ELSEWHERE.match(target) and "<" not in target and (not FILLED_IN.search(target) or target[:2] == "@/")
+ELSEWHERE = re.compile(
+    r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|\?|#?$|#(?:top|/|:~:|!)|\.{3}$|…|[^<{}$*\\@]*(?:[<{}$*\\]|(?<=[^@])@/)"
+)
 
 
 def _ids(prose: str) -> Iterator[str]:

@@ -14,7 +14,6 @@ DIRECTIVE = re.compile(
 LABEL = re.compile(r"^[ \t]*\.\. _(`[^`\n]+`|[^:\n]+):[ \t]*\r?$", re.M)
 NAME = re.compile(r"^[ \t]+:name:[ \t]*(\S[^\n]*?)[ \t]*\r?$", re.M)
 ORPHAN = re.compile(r"^:orphan:[ \t]*\r?$", re.M)
-TITLE = re.compile(r"^(\S[^\n]*)\n([=\-~^\"'`#*+.:_])\2{2,}[ \t]*\r?$", re.M)
 ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|<|#")
 
 
@@ -26,7 +25,6 @@ def facts_of(body: str) -> Facts:
     labels += tuple(found.lower() for found in NAME.findall(text)) if ":name:" in text else ()
     return Facts(
         references=references,
-        headings=tuple(match[0].strip() for match in TITLE.findall(text)),
         anchors=labels,
         labels=labels,
         fields={"orphan": True} if ":orphan:" in body and ORPHAN.search(body) else {},

@@ -1,0 +1,1 @@
+"""What the checks cost on repositories of thousands of pages."""

@@ -1,0 +1,39 @@
+"""python -m benchmarks.checks [--quick]"""
+
+import argparse
+import multiprocessing
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.checks.measure import measure
+from benchmarks.checks.repository import make_repository
+
+
+def _loop() -> float:
+    """CPU seconds of ten million additions in a Python loop: how fast the machine is today."""
+    began, total = time.process_time(), 0
+    for number in range(10_000_000):
+        total += number
+    return time.process_time() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.checks", description="Measures what the checks cost.")
+    parser.add_argument("--quick", action="store_true", help="2,000 pages alone")
+    sizes = (2_000,) if parser.parse_args().quick else (2_000, 20_000)
+    print("| Pages | First check | Five pages changed | The next commit | Nothing kept | Memory | Introduced | Loop |")
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for pages in sizes:
+        with tempfile.TemporaryDirectory(prefix="copydesk-benchmark-") as folder:
+            repository = make_repository(Path(folder, "docs.git"), pages)
+            with multiprocessing.get_context("spawn").Pool(1) as process:  # a process of its own, for its memory
+                found = process.apply(measure, (repository, pages))
+        print(
+            f"| {found.pages:,} | {found.first:.2f} s | {found.again:.3f} s | {found.next_commit:.3f} s "
+            f"| {found.plain:.2f} s | {found.memory:.0f} MB | {found.introduced} | {_loop():.2f} s |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Small repositories as text files: what is in them, what a change does to them, and what the checks must say.
+
+First lines `style:`, `about:`, and, where wanted, `root:`, `required:`, `ignored:`. Then sections: `=== path` is a file
+(`crlf`, `bom` and `latin1` may follow), `+++ path` is what the change makes of one, `--- path` deletes it, and
+`*** expect` lists `rule path:line`. With a change, only what it introduces is listed."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from copydesk.jobs.checks import Finding, check
+from copydesk.jobs.workspace import Workspace
+from tests.jobs.conftest import MakeWorkspace
+
+CORPUS = Path(__file__).parent / "corpus"
+SECTION = re.compile(r"^(===|\+\+\+|---|\*\*\*) ([^\s\"][^\n]*)\n", re.M)
+Expected = tuple[str, str, int]
+"""Rule, path, line."""
+
+
+@dataclass
+class Case:
+    name: str
+    settings: dict[str, str]
+    files: dict[str, bytes] = field(default_factory=dict)
+    changes: dict[str, bytes | None] = field(default_factory=dict)
+    expected: list[Expected] = field(default_factory=list)
+
+    def found(self, make: MakeWorkspace) -> list[Finding]:
+        workspace = self.workspace(make)
+        report = check(
+            workspace,
+            root=self.settings.get("root", ""),
+            required_fields=self._names("required"),
+            ignored=self._names("ignored"),
+        )
+        return list(report.introduced if self.changes else report.old)
+
+    def workspace(self, make: MakeWorkspace) -> Workspace:
+        workspace = make(self.files)
+        workspace.apply(self.changes)
+        return workspace
+
+    def _names(self, setting: str) -> list[str]:
+        return [name.strip() for name in self.settings.get(setting, "").split(",") if name.strip()]
+
+
+def cases() -> list[Case]:
+    return [_read(path) for path in sorted(CORPUS.glob("*.txt"))]
+
+
+def _read(path: Path) -> Case:
+    text = path.read_text(encoding="utf-8")
+    head, *sections = SECTION.split(text)
+    settings = dict(line.split(": ", 1) for line in head.splitlines())
+    case = Case(path.stem, settings)
+    for mark, title, body in zip(sections[::3], sections[1::3], sections[2::3], strict=True):
+        if mark == "***":
+            case.expected = [_expected(line) for line in body.splitlines()]
+        elif mark == "---":
+            case.changes[title] = None
+        else:
+            name, data = _file(title, body)
+            (case.files if mark == "===" else case.changes)[name] = data
+    return case
+
+
+def _file(title: str, body: str) -> tuple[str, bytes]:
+    name, *marks = re.split(r" (?=crlf|bom|latin1)", title)
+    data = body.replace("\n", "\r\n" if "crlf" in marks else "\n").encode("latin-1" if "latin1" in marks else "utf-8")
+    return name, b"\xef\xbb\xbf" + data if "bom" in marks else data
+
+
+def _expected(line: str) -> Expected:
+    rule, place = line.split(" ", 1)
+    path, number = place.rsplit(":", 1)
+    return rule, path, int(number)

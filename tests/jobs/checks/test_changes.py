@@ -1,0 +1,139 @@
+"""Only what a change brought about counts against it."""
+
+from collections.abc import Mapping
+
+import pygit2
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from copydesk.jobs.checks import Report, check
+from copydesk.jobs.checks.checking import after_state, state_of
+from copydesk.jobs.checks.findings import ordered
+from copydesk.jobs.checks.state import Scope, State
+from copydesk.jobs.workspace import Workspace
+from tests.jobs.conftest import MakeWorkspace
+
+SITE = {
+    "mkdocs.yml": b"site_name: x\n",
+    "docs/index.md": b"# Home\n[a](a.md#one) [gone](gone.md)\n",
+    "docs/a.md": b"## One\n[home](index.md#home)\n",
+}
+
+
+def _rules(report: Report) -> list[str]:
+    return [f"{each.rule} {each.path}:{each.line}" for each in report.introduced]
+
+
+def test_a_workspace_without_changes_introduces_nothing(workspace: MakeWorkspace) -> None:
+    report = check(workspace(SITE))
+    assert report.introduced == ()
+    assert [each.message for each in report.old] == ["The link to `gone.md` leads nowhere."]
+
+
+def test_a_change_that_is_taken_back_introduces_nothing(workspace: MakeWorkspace) -> None:
+    edited = workspace(SITE)
+    edited.delete("docs/a.md")
+    assert _rules(check(edited)) == ["link docs/index.md:2"]
+    edited.write("docs/a.md", SITE["docs/a.md"])
+    assert check(edited).introduced == ()
+
+
+def test_a_follow_up_answers_for_the_whole_job(workspace: MakeWorkspace) -> None:
+    """The job's branch has a finding already; against its own tree it is old, against the job's base it is not."""
+    base, branch = workspace(SITE), workspace({**SITE, "docs/a.md": b"## Two\n"})
+    assert check(branch).introduced == ()
+    assert _rules(check(branch, origin=base.tree)) == ["anchor docs/index.md:2"]
+
+
+def test_a_second_finding_like_an_old_one_is_new(workspace: MakeWorkspace) -> None:
+    edited = workspace(SITE)
+    edited.write("docs/index.md", SITE["docs/index.md"] + b"[gone](gone.md)\n")
+    report = check(edited)
+    assert (len(report.introduced), len(report.old)) == (1, 1)
+
+
+def test_findings_come_in_the_order_of_their_places(workspace: MakeWorkspace) -> None:
+    edited = workspace(SITE)
+    edited.write("docs/z.md", b"[x](no.md)\n\n```\n")
+    edited.write("docs/b.md", b"[x](no.md)\n![y](no.png)\n")
+    found = check(edited).introduced
+    assert found == ordered(reversed(found))
+    assert [each.path for each in found] == ["docs/b.md", "docs/b.md", "docs/z.md", "docs/z.md"]
+
+
+def test_links_through_a_symbolic_link_or_a_submodule_are_not_judged(workspace: MakeWorkspace) -> None:
+    made = workspace({"a.md": b"[x](linked/b.md) [y](module/c.md) [z](nowhere/d.md)\n"})
+    repository = made.tree.repository
+    builder = repository.TreeBuilder(repository[made.tree.root].peel(pygit2.Tree))
+    builder.insert("linked", repository.create_blob(b"elsewhere"), 0o120000)
+    builder.insert("module", pygit2.Oid(hex="1" * 40), 0o160000)
+    author = pygit2.Signature("Ada", "ada@example.com", 1, 0)
+    commit = repository.create_commit(None, author, author, "Links", builder.write(), [])
+    report = check(Workspace(type(made.tree)(repository, str(commit))))
+    assert [each.message for each in report.old] == ["The link to `nowhere/d.md` leads nowhere."]
+
+
+@pytest.mark.parametrize("ignored", [["link"], ["link:docs/*"], ["*:docs/index.md"]])
+def test_a_rule_can_be_silenced(ignored: list[str], workspace: MakeWorkspace) -> None:
+    assert check(workspace(SITE), ignored=ignored).old == ()
+
+
+NAMES = st.sampled_from(
+    ["docs/a.md", "docs/b.md", "docs/index.md", "docs/guide/index.md", "docs/guide/a.md", "README.md", "docs/guide.md"]
+)
+LINES = st.sampled_from(
+    [
+        "## One",
+        "## Two",
+        "[x](a.md#one)",
+        "[x](../a.md)",
+        "[x](guide/)",
+        "[x](/guide/a)",
+        "[x](b)",
+        "[x](#two)",
+        "[x](./guide#one)",
+        "[x](../)",
+        "---\nslug: /b\n---",
+        "(label)=",
+        "{ref}`label`",
+        "![x](x.png)",
+    ]
+)
+PAGES = st.dictionaries(NAMES, st.lists(LINES, max_size=4).map("\n".join), max_size=5)
+CONFIGS = st.sampled_from(
+    [
+        {"mkdocs.yml": "nav:\n- a.md\n- guide/a.md\n"},
+        {"docs/docs.json": '{"navigation": {"pages": ["a", "guide/index"]}, "redirects": [{"source": "/b"}]}'},
+        {"docs/docs.json": '{"navigation": {"pages": ["a"]}}'},
+        {"docs/.vitepress/config.js": "export default {}"},
+        {"docusaurus.config.js": "module.exports = {}", "sidebars.js": "module.exports = {a: ['a', 'guide/a']}"},
+        {"docs/conf.py": "project = 'x'"},
+        {},
+    ]
+)
+
+
+def _bytes(*parts: Mapping[str, str]) -> dict[str, bytes]:
+    return {path: text.encode() for part in parts for path, text in part.items()}
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(PAGES, CONFIGS, PAGES, CONFIGS)
+def test_what_is_found_does_not_depend_on_what_was_kept(
+    workspace: MakeWorkspace,
+    before: dict[str, str],
+    config: dict[str, str],
+    after: dict[str, str],
+    other: dict[str, str],
+) -> None:
+    edited = workspace(_bytes({"x.txt": "x"}, config, before))
+    edited.apply(dict.fromkeys(edited.paths()))
+    edited.apply({**_bytes(other, after)})
+    scope = Scope()
+    near = after_state(state_of(scope, edited.tree), edited)
+    afresh = State(scope, edited.tree, near.files, edited.read)
+    assert ordered(near.findings) == ordered(afresh.findings)
+    assert {page: each.doubtful for page, each in near.judged.items()} == {
+        page: each.doubtful for page, each in afresh.judged.items()
+    }

@@ -1,0 +1,48 @@
+"""How right the checks are, on repositories made for the purpose."""
+
+import sys
+from collections import Counter
+
+import pytest
+
+from copydesk.jobs.checks import RULES
+from tests.jobs.checks.cases import Case, Expected, cases
+from tests.jobs.conftest import MakeWorkspace
+
+CASES = cases()
+VALID = [case for case in CASES if not case.expected]
+
+
+def _found(case: Case, workspace: MakeWorkspace) -> list[Expected]:
+    return [(each.rule, each.path, each.line) for each in case.found(workspace)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_repository_has_the_findings_that_it_was_made_for_and_no_others(case: Case, workspace: MakeWorkspace) -> None:
+    assert sorted(_found(case, workspace)) == sorted(case.expected)
+
+
+def test_precision_and_recall_by_rule(workspace: MakeWorkspace) -> None:
+    right, wrong, missed = Counter[str](), Counter[str](), Counter[str]()
+    for case in CASES:
+        found, expected = Counter(_found(case, workspace)), Counter(case.expected)
+        right.update(rule for rule, _, _ in (found & expected).elements())
+        wrong.update(rule for rule, _, _ in (found - expected).elements())
+        missed.update(rule for rule, _, _ in (expected - found).elements())
+    table = [f"{'rule':<14}{'expected':>9}{'precision':>11}{'recall':>8}"]
+    for rule in RULES:
+        precision = right[rule] / max(1, right[rule] + wrong[rule])
+        recall = right[rule] / max(1, right[rule] + missed[rule])
+        table.append(f"{rule:<14}{right[rule] + missed[rule]:>9}{precision:>11.2f}{recall:>8.2f}")
+    sys.stdout.write("\n".join(["", *table, ""]))
+    assert not wrong
+    assert min(right[rule] / max(1, right[rule] + missed[rule]) for rule in RULES) >= 0.95
+
+
+def test_the_corpus_has_every_rule_several_times_and_repositories_where_all_is_well() -> None:
+    broken = Counter(rule for case in CASES for rule in {rule for rule, _, _ in case.expected})
+    assert len(CASES) >= 60
+    assert len(VALID) >= 20
+    assert set(broken) == set(RULES)
+    assert min(broken.values()) >= 3
+    assert {case.settings["style"] for case in VALID} >= {"mintlify", "docusaurus", "mkdocs", "vitepress", "sphinx"}

@@ -1,0 +1,119 @@
+"""Pages that were written to break the checks: nothing raises, nothing hangs."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from copydesk.jobs.checks import check, told
+from copydesk.jobs.checks.listings import listing_of
+from copydesk.jobs.checks.reading import facts_of
+from copydesk.jobs.checks.sites import READERS
+from tests.jobs.conftest import MakeWorkspace
+
+PIECES = (
+    " ¦\n¦\n\n¦\r\n¦\t¦    ¦`¦```¦~~~¦[¦](¦)¦![¦<!--¦-->¦{/*¦*/}¦{¦}¦a¦# ¦<¦>¦</¦/>¦<A ¦<b>¦</b>¦'¦=¦\\¦$$¦---\n¦+++\n¦"
+    'title: ¦href=¦ id="¦\nimport ¦\nexport ¦ from ¦- ¦> ¦1. ¦::\n¦:::¦{%¦%}¦{{¦}}¦--8<-- "¦@include: ¦\n<<< ¦\n.. _x:¦'
+    "\n.. toctree::\n¦\n.. image:: ¦:ref:`¦:doc:`¦{ref}`¦\n```{toctree}\n¦../¦/x.md¦#y¦%41¦é¦\u202e¦\ufeff¦\x00¦\n(x)="
+)
+MARKS = st.sampled_from(PIECES.split("¦"))
+TEXT = st.lists(MARKS, max_size=60).map("".join)
+
+
+@settings(deadline=None)
+@given(TEXT, st.sampled_from([".md", ".mdx", ".rst", ".markdown"]))
+def test_any_page_can_be_read(text: str, kind: str) -> None:
+    facts = facts_of(kind, text.encode("utf-8", "replace"))
+    lines = text.count("\n") + 1
+    assert all(1 <= line <= lines for line, _, _ in facts.references)
+    assert all(1 <= problem.line <= lines for problem in facts.problems)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200), st.sampled_from([".md", ".mdx", ".rst"]))
+def test_any_bytes_can_be_read(data: bytes, kind: str) -> None:
+    facts_of(kind, data)
+    facts_of(kind, b"---\n" + data + b"\n---\n")
+
+
+JSON = [*"{}[]:,\"'-&*|>`é", '"navigation"', '"pages"', '"root"', '"link"', "id", "nav:", "!include", "\n", "\t", "//"]
+JSON += ["/*", "*/", "\\", "...", "x.md"]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(JSON), max_size=40).map(" ".join),
+    st.sampled_from([*READERS, "sidebars.js", "sidebars.json", ".vitepress/config.ts"]),
+)
+def test_any_configuration_can_be_read(text: str, path: str) -> None:
+    listing_of(path, text)
+    if path in READERS:
+        READERS[path](path, text)
+
+
+LONG = 200_000
+HOSTILE = {
+    "brackets": "[" * LONG,
+    "links without end": "](" * (LONG // 2),
+    "open links": "[a](" * (LONG // 4),
+    "nested quotations": "> " * (LONG // 2),
+    "backticks": "` `` " * (LONG // 5),
+    "one line": "a " * (LONG // 2),
+    "spaces in a heading": "# " + " " * LONG + "x",
+    "headings": "# a\n" * (LONG // 4),
+    "underlines": "a\n---\n" * (LONG // 6),
+    "tags": "<a " * (LONG // 3),
+    "open tags": "<a>" * (LONG // 3),
+    "tags with quotes": '<a b="' * (LONG // 6),
+    "braces": "{" * LONG,
+    "quotes in braces": "{'\"`" * (LONG // 4),
+    "comments": "<!--" * (LONG // 4),
+    "dollars": "$<" * (LONG // 2),
+    "imports": "import a\n" * (LONG // 9),
+    "definitions": "[a]: b\n" * (LONG // 7),
+    "labels": "(a)=\n" * (LONG // 5),
+    "snippets": '--8<-- "a"\n--8<--\n' * (LONG // 19),
+    "includes": "{% include a %}" * (LONG // 15),
+    "attribute lists": "{: #a " * (LONG // 6),
+    "fences": "```\n~~~\n" * (LONG // 8),
+    "tables of contents": "```{toctree}\na\n" * (LONG // 15),
+    "rst tables of contents": ".. toctree::\n\n   a\n" * (LONG // 19),
+    "rst roles": ":ref:`a <" * (LONG // 9),
+    "rst directives": ".. image:: a\n" * (LONG // 13),
+    "deep front matter": "---\na: " + "[" * 60_000 + "]" * 60_000 + "\n---\n",
+    "deep lists in front matter": "---\n" + "- " * 30_000 + "a\n---\n",
+    "long front matter": "---\n" + "a: b\n" * (LONG // 5) + "---\n",
+    "aliases": "---\na: &a [x, x]\n"
+    + "".join(f"b{n}: &b{n} [*{'a' if not n else f'b{n - 1}'}, *a]\n" for n in range(99))
+    + "---\n",
+}
+
+
+@pytest.mark.parametrize("kind", [".md", ".mdx", ".rst"])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_time_is_bounded_by_size(name: str, kind: str) -> None:
+    began = time.process_time()
+    facts_of(kind, HOSTILE[name].encode())
+    assert time.process_time() - began < 10
+
+
+def test_a_page_of_five_megabytes_and_one_with_ten_thousand_links_are_checked(workspace: MakeWorkspace) -> None:
+    began = time.process_time()
+    links = b"".join(b"## Heading %d\n[x](#heading-%d) [y](nowhere-%d.md)\n" % (n, n + 1, n) for n in range(5_000))
+    edited = workspace({"mkdocs.yml": b"site_name: x\n", "docs/a.md": b"# A\n"})
+    edited.write("docs/big.md", b"[x](nowhere.md) words\n" * 250_000)
+    edited.write("docs/links.md", links)
+    edited.write("docs/b.md", b"[big](big.md#whatever)\n")
+    report = check(edited)
+    assert len(report.introduced) == 5_001
+    assert len(told(report)) < 10_000
+    assert time.process_time() - began < 20
+
+
+def test_what_is_deep_in_folders_or_long_in_name_is_checked(workspace: MakeWorkspace) -> None:
+    deep = "/".join(["d"] * 300)
+    made = workspace(
+        {f"{deep}/a.md": b"[x](" + b"../" * 300 + b"b.md) [y](" + b"x" * 100_000 + b".md)\n", "b.md": b"x"}
+    )
+    assert len(check(made).old) == 1

@@ -1,0 +1,49 @@
+"""What a model and a client are told of the findings."""
+
+import json
+
+from copydesk.jobs.checks import RULES, Finding, Report, as_data, told
+
+
+def _findings(count: int, rule: str = "link") -> tuple[Finding, ...]:
+    return tuple(
+        Finding(rule, "docs/a.md", line, f"The link to `{line}.md` leads nowhere.") for line in range(1, count + 1)
+    )
+
+
+def test_a_model_is_told_place_rule_and_sentence_and_what_is_not_its_own() -> None:
+    assert told(Report(_findings(1), _findings(3))) == (
+        "docs/a.md:1 [link] The link to `1.md` leads nowhere.\n"
+        "3 old findings are not yours: leave what you were not asked to change."
+    )
+
+
+def test_a_model_is_told_when_all_is_well() -> None:
+    assert told(Report()) == "The checks found nothing wrong with your changes."
+
+
+def test_a_model_is_told_no_more_than_it_can_use() -> None:
+    text = told(Report(_findings(500)))
+    assert len(text.splitlines()) == 41
+    assert "460 more" in text
+    assert len(told(Report((Finding("link", "a.md", 1, "x" * 100_000),)))) < 1000
+
+
+def test_a_client_is_given_one_entry_for_each_rule() -> None:
+    data = as_data(Report(_findings(25), _findings(2, "anchor")))
+    assert [entry["name"] for entry in data] == list(RULES)
+    by_name = {entry["name"]: entry for entry in data}
+    assert by_name["link"]["status"] == "failed"
+    assert by_name["link"]["introduced"] == 25
+    assert len(by_name["link"]["findings"]) == 20
+    assert by_name["link"]["findings"][0] == {
+        "path": "docs/a.md",
+        "line": 1,
+        "message": "The link to `1.md` leads nowhere.",
+    }
+    assert by_name["anchor"] == {"name": "anchor", "status": "passed", "introduced": 0, "old": 2, "findings": []}
+    assert json.loads(json.dumps(data)) == data
+
+
+def test_a_rule_that_is_silenced_is_not_listed_as_passed() -> None:
+    assert "orphan" not in {entry["name"] for entry in as_data(Report(), ignored=["orphan"])}
