@@ -153,8 +153,9 @@ def _print(project: "Project", json: bool) -> None:
     facts = _facts(project)
     if json:
         print_json(facts)
-    else:
-        print_facts({**facts, **facts.pop("policy")})
+        return
+    policy = facts.pop("policy")
+    print_facts({**facts, **{name: ", ".join(v) if isinstance(v, list) else v for name, v in policy.items()}})
 
 
 def _facts(project: "Project") -> dict[str, Any]:
