@@ -91,3 +91,5 @@ def _addressed(settings: "Settings", host: str, port: int) -> "Settings":
 def _log(settings: "Settings") -> None:
     logging.getLogger().setLevel(settings.log_level.upper())
     logging.getLogger("alembic").setLevel("WARNING")
+    for client in ("httpcore2", "httpcore", "openai", "anthropic"):  # in detail they log headers, secrets and all
+        logging.getLogger(client).setLevel("INFO")

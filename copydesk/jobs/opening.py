@@ -14,7 +14,7 @@ from copydesk.jobs.publish.forges.forge import Forge, Proposal
 from copydesk.jobs.publish.forges.patience import Pause
 from copydesk.jobs.publish.forges.publish import publish_pull
 from copydesk.jobs.publish.forges.text import number_of
-from copydesk.jobs.publish.wording import one_line
+from copydesk.jobs.publish.wording import heading
 from copydesk.jobs.records import Note
 
 BETWEEN_RUNS = "\n---\n\n"
@@ -45,7 +45,7 @@ class Opening:
         """The pull request and its record are one transaction."""
 
         def act(tx: Connection) -> Opened:
-            title, body = one_line(self.title), self._whole(journal)
+            title, body = heading(self.title), self._whole(journal)
             pull = local.find_or_open(journal.database, tx, self.job, title, body, self.head, self.draft)
             opened = Opened(link=pull.link(base_url), title=pull.title, text=self.text)
             self._keep(journal)(tx, opened)
@@ -61,7 +61,7 @@ class Opening:
             proposal = Proposal(
                 branch=self.job.branch,
                 base=self.job.ref,
-                title=one_line(self.title),
+                title=heading(self.title),
                 body=self._whole(journal),
                 draft=self.draft,
                 head=self.head,

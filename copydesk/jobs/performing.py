@@ -86,7 +86,7 @@ class Performer:
             secrets = self.secrets.all(project.id)
         except Explained as failure:
             raise JobFailed(str(failure), Reason.REPOSITORY_ERROR) from None
-        with forge_of_project(project, secrets) as forge:
+        with forge_of_project(project, secrets, attempt.deadline) as forge:
             return Run(
                 settings=self.settings,
                 journal=journal,

@@ -1,7 +1,7 @@
 """The durable steps of a job, top to bottom: pin ▶ turns ▶ check ▶ commit ▶ push ▶ open. Every act may be repeated."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from copydesk.core.settings import Settings
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.loop import Budget, Editor, Pinned
 from copydesk.jobs.agent.tools import Finished
-from copydesk.jobs.job import COMPLETED, Ending, Job, JobFailed, Phase, Reason
+from copydesk.jobs.job import COMPLETED, Ending, Job, JobFailed, Phase, Reason, RepositoryFailed
 from copydesk.jobs.journal import Journal
 from copydesk.jobs.opening import Opened, Opening
 from copydesk.jobs.patch import patches_between
@@ -23,6 +23,7 @@ from copydesk.jobs.publish.forges.patience import patiently
 from copydesk.jobs.publish.outside import hosts_in, outside
 from copydesk.jobs.publish.publisher import Committed, Publisher
 from copydesk.jobs.publish.repository import Mirror
+from copydesk.jobs.publish.secrets import without_secrets
 from copydesk.jobs.publish.wording import Told, commit_message, pull_text
 from copydesk.jobs.review import Reviewed, Reviewer
 from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
@@ -42,20 +43,19 @@ class Run:
     attempt: Attempt
     job: Job
     project: Project
-    secrets: Mapping[str, str]
+    secrets: Mapping[str, str] = field(repr=False)
     forge: Forge | None
     model: Callable[[], Model]
     sandbox: Callable[[], Sandbox | Unavailable]
 
     def carry_out(self) -> Ending:
         pinned = self.journal.step("pin", Pinned, lambda: self._patiently(self._pin), effects=self._keep_base)
-        self.mirror.ensure(pinned.start, self.job.branch if pinned.head else self.job.ref)
+        self._patiently(lambda: self.mirror.ensure(pinned.start, self.job.branch if pinned.head else self.job.ref))
         workspace = Workspace(self.mirror.tree(pinned.start), self._refuse, self.project.root)
         reviewer = Reviewer(self.project, self.mirror.tree(pinned.base), self.sandbox, self.attempt.stoppable)
 
         finished = self._edit(workspace, reviewer)
-        unopened = pinned.head is not None and self.job.pr_link is None
-        if not workspace.changes() and not unopened:
+        if not workspace.changes() and not self._is_unproposed(pinned):
             self.journal.keep(title=self.job.title or finished.title, summary=finished.summary)
             return Ending(COMPLETED, Reason.NO_CHANGES, finished.summary or "Nothing needed to be changed.")
         reviewed = self._check(workspace, reviewer)
@@ -71,7 +71,8 @@ class Run:
             notes=lambda head: [("pushed", {"branch": self.job.branch, "commit": head})],
         )
         opened = self._open(pinned, workspace, finished, reviewed, committed)
-        return Ending(COMPLETED, message=" ".join(filter(None, [committed.note, *opened.notes])) or None)
+        draft = "The checks find faults in the change, so its pull request is a draft." if reviewed.faults else None
+        return Ending(COMPLETED, message=" ".join(filter(None, [committed.note, draft, *opened.notes])) or None)
 
     @cached_property
     def mirror(self) -> Mirror:
@@ -85,6 +86,8 @@ class Run:
 
     def _pin(self) -> Pinned:
         """A follow-up goes on from the branch as it is now, with whatever a person pushed to it since."""
+        if self.forge is not None and (missing := self.forge.access(self.job.branch)):
+            raise RepositoryFailed(" ".join(missing))  # before a model is paid for work that cannot be published
         newest, base = self.mirror.head(self.job.ref), self.job.base
         head = self.mirror.find(self.job.branch) if self.attempt.claim.number > 1 else None
         return Pinned(base=base if base and self.mirror.has(base) else newest, head=head)
@@ -92,6 +95,13 @@ class Run:
     def _keep_base(self, tx: Connection, pinned: Pinned) -> None:
         if self.job.base != pinned.base:
             self.journal.set(tx, base=pinned.base)
+
+    def _is_unproposed(self, pinned: Pinned) -> bool:
+        """Whether the branch has work of an earlier run that no pull request tells of, because its opening failed."""
+        if pinned.head is None or self.job.pr_link is None:
+            return pinned.head is not None
+        last = next((run for run in reversed(self.journal.earlier()) if run.results.keys() & {"push", "open"}), None)
+        return last is not None and "open" not in last.results
 
     def _edit(self, workspace: Workspace, reviewer: Reviewer) -> Finished:
         if not self.journal.has("turn-1-reply"):
@@ -181,12 +191,13 @@ class Run:
             usage=self.journal.job().usage,
         )
         link = f"{self.settings.base_url}/v2/agent/{self.project.id}/job/{self.job.id}"
+        known = known_secrets(self.project, self.secrets)
         opening = Opening(
             job=self.job,
             project=self.project,
             title=self.job.title or finished.title,
             summary=finished.summary,
-            text=pull_text(self.job, self._prompts(), told, link),
+            text=pull_text(self.job, [without_secrets(prompt, known) for prompt in self._prompts()], told, link),
             draft=self.job.draft or bool(reviewed.faults),
             base=pinned.base if pinned.head else committed.onto,
             head=committed.commit,
@@ -202,8 +213,10 @@ class Run:
         self.journal.guard()
 
     def _patiently(self, act: Callable[[], T]) -> T:
-        """Waits for a repository that is away, unless it never answered: then its address may be wrong."""
-        return act() if self.mirror.is_new else patiently(act, self._pause, self.attempt.deadline)
+        """Waits for a repository that is away; not for one on no forge that never answered: it may not exist."""
+        if self.forge is None and self.mirror.is_new:
+            return act()
+        return patiently(act, self._pause, self.attempt.deadline)
 
     def _pause(self, seconds: float, why: str) -> None:
         self.journal.tell(("waiting", {"seconds": round(seconds), "why": why}))

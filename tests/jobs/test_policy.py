@@ -231,7 +231,7 @@ def test_what_comes_from_elsewhere_is_listed_by_kind(workspace: MakeWorkspace, t
     check(tree, changes, refuse_embeds=False)
     if len(found) == 1:
         check(tree, changes, hosts=["new.example"])
-        check(workspace({"docs/page.mdx": PAGE, "x.md": b"https://new.example/"}).tree, changes)
+        check(workspace({"docs/page.mdx": PAGE, "x.md": b"![x](https://new.example/)"}).tree, changes)
 
 
 @pytest.mark.parametrize(

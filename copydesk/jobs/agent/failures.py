@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from copydesk.jobs.agent.conversation import ModelFailed, Usage
+from copydesk.jobs.publish.blotting import blotted
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
@@ -117,7 +118,7 @@ def without_secrets(text: str, key: str | None) -> str:
     """Keys are taken out, whole or in part: providers like to repeat a wrong one with its middle blotted out."""
     if key is not None and len(key) < SHORTEST_LEAK:
         key = None  # a word such as EMPTY, for a server of one's own
-    text = CREDENTIALS.sub("", SECRET.sub("[key]", text.replace(key, "[key]") if key else text))
+    text = CREDENTIALS.sub("", SECRET.sub("[key]", blotted(text, key)))
     return WORD.sub(lambda word: "[key]" if MASKED.search(word[0]) or _leaks(word[0], key) else word[0], text)
 
 

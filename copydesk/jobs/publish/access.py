@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 
 from copydesk.core.projects import Project
 from copydesk.jobs.agent.models import KEYS as MODEL_KEYS
@@ -13,12 +14,12 @@ from copydesk.jobs.publish.repository import default_branch, git_for
 
 
 @contextmanager
-def forge_of_project(project: Project, secrets: Mapping[str, str]) -> Iterator[Forge | None]:
+def forge_of_project(project: Project, secrets: Mapping[str, str], deadline: float = inf) -> Iterator[Forge | None]:
     """None for the local one. Whatever was minted for it is given back at the end."""
     if project.forge not in REMOTE:
         yield None
         return
-    forge = forge_for(project, credentials_of(project, secrets))
+    forge = forge_for(project, credentials_of(project, secrets), deadline)
     try:
         yield forge
     finally:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from copydesk.jobs.job import RepositoryFailed
+from copydesk.jobs.publish.blotting import blotted
 
 # The other side of a local repository must run nothing of its own: no hook, no command from its configuration.
 CLOSED = (
@@ -45,6 +46,8 @@ REFUSED = re.compile(
     r"|Write access to repository not granted|Permission to .* denied|Invalid username or (?:password|token)",
     re.IGNORECASE,
 )
+MOVED = re.compile(r"\(stale info\)|incorrect old value provided")
+NOISE = ("hint:", "To ", "warning: setting remote service path not supported")
 
 Stoppable = Callable[[Callable[[], object]], AbstractContextManager[None]]
 """While the context lasts, a stop from outside calls the function it was given."""
@@ -144,9 +147,14 @@ def _failure(verb: str, said: str, token: str | None) -> RepositoryFailed:
         return RepositoryFailed(
             "The branch is checked out in the repository, so it cannot be pushed to: merge it there, with git."
         )
-    lines = [line for line in said.splitlines() if line.strip() and not line.startswith(("hint:", "To "))]
-    words = re.sub(r"^(fatal|error|remote): ", "", " ".join(lines[-3:])).strip()[:400]
-    words = words.replace(token, "•••") if token else words
+    if MOVED.search(said):
+        return RepositoryFailed(
+            "The branch was changed by somebody else meanwhile, so nothing was pushed; send another message to go on "
+            "from it as it is now."
+        )
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith(NOISE)]
+    words = re.sub(r"^(fatal|error|remote): ", "", " ".join(lines[-3:])).strip()
+    words = blotted(words, token)[:400]
     if REFUSED.search(said):
         what = "refused the token: it may have expired or lack a right" if token else "asks for a token"
         return RepositoryFailed(f"git {verb} failed: the repository's host {what} ({words}).")

@@ -8,7 +8,8 @@ from pygit2.enums import FileMode
 from copydesk.jobs.job import JobFailed, Reason
 from copydesk.jobs.patch import changed_bytes
 from copydesk.jobs.paths import PathRefused, checked, parents
-from copydesk.jobs.publish.additions import additions
+from copydesk.jobs.publish.additions import Addition, Before, additions
+from copydesk.jobs.publish.instructions import instruction_lines
 from copydesk.jobs.publish.outside import Outside, outside_in, strange_embed
 from copydesk.jobs.publish.secrets import find_known, find_secret
 from copydesk.jobs.publish.unseen import find_unseen
@@ -19,12 +20,16 @@ MOST_FILES = 100
 MOST_BYTES = 4 * 1024 * 1024
 
 PROTECTED_NAMES = (
-    "AGENTS.md", "CLAUDE.md", "CODEOWNERS", "Dockerfile*", "Jenkinsfile", "Makefile", "*.lock",
-    "azure-pipelines.y*ml", "bitbucket-pipelines.y*ml", "Cargo.toml", "composer.json", "Gemfile", "go.mod", "go.sum",
-    "package.json", "package-lock.json", "npm-shrinkwrap.json", "Pipfile", "pnpm-lock.yaml", "pom.xml",
-    "pyproject.toml", "requirements*.txt", "setup.cfg", "setup.py",
+    "AGENTS*.md", "CLAUDE*.md", "GEMINI.md", "CODEOWNERS", "OWNERS",
+    "action.y*ml", "appveyor.yml", "azure-pipelines*.y*ml", "bitbucket-pipelines.y*ml", "buildspec.y*ml",
+    "cloudbuild.y*ml", "Jenkinsfile*", "netlify.toml", "renovate.json*", "vercel.json", "wrangler.*",
+    "*compose.y*ml", "Dockerfile*", "*.dockerfile", "*.gradle*", "gulpfile.*", "Gruntfile.*", "justfile", "Makefile",
+    "*.mk", "noxfile.py", "Procfile", "Rakefile", "Taskfile.y*ml", "tox.ini", "*.bat", "*.ps1", "*.sh",
+    "*.lock", "bun.lockb", "Cargo.toml", "composer.json", "conda*.y*ml", "deno.json*", "environment.y*ml", "Gemfile",
+    "go.mod", "go.sum", "package.json", "package-lock.json", "npm-shrinkwrap.json", "Pipfile", "pnpm-lock.yaml",
+    "pom.xml", "pyproject.toml", "requirements*.txt", "setup.cfg", "setup.py",
 )  # fmt: skip
-"""Continuous integration, ownership, manifests and lock files; whatever begins with a dot is protected too."""
+"""Orders to agents, ownership, what builds and deploys, manifests, locks. What begins with a dot is protected too."""
 
 
 class PublishRefused(JobFailed):
@@ -71,12 +76,13 @@ def check(
     those that pages may load from though no file names them yet, such as the hosts that the prompt names.
     """
     _check_paths_and_sizes(tree, changes, allowed, root)
-    if any(find_known(text.encode("utf-8", "replace"), known) is not None for text in (*texts, *changes)):
-        raise PublishRefused("The title, the text or a file's name contains a secret of this project.")
+    _check_texts((*texts, *changes), known)
     brought: list[Outside] = []
     for added in additions(tree, changes):
         if (line := find_known(added.data, known, added.before.data)) is not None:
             raise PublishRefused(f"{_place(added.path, line)} contains a secret of this project.")
+        if (line := find_known(added.data, instruction_lines(), added.before.data)) is not None:
+            raise PublishRefused(f"{_place(added.path, line)} repeats the agent's own instructions.")
         if secret := find_secret(added):
             kind = secret[1]
             raise PublishRefused(
@@ -91,6 +97,18 @@ def check(
             f"{_place(strange.path, strange.line)} makes readers load a {strange.kind} {source}; "
             "link to it, or have the project allow it."
         )
+
+
+def _check_texts(texts: Sequence[str], known: Sequence[str]) -> None:
+    where = "The title, the text or a file's name"
+    for text in texts:
+        data = text.encode("utf-8", "replace")
+        if find_known(data, known) is not None:
+            raise PublishRefused(f"{where} contains a secret of this project.")
+        if find_known(data, instruction_lines()) is not None:
+            raise PublishRefused(f"{where} repeats the agent's own instructions.")
+        if secret := find_secret(Addition("", data, Before(b""))):
+            raise PublishRefused(f"{where} contains what looks like a secret ({secret[1]}).")
 
 
 def _place(path: str, line: int) -> str:

@@ -4,7 +4,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
@@ -113,8 +113,10 @@ class Mirror:
         try:
             self.git.push(self.folder, commit, branch, expected)
         except RepositoryFailed:
-            if self.git.heads(f"refs/heads/{branch}").get(branch) != commit:
-                raise
+            with suppress(RepositoryFailed):
+                if self.git.heads(f"refs/heads/{branch}").get(branch) == commit:
+                    return
+            raise
 
 
 def pack(folder: Path) -> None:
@@ -132,7 +134,7 @@ def git_for(project: Project, token: Token = None, stoppable: Stoppable = unstop
     def current() -> str | None:
         if project.token_env is None:
             return token() if callable(token) else token
-        found = os.environ.get(project.token_env)
+        found = os.environ.get(project.token_env, "").strip()
         if not found:
             raise RepositoryFailed(f"The environment variable {project.token_env}, which holds the token, is not set.")
         return found

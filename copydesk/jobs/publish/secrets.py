@@ -1,20 +1,18 @@
 """Secrets that a change would publish: what looks like one in its added lines, and values that are known to be one."""
 
-import base64
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, cast
-from urllib.parse import quote, quote_plus
 
 from copydesk.core.ids import is_wellformed_key
 from copydesk.jobs.publish.additions import Addition
+from copydesk.jobs.publish.blotting import BLOT, blotted, forms
 
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import RegexBasedDetector
 
-SHORTEST_KNOWN = 8
 PRIVATE_KEY = "Private Key"
 # One prefix each, of providers whose keys a documentation team has at hand and the detector does not know.
 MORE = {
@@ -47,14 +45,25 @@ def find_secret(addition: Addition) -> tuple[int, str] | None:
     return None
 
 
+def without_secrets(text: str, known: Sequence[str]) -> str:
+    """For what a person asked, which is quoted: a secret in it is blotted out, and no reason to refuse."""
+    for _, _, value in list(_found(text)):
+        if not PLACEHOLDER.search(value):
+            text = text.replace(value, BLOT)
+    return blotted(text, *known)
+
+
 def find_known(data: bytes, known: Sequence[str], before: bytes = b"") -> int | None:
     """The line (0 where that cannot be told) in which one of the values appears, also encoded or broken up."""
+    if not known:
+        return None
+    joined, joined_before = _joined(data), _joined(before)
     for value in known:
-        for form in _forms(value):
+        for form in forms(value):
             if form in data and form not in before:
                 return data.count(b"\n", 0, data.index(form)) + 1
-            broken = form.decode("utf-8", "replace")
-            if broken in _joined(data) and broken not in _joined(before):
+            broken = _joined(form)
+            if broken in joined and broken not in joined_before:
                 return 0
     return None
 
@@ -111,27 +120,6 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
         (str(one.secret_type), pattern) for one in detectors for pattern in cast(list[re.Pattern[str]], one.denylist)
     ]
     return [*known, *MORE.items()]
-
-
-@cache
-def _forms(value: str) -> tuple[bytes, ...]:
-    """As it is, in addresses, in hexadecimal, and in base64, where it may begin at any of three places."""
-    raw = value.strip().encode()
-    if len(raw) < SHORTEST_KNOWN:
-        return ()
-    forms = [
-        raw,
-        quote(raw, safe="").encode(),
-        quote_plus(raw).encode(),
-        raw.hex().encode(),
-        raw.hex().upper().encode(),
-    ]
-    forms += [raw[::-1], raw.decode().encode("utf-16-le")]
-    for before in range(3):
-        encoded = base64.b64encode(bytes(before) + raw)
-        inside = encoded[(before * 8 + 5) // 6 : (before + len(raw)) * 8 // 6]
-        forms += [inside, inside.translate(bytes.maketrans(b"+/", b"-_"))]
-    return tuple(dict.fromkeys(forms))
 
 
 def _joined(data: bytes) -> str:

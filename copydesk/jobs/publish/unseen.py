@@ -28,6 +28,15 @@ def find_unseen(addition: Addition) -> tuple[int, str] | None:
     return None
 
 
+def shown(text: str) -> str:
+    """The text without such characters, where what is said matters and not its bytes."""
+    if text.isascii():
+        return text
+    return "".join(
+        c for n, c in enumerate(text) if not STEERING.match(c) and (not HIDDEN.match(c) or _is_at_home(text, n))
+    )
+
+
 def _in_line(line: str) -> Iterator[tuple[str, str]]:
     """What is there, and the text around it that tells whether it was there before."""
     if line.isascii():

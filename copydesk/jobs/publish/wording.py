@@ -8,22 +8,32 @@ from copydesk.core.policy import Policy
 from copydesk.jobs.agent.conversation import Usage
 from copydesk.jobs.job import Job
 from copydesk.jobs.patch import FilePatch
+from copydesk.jobs.publish.unseen import shown
 
 MOST_FILES = 30
 MOST_LINES = 20
 LONGEST_QUOTE = 4000
-# What would call people, close issues, load pictures or hide text on a forge.
+# What would call people, refer to issues, load pictures, hide text or give orders on a forge. A backslash before any of
+# it would do too, were there not texts that have one there already.
 LOUD = re.compile(
-    r"(?P<call>(?<![\w/])@)(?=\w)"
-    r"|(?P<issue>(?:(?<=\s)|(?<=^)|(?<=\())(?:[\w./-]+)?[#!])(?=\d)"
-    r"|(?P<html><)(?=[A-Za-z!/?])"
-    r"|(?P<image>!)(?=\[)"
-    r"|(?P<command>^[ \t]*/)(?=[a-z])",
-    re.M,
+    r"(?<![A-Za-z0-9])@(?=\w)"
+    r"|[#!](?=\d)(?<!/[#!])"
+    r"|\bGH-(?=\d)"
+    r"|<(?=[A-Za-z!/?])"
+    r"|&(?=#?\w+;)"
+    r"|!(?=\[)"
+    r"|[`~](?=[`~]{2})"
+    r"|^[ \t]*/(?=[a-z])",
+    re.M | re.I,
 )
+CLOSING = re.compile(
+    r"\b(clos|fix|resolv|implement|reopen)(?=(?:e|es|ed|s|d|ing)?\b[\s:]*(?:issues?\s+)?(?:https?:|[A-Z][A-Z0-9_]+-\d))",
+    re.I,
+)
+"""Of an issue that is named by its address, or in a tracker beside the forge."""
 INVISIBLE = "\u200b"
-# Only what any reader takes for code: where in doubt it is prose, in which every sign is made harmless.
-CODE = re.compile(r"^(`{3,}|~{3,})[^`\n]*\n(?:.*\n)*?\1[ \t]*$|(?<![\\`])`[^`\n]+`(?!`)", re.M)
+FENCE = re.compile(r"^(`{3,}|~{3,})[^`~\n]*$", re.M)
+SPAN = re.compile(r"`[^`\n]+`")
 
 
 @dataclass(frozen=True)
@@ -45,16 +55,48 @@ class Told:
 
 
 def quiet(text: str) -> str:
-    """The same text to a reader, without the power to call people, close issues or load anything on a forge."""
+    """The same text to a reader, without the power to call people, close issues, load or hide anything on a forge.
+
+    Code is left alone only where any reader finds it in the same places: where in doubt it is prose.
+    """
+    text, parts, end = shown(text), [], 0
+    for start, stop in _blocks(text):
+        parts += [_quiet_prose(text[end:start]), text[start:stop]]
+        end = stop
+    return "".join(parts) + _quiet_prose(text[end:])
+
+
+def _blocks(text: str) -> list[tuple[int, int]]:
+    """Blocks of code; none where a fence is not at the start of its line, or not closed by its like."""
+    fences = list(FENCE.finditer(text))
+    pairs = list(zip(fences[::2], fences[1::2], strict=False))
+    all_plain = len(fences) == len(re.findall(r"`{3,}|~{3,}", text)) == 2 * len(pairs)
+    if not all_plain or any(one[1] != other[0].rstrip() for one, other in pairs):
+        return []
+    return [(one.start(), other.end()) for one, other in pairs]
+
+
+def _quiet_prose(text: str) -> str:
+    paragraphs = re.split(r"(\n[ \t]*\n)", text)
+    return "".join(_hushed(part) if _is_doubtful(part) else _around_code(part) for part in paragraphs)
+
+
+def _is_doubtful(paragraph: str) -> bool:
+    """Ticks that escape, pair up over lines or come doubled, and cells, which end a piece of code."""
+    odd = any(line.count("`") % 2 for line in paragraph.splitlines())
+    return odd or re.search(r"``|\\`|\|", paragraph) is not None
+
+
+def _around_code(paragraph: str) -> str:
     parts, end = [], 0
-    for code in CODE.finditer(text):
-        parts += [LOUD.sub(_hushed, text[end : code.start()]), code[0]]
+    for code in SPAN.finditer(paragraph):
+        parts += [_hushed(paragraph[end : code.start()]), code[0]]
         end = code.end()
-    return "".join(parts) + LOUD.sub(_hushed, text[end:])
+    return "".join(parts) + _hushed(paragraph[end:])
 
 
-def _hushed(found: re.Match[str]) -> str:
-    return "\\" + found[0] if found["html"] or found["image"] else found[0] + INVISIBLE
+def _hushed(text: str) -> str:
+    return CLOSING.sub(rf"\1{INVISIBLE}", LOUD.sub(lambda found: found[0] + INVISIBLE, text))
 
 
 def one_line(text: str, longest: int = 200) -> str:
@@ -63,13 +105,18 @@ def one_line(text: str, longest: int = 200) -> str:
     return " ".join(plain.split())[:longest].strip() or "Documentation"
 
 
+def heading(text: str) -> str:
+    """The title of a pull request, which a forge may make the title of a commit."""
+    return _hushed(one_line(text))
+
+
 def commit_message(job: Job, policy: Policy, title: str, summary: str) -> str:
     """Trailers come last, and from the policy alone: a summary cannot add any."""
     trailers = [f"Copydesk-Job: {job.id}", *(f"Co-authored-by: {person}" for person in policy.co_authors)]
     if policy.sign_off:
         trailers.append(f"Signed-off-by: {policy.author_name} <{policy.author_email}>")
-    body = re.sub(r"^(?=[A-Za-z-]+-by:|Copydesk-Job:)", " ", summary.strip(), flags=re.M | re.I)
-    return "\n\n".join(part for part in (one_line(title), body, "\n".join(trailers)) if part) + "\n"
+    body = re.sub(r"^(?=[A-Za-z-]+-by:|Copydesk-Job:)", " ", _hushed(shown(summary.strip())), flags=re.M | re.I)
+    return "\n\n".join(part for part in (heading(title), body, "\n".join(trailers)) if part) + "\n"
 
 
 def pull_text(job: Job, prompts: Sequence[str], told: Told, job_link: str) -> str:
@@ -96,7 +143,7 @@ def _file(patch: FilePatch) -> str:
 def _listed(heading: str, items: Sequence[str], most: int = MOST_LINES) -> str:
     if not items:
         return ""
-    lines = [f"- {item}" for item in items[:most]]
+    lines = [f"- {quiet(item)}" for item in items[:most]]
     if len(items) > most:
         lines.append(f"- … and {len(items) - most} more")
     return "\n".join([heading, "", *lines])

@@ -236,6 +236,7 @@ class Shapes:
         pages = {name: made[name] for name in ("url", "html_url", "diff_url", "patch_url", "merged_at")}
         return {
             **{name: made[name] for name in ISSUE_FIELDS.split()},
+            "labels": [{name: label[name] for name in label if name != "archived_by"} for label in made["labels"]],
             "url": here,
             "repository_url": address,
             **{f"{name}_url": f"{here}/{name}" for name in ("labels", "events", "timeline")},

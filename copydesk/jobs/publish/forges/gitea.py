@@ -1,9 +1,9 @@
 """Gitea and Forgejo, through the REST API that they share."""
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import quote
 
@@ -209,7 +209,12 @@ class Gitea:
         """Only an administrator may ask."""
         with suppress(ForgeRefused):
             rules = self.http.ask(list[Protection], "GET", f"{self._at}/branch_protections")
-            return any(
-                fnmatchcase(branch, rule.rule_name or rule.branch_name) and not rule.enable_push for rule in rules
-            )
+            return any(_covers(rule.rule_name or rule.branch_name, branch) and not rule.enable_push for rule in rules)
         return False
+
+
+def _covers(rule: str, branch: str) -> bool:
+    """One star stays within a folder, two do not."""
+    signs = {r"\*\*": ".*", r"\*": "[^/]*", r"\?": "[^/]"}
+    pattern = re.sub(r"\\\*\\\*|\\\*|\\\?", lambda found: signs[found[0]], re.escape(rule))
+    return re.fullmatch(pattern, branch) is not None

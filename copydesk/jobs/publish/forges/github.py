@@ -198,4 +198,4 @@ class GitHub:
 
     def _may_bypass(self, rule: Rule) -> bool:
         found = self.http.find(Ruleset, f"{self._at}/rulesets/{rule.ruleset_id}") if rule.ruleset_id else None
-        return found is not None and found.current_user_can_bypass == "always"
+        return found is not None and found.current_user_can_bypass in ("always", "exempt")

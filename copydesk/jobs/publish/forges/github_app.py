@@ -3,6 +3,7 @@
 import base64
 import json
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -38,10 +39,10 @@ class Minted(BaseModel):
 class AppTokens:
     """Calls itself an installation of the App on one repository; the key signs claims and goes nowhere."""
 
-    def __init__(self, base: str, repository: str, app_id: str, app_key: str, *, allow_private: bool) -> None:
+    def __init__(self, reach: Callable[..., Http], repository: str, app_id: str, app_key: str) -> None:
         self.repository, self.app_id = repository, app_id
         self._key = _rsa(app_key)
-        self._http = Http(base, self._claim, headers=HEADERS, allow_private=allow_private)
+        self._http = reach(self._claim, headers=HEADERS)
         self._minted: Minted | None = None
 
     def token(self) -> str:

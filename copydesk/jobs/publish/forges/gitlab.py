@@ -15,7 +15,7 @@ from copydesk.jobs.publish.forges.text import marked_comment, plain_title, with_
 
 DRAFT = "Draft: "
 DRAFT_MARKS = r"(?:\[draft\]|\(draft\)|draft:|draft - )"
-DEVELOPER = 30
+DEVELOPER, OWNER = 30, 50
 
 
 class Access(BaseModel):
@@ -153,16 +153,13 @@ class GitLab:
                 return [f"{self.http.host} has no project {self.repository}, or the token may not see it."]
             return [str(refusal)]
         levels = found.permissions or Accesses()
-        level = max(
-            access.access_level for access in (levels.project_access or Access(), levels.group_access or Access())
-        )
+        known = [access.access_level for access in (levels.project_access, levels.group_access) if access]
+        level = max(known, default=OWNER)  # GitLab does not tell of rights through an invited group
         faults = {
             "is archived: nothing can be pushed.": found.archived,
             "is a fork: name the project that merge requests go to.": found.forked_from_project is not None,
             "has merge requests switched off.": found.merge_requests_access_level == "disabled",
-            "cannot be pushed to with this token: it needs the role Developer.": (
-                found.permissions is not None and level < DEVELOPER
-            ),
+            "cannot be pushed to with this token: it needs the role Developer.": level < DEVELOPER,
             "cannot be written to with this token: it lacks the scope api.": self._lacks_scope(),
             f"protects branches such as {branch} from this token's role.": self._is_protected(branch, level),
         }

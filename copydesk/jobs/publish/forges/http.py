@@ -6,6 +6,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from math import inf
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from copydesk import __version__
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.addresses import pinned_host
+from copydesk.jobs.publish.blotting import blotted
 from copydesk.jobs.publish.forges.forge import ForgeAway, ForgeRefused
 
 T = TypeVar("T")
@@ -23,8 +25,9 @@ Query = Mapping[str, str | int]
 LARGEST_ANSWER = 16 * 1024 * 1024
 LONGEST_WORDS = 400
 MOST_PAGES = 40
-TIMEOUT = httpx.Timeout(30.0, connect=10.0)
+SILENCE, CONNECTING = 30.0, 10.0
 LONGEST_CALL = 90.0
+FAREWELL = 2.0
 PASSING = {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524}
 TOKEN = re.compile(
     r"\b(?:gh[a-z]_|github_pat_|gl(?:pat|dt|rt|ft|cbt|ptt|soat)-|Bearer\s+|whsec_)[A-Za-z0-9_.=/+-]{8,}", re.IGNORECASE
@@ -35,9 +38,16 @@ class Http:
     """Calls below one base address. The authorization is made anew for each call and goes to that host alone."""
 
     def __init__(
-        self, base: str, authorization: Callable[[], str], *, headers: Mapping[str, str], allow_private: bool = True
+        self,
+        base: str,
+        authorization: Callable[[], str],
+        *,
+        headers: Mapping[str, str],
+        allow_private: bool = True,
+        deadline: float = inf,
     ) -> None:
-        self.base, self.authorization = base, authorization
+        """No call outlives the deadline, in the time of `time.monotonic`, by more than what a farewell takes."""
+        self.base, self.authorization, self.deadline = base, authorization, deadline
         parts = urlsplit(base)
         self.host = parts.netloc
         self._headers = {"User-Agent": f"copydesk/{__version__}", "Accept-Encoding": "identity", **headers}
@@ -50,7 +60,7 @@ class Http:
             self._headers["Host"] = self.host
             self._extensions = {"sni_hostname": parts.hostname}
         through_proxy = allow_private  # which would look the host up once more
-        self._client = httpx.Client(verify=_trusted(), timeout=TIMEOUT, follow_redirects=False, trust_env=through_proxy)
+        self._client = httpx.Client(verify=_trusted(), follow_redirects=False, trust_env=through_proxy)
 
     def close(self) -> None:
         self._client.close()
@@ -94,9 +104,16 @@ class Http:
     ) -> tuple[httpx.Response, bytes]:
         secret = self.authorization()
         headers = {**self._headers, "Authorization": secret}
-        until = time.monotonic() + LONGEST_CALL
+        left = max(FAREWELL, min(LONGEST_CALL, self.deadline - time.monotonic()))
+        until = time.monotonic() + left
         request = self._client.build_request(
-            method, self._address + path, params=query, json=body, headers=headers, extensions=self._extensions
+            method,
+            self._address + path,
+            params=query,
+            json=body,
+            headers=headers,
+            timeout=_timeout(left),
+            extensions=self._extensions,
         )
         data = bytearray()
         try:
@@ -107,7 +124,7 @@ class Http:
                     if len(data) > LARGEST_ANSWER:
                         raise ForgeRefused(f"{self.host} answered with more than {LARGEST_ANSWER >> 20} MiB.")
                     if time.monotonic() > until:
-                        raise ForgeAway(f"{self.host} took longer than {LONGEST_CALL:.0f} s to answer.")
+                        raise ForgeAway(f"{self.host} took longer than {left:.0f} s to answer.")
             finally:
                 response.close()
         except httpx.TimeoutException:
@@ -151,6 +168,10 @@ class Http:
         raise ForgeRefused(f"{self.host} answered {status}{said}{needs}.", reason, status=status)
 
 
+def _timeout(left: float) -> httpx.Timeout:
+    return httpx.Timeout(min(SILENCE, left), connect=min(CONNECTING, left))
+
+
 @cache
 def _trusted() -> ssl.SSLContext:
     """Who vouches for hosts, by the system's settings; read once, because that takes longer than a call."""
@@ -164,8 +185,7 @@ def needs_of(header: str) -> str:
 
 def hidden(words: str, secret: str) -> str:
     """The words on one line, without the secret or what looks like one."""
-    token = secret.rpartition(" ")[2]
-    words = words.replace(token, "•••") if token else words
+    words = blotted(words, secret.partition(" ")[2])
     words = " ".join(TOKEN.sub("•••", words).split()).rstrip(".")
     return words if len(words) <= LONGEST_WORDS else words[: LONGEST_WORDS - 1] + "…"
 

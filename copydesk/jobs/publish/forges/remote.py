@@ -3,6 +3,8 @@
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
+from math import inf
 from urllib.parse import urlsplit
 
 from copydesk.core.projects import Project
@@ -15,6 +17,7 @@ from copydesk.jobs.publish.forges.http import Http
 
 REMOTE = ("github", "gitlab", "gitea", "forgejo")
 KNOWN_HOSTS = {"github.com": "github", "gitlab.com": "gitlab", "codeberg.org": "forgejo", "gitea.com": "gitea"}
+TOKEN = re.compile(r"[!-~]+")
 PREFIXES = {"github": "/api/v3", "gitlab": "/api/v4", "gitea": "/api/v1", "forgejo": "/api/v1"}
 
 
@@ -29,22 +32,27 @@ def credentials_of(project: Project, secrets: Mapping[str, str]) -> Credentials:
     """From the environment variable that the project names, else from its sealed secrets."""
     token = secrets.get("forge_token")
     if project.token_env is not None:
-        token = os.environ.get(project.token_env)
+        token = os.environ.get(project.token_env, "").strip()
         if not token:
             message = f"The environment variable {project.token_env}, which holds the token, is not set."
             raise ForgeRefused(message, Reason.REPOSITORY_ERROR)
+    if token is not None and not TOKEN.fullmatch(token):  # a header would not take it, and say so with the token in it
+        raise ForgeRefused("The token has blanks or signs that no token has; set it anew.", Reason.REPOSITORY_ERROR)
     return Credentials(token=token, app_id=project.policy.app_id, app_key=secrets.get("app_key"))
 
 
-def forge_for(project: Project, credentials: Credentials) -> Forge:
-    """ForgeRefused when the address names no repository of such a forge, or when credentials are missing."""
+def forge_for(project: Project, credentials: Credentials, deadline: float = inf) -> Forge:
+    """ForgeRefused when the address names no repository of such a forge, or when credentials are missing.
+
+    No call outlives the deadline, which is in the time of `time.monotonic`.
+    """
     base, repository = api_of(project.forge, project.repository)
+    reach = partial(Http, base, allow_private=project.allow_private, deadline=deadline)
     if project.forge == "github" and credentials.app_id and credentials.app_key:
         from copydesk.jobs.publish.forges.github_app import AppTokens
 
-        tokens = AppTokens(base, repository, credentials.app_id, credentials.app_key,
-                           allow_private=project.allow_private)  # fmt: skip
-        http = Http(base, lambda: f"Bearer {tokens.token()}", headers=HEADERS, allow_private=project.allow_private)
+        tokens = AppTokens(reach, repository, credentials.app_id, credentials.app_key)
+        http = reach(lambda: f"Bearer {tokens.token()}", headers=HEADERS)
         return GitHub(http, repository, tokens.token, lambda: tokens.give_back(http))
     token = credentials.token
     if not token:
@@ -53,13 +61,10 @@ def forge_for(project: Project, credentials: Credentials) -> Forge:
             Reason.REPOSITORY_ERROR,
         )
     if project.forge == "github":
-        http = Http(base, lambda: f"Bearer {token}", headers=HEADERS, allow_private=project.allow_private)
-        return GitHub(http, repository, lambda: token)
+        return GitHub(reach(lambda: f"Bearer {token}", headers=HEADERS), repository, lambda: token)
     if project.forge == "gitlab":
-        http = Http(base, lambda: f"Bearer {token}", headers={}, allow_private=project.allow_private)
-        return GitLab(http, repository, token)
-    http = Http(base, lambda: f"token {token}", headers={}, allow_private=project.allow_private)
-    return Gitea(http, repository, token)
+        return GitLab(reach(lambda: f"Bearer {token}", headers={}), repository, token)
+    return Gitea(reach(lambda: f"token {token}", headers={}), repository, token)
 
 
 def api_of(forge: str, address: str) -> tuple[str, str]:

@@ -1,0 +1,173 @@
+"""A project on a fake forge, with secrets of its own, and a model over HTTP that says what a test tells it to."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from email.message import Message
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from copydesk.client import Client, Job
+from copydesk.core.policy import Policy
+from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall, Usage
+from copydesk.jobs.workspace import Workspace, digest
+from tests.jobs.forges.more import FAKES
+from tests.jobs.forges.stage import APP, REPOSITORY
+from tests.jobs.forges.test_github_app import pair
+from tests.support.forges.server import Handler
+from tests.support.model_server import ModelServer, Said, Turn, call
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+MODEL = "openai-compatible:scripted"
+PAGE = b"# Hello\n\nThe colour of things.\n"
+FILES = {"docs/index.md": PAGE, "docs/other.md": b"# Other\n"}
+
+STUBBORN = 4
+"""How often the model says its last word again, whatever it is told."""
+
+Wire = tuple[int, list[tuple[str, str]], bytes]
+Rule = Callable[[Message], Wire | None]
+
+
+class Rude(Handler):
+    """Keeps what callers show it, and answers some calls as no forge should."""
+
+    def _serve(self) -> None:
+        forge: Any = self.server.forge
+        if shown := self.headers.get("Authorization"):
+            forge.shown.add(shown)
+        for where, rule in forge.rules:
+            if re.search(where, f"{self.command} {self.path}") and (answer := rule(self.headers)):
+                self._lost, self._read = False, self._sent()
+                return self._send(*answer)
+        return super()._serve()
+
+    def _sent(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+
+@dataclass
+class Obedient:
+    """The same without HTTP, for many drills in little time: it says its turns, and the last of them for ever."""
+
+    script: Sequence[Turn] = ()
+    name: str = MODEL
+    requests: list[Conversation] = field(default_factory=list)
+
+    async def reply(self, conversation: Conversation, _workspace: Workspace) -> Reply:
+        self.requests.append(list(conversation))
+        said = self.script[min(sum(isinstance(entry, Reply) for entry in conversation), len(self.script) - 1)]
+        assert isinstance(said, Said)
+        calls = [
+            ToolCall(id=f"call-{n}", name=name, arguments=json.loads(given))
+            for n, (name, given) in enumerate(said.calls)
+        ]
+        return Reply(text=said.text, calls=tuple(calls), usage=Usage(requests=1, input_tokens=10, output_tokens=5))
+
+
+@dataclass
+class Place:
+    way: str
+    fake: Any
+    service: Service
+    model: ModelServer | Obedient
+    secrets: dict[str, str]
+    jobs: list[str] = field(default_factory=list)
+
+    @property
+    def client(self) -> Client:
+        return self.service.client
+
+    @property
+    def folder(self) -> Path:
+        """The repository on the forge."""
+        found: Path = self.fake.repository.folder
+        return found
+
+    def done(self, *script: Turn, prompt: str = "Mend the page.", **options: Any) -> Job:
+        self.start(*script, prompt=prompt, **options)
+        return self.client.wait(self.jobs[-1])
+
+    def start(self, *script: Turn, prompt: str = "Mend the page.", **options: Any) -> str:
+        self.model.script = [*script, *script[-1:] * STUBBORN]
+        self.jobs.append(self.client.create_job(prompt, model=MODEL, **options)["id"])
+        return self.jobs[-1]
+
+    def refuse(self, where: str, rule: Rule) -> None:
+        self.fake.rules.append((where, rule))
+
+    def listen(self) -> None:
+        self.fake.webhooks.add(f"{self.service.url}/webhooks/{self.service.project.id}", self.secrets["webhook_secret"])
+
+
+@contextmanager
+def drilled(folder: Path, **settings: Any) -> Iterator[tuple[Service, ModelServer]]:
+    """A running Copydesk whose model is at hand."""
+    local = make_repository(folder / "local.git", FILES)
+    with (
+        ModelServer((), by_turn=True) as model,
+        serve(folder / "data", repository=local, models=(MODEL,), model_url=model.url, **settings) as service,
+    ):
+        yield service, model
+
+
+@contextmanager
+def obeying(folder: Path, **settings: Any) -> Iterator[tuple[Service, Obedient]]:
+    """A running Copydesk whose model is in the process itself."""
+    model = Obedient()
+    local = make_repository(folder / "local.git", FILES)
+    with serve(folder / "data", repository=local, models=(MODEL,), model=lambda _name: model, **settings) as service:
+        yield service, model
+
+
+@contextmanager
+def place_on(
+    way: str,
+    service: Service,
+    model: ModelServer | Obedient,
+    folder: Path,
+    files: Mapping[str, bytes] = FILES,
+    **policy: Any,
+) -> Iterator[Place]:
+    make_repository(folder / f"{REPOSITORY}.git", files)
+    kind = "github" if way == APP else way
+    sealed = {name: _secret() for name in ("webhook_secret", "model_key_compatible")}
+    with FAKES[kind](folder, REPOSITORY) as fake:
+        fake.rules, fake.shown = [], set()
+        fake._server.RequestHandlerClass = Rude
+        if way == APP:
+            fake.install_app(pair()[1], app_id=7)
+            sealed["app_key"] = pair()[0]
+        else:
+            sealed["forge_token"] = _secret()
+            fake.add_token(sealed["forge_token"])
+        rules = Policy(app_id="7" if way == APP else None, **policy)
+        address = fake.repository_url(REPOSITORY)
+        desk = service.desk
+        project = desk.projects.create("Docs", repository=address, ref="main", forge=kind, policy=rules, actor="test")
+        for name, value in sealed.items():
+            desk.secrets.set(project.id, name, value, actor="test")
+        key = desk.keys.create(project.id, actor="test")[1]
+        mine = replace(service, project=project, key=key)
+        yield Place(way, fake, mine, model, {**sealed, "api_key": key})
+
+
+def _secret() -> str:
+    """With signs that read otherwise in addresses and in base64."""
+    return f"{token_hex(10)}/+{token_hex(10)}="
+
+
+def edited(old: str, new: str, path: str = "docs/index.md", files: Mapping[str, bytes] = FILES) -> Said:
+    wanted = [{"old": old, "new": new}]
+    return call("edit", {"path": path, "hash": digest(files[path]), "replacements": wanted})
+
+
+def finished(title: str = "Spell color so", summary: str = "One word was changed.", **more: Any) -> Said:
+    return call("finish", {"title": title, "summary": summary, **more})
+
+
+MENDED: Sequence[Turn] = (edited("colour", "color"), finished())

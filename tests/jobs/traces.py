@@ -1,0 +1,110 @@
+"""Looks for secrets wherever one could have got to: plain, encoded, in files, rows, objects, answers and processes."""
+
+import base64
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from tempfile import gettempdir
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import pygit2
+
+Found = tuple[str, bytes]
+"""Where it was found, and what was there."""
+
+
+def traces(secrets: Mapping[str, str], found: Iterable[Found]) -> list[str]:
+    """`name in place` for every secret that is to be seen."""
+    wanted = [(name, form) for name, value in secrets.items() for form in _forms(value)]
+    gathered: dict[str, list[bytes]] = {}
+    for where, data in found:
+        gathered.setdefault(where, []).append(data)
+    whole = [(where, b"\0".join(parts)) for where, parts in gathered.items()]
+    return sorted({f"{name} in {where}" for where, data in whole for name, form in wanted if form in data})
+
+
+def _forms(value: str) -> set[bytes]:
+    """The longest line, for a key in PEM form may be wrapped anew. Base64 may begin at any of three places."""
+    raw = max(value.split("\n"), key=len).strip().encode()
+    found = {raw, quote(raw, safe="").encode(), raw.hex().encode(), repr(raw)[2:-1].encode()}
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + raw)[4 if before else 0 : (before + len(raw)) * 8 // 6]
+        found |= {encoded, encoded.replace(b"+", b"-").replace(b"/", b"_")}
+    return found
+
+
+def files(folder: Path) -> Iterator[Found]:
+    """Every file as it lies there, and the objects of every repository as they read."""
+    for path in [folder] if folder.is_file() else sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            yield str(path), path.read_bytes()
+        if path.name.endswith(".git") and (path / "objects").is_dir():
+            repository = pygit2.Repository(str(path))
+            yield from ((f"the objects of {path}", repository.read(oid)[1]) for oid in repository)
+
+
+def rows(database: Path) -> Iterator[Found]:
+    with sqlite3.connect(database) as connection:
+        for (table,) in connection.execute("select name from sqlite_master where type = 'table'").fetchall():
+            for row in connection.execute(f'select * from "{table}"'):
+                for value in row:
+                    yield f"the table {table}", value if isinstance(value, bytes) else str(value).encode()
+    connection.close()
+
+
+def answers(place: Any) -> Iterator[Found]:
+    """All that our own API says of the project's jobs."""
+    http, at = place.service.http, place.service.at
+    paths = [at("/jobs"), at("/models"), "/metrics", "/openapi.json"]
+    for job in place.jobs:
+        paths += [at(f"/job/{job}"), at(f"/job/{job}/diff"), at(f"/job/{job}/events")]
+    for path in paths:
+        answer = http.get(path, headers={"Accept": "application/json"})
+        yield f"the answer to {path}", repr(answer.headers).encode() + answer.content
+
+
+def pulls(fake: Any) -> Iterator[Found]:
+    for pull in fake.pulls:
+        said = [pull.title, pull.body, pull.head, *pull.labels, *(comment.body for comment in pull.comments)]
+        yield f"pull request {pull.number}", "\n".join(said).encode()
+    yield "an address", "\n".join(f"{request.method} {request.path}" for request in fake.requests).encode()
+
+
+class Watch:
+    """The arguments of all processes while it lasts, and the environment of all but git's, which is kept apart."""
+
+    def __enter__(self) -> "Watch":
+        self.seen: set[Found] = set()
+        self.in_git: set[Found] = set()
+        self._over = threading.Event()
+        self._before = set(os.listdir(gettempdir()))
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        for name in set(os.listdir(gettempdir())) - self._before:
+            if name.startswith("copydesk"):
+                self.seen.update(files(Path(gettempdir()) / name))
+
+    def _run(self) -> None:
+        while not self._over.wait(0.03):
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    arguments = Path("/proc", pid, "cmdline").read_bytes()
+                    name = os.path.basename(arguments.split(b"\0")[0]).decode("utf-8", "replace")
+                    self.seen.add((f"the arguments of {name}", arguments))
+                    environment = Path("/proc", pid, "environ").read_bytes()
+                    (self.in_git if name.startswith("git") else self.seen).add(
+                        (f"the environment of {name}", environment)
+                    )
+                except OSError:
+                    continue  # it has ended
