@@ -106,7 +106,7 @@ class Database:
 def _store_errors() -> Iterator[None]:
     try:
         yield
-    except (OperationalError, InterfaceError, PoolTimeout) as error:
+    except (OperationalError, InterfaceError, PoolTimeout, sqlite3.OperationalError) as error:
         raise StoreDown from error
     except DBAPIError as error:
         state = getattr(error.orig, "sqlstate", None) or ""

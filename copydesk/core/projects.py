@@ -82,15 +82,20 @@ class Projects:
 
     def change(self, project_id: str, values: Mapping[str, str], *, actor: str) -> Project:
         """Changes a project's own fields (CHANGEABLE) and its policy, given as a person types them."""
-        old = self.get(project_id)
         own: dict[str, Any] = {name: check(values[name]) for name, check in CHANGEABLE.items() if name in values}
-        policy = old.policy.changed({name: value for name, value in values.items() if name not in CHANGEABLE})
-        new = replace(old, **own, policy=policy)
+        rest = {name: value for name, value in values.items() if name not in CHANGEABLE}
         with self.database.write() as tx:
+            found = tx.execute(
+                BY_ID if self.database.is_sqlite else BY_ID.with_for_update(), {"id": project_id}
+            ).first()
+            if found is None:
+                raise ProjectNotFound
+            old = _project(found)
+            policy = old.policy.changed(rest)
             row = {**own, "policy": policy.model_dump(mode="json")}
             tx.execute(update(projects).where(projects.c.id == project_id).values(row))
             audit.record(tx, project_id, actor, "project.changed", project_id, fields=sorted(values))
-        return new
+        return replace(old, **own, policy=policy)
 
     def get(self, project_id: str) -> Project:
         with self.database.read() as tx:

@@ -12,7 +12,7 @@ from sqlalchemy import delete, insert, select
 
 from copydesk.core import audit, clock
 from copydesk.core.database import Database
-from copydesk.core.errors import Explained, InvalidRequest, NotFound
+from copydesk.core.errors import InvalidRequest, NotFound, Refusal
 from copydesk.core.settings import BadSettings, Settings
 from copydesk.core.tables import secrets
 
@@ -29,8 +29,10 @@ LONGEST = 20_000
 NONCE = 12
 
 
-class CannotUnseal(Explained):
+class CannotUnseal(Refusal):
     """A sealed secret cannot be opened with this key; the message says what to do."""
+
+    status, code = 503, "cannot_unseal"
 
 
 class Secrets:

@@ -1,5 +1,6 @@
 """SQLite's writers, one after another. Those that wait for their turn anyway share one commit."""
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ class Writer:
                 with part_of(batch.connection):
                     yield batch.connection
             finally:
-                if not self._waiting or batch.parts >= MOST_TOGETHER:
+                if not self._waiting or batch.parts >= MOST_TOGETHER or not _is_open(batch.connection):
                     self._batch = None
                     batch.commit()
         batch.done.wait()
@@ -76,6 +77,7 @@ class _Batch:
     def commit(self) -> None:
         """An error is everybody's: each writer of the batch raises it."""
         try:
+            _refuse_unless_open(self.connection)
             self.transaction.commit()
         except Exception as error:
             self.error = error
@@ -89,11 +91,25 @@ class _Batch:
 def part_of(connection: Connection) -> Iterator[None]:
     """A part of a transaction that can be taken back alone."""
     driver: Any = connection.connection.driver_connection
+    _refuse_unless_open(connection)
     driver.execute("SAVEPOINT part")
     try:
         yield
     except BaseException:
-        driver.execute("ROLLBACK TO part")
+        if _is_open(connection):
+            driver.execute("ROLLBACK TO part")
         raise
     finally:
-        driver.execute("RELEASE part")
+        if _is_open(connection):
+            driver.execute("RELEASE part")
+
+
+def _is_open(connection: Connection) -> bool:
+    """SQLite takes the whole transaction back by itself when the disk is full, fails, or memory runs out."""
+    driver: Any = connection.connection.driver_connection
+    return bool(driver.in_transaction)
+
+
+def _refuse_unless_open(connection: Connection) -> None:
+    if not _is_open(connection):
+        raise sqlite3.OperationalError("SQLite took the transaction back")

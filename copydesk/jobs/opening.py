@@ -25,6 +25,8 @@ class Opened(BaseModel):
     title: str
     text: str
     """What this run had to say; the pull request has the words of all runs."""
+    draft: bool = False
+    """As it really is: one that was ready stays so, and not every repository has drafts."""
     notes: list[str] = []
 
 
@@ -47,7 +49,7 @@ class Opening:
         def act(tx: Connection) -> Opened:
             title, body = heading(self.title), self._whole(journal)
             pull = local.find_or_open(journal.database, tx, self.job, title, body, self.head, self.draft)
-            opened = Opened(link=pull.link(base_url), title=pull.title, text=self.text)
+            opened = Opened(link=pull.link(base_url), title=pull.title, text=self.text, draft=pull.draft)
             self._keep(journal)(tx, opened)
             return opened
 
@@ -73,7 +75,9 @@ class Opening:
                 forge, proposal, known=known, asked_at=asked_at, guard=guard, pause=pause, deadline=deadline
             )
             pull = published.pull
-            return Opened(link=pull.url, title=pull.title, text=self.text, notes=list(published.notes))
+            return Opened(
+                link=pull.url, title=pull.title, text=self.text, draft=pull.draft, notes=list(published.notes)
+            )
 
         return journal.step("open", Opened, act, notes=_notes, effects=self._keep(journal))
 

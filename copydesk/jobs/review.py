@@ -24,14 +24,19 @@ class Reviewed(BaseModel):
     checks: list[dict[str, Any]]
     faults: list[str] = []
     """What the change brings and should not, a line each."""
+    can_mend: bool = True
+    """False where no model could: the check command is all that failed, and it could not be run."""
 
     @property
     def sentences(self) -> list[str]:
         """For the pull request."""
+        broken = any(entry["name"] == COMMAND and entry["old"] for entry in self.checks)
         passed = [entry["name"] for entry in self.checks if entry["status"] == "passed"]
-        old = sum(entry.get("old", 0) for entry in self.checks)
+        passed = [name for name in passed if not (broken and name == COMMAND)]
+        old = sum(entry["old"] for entry in self.checks if entry["name"] != COMMAND)
         lines = [f"passed: {', '.join(passed)}"] if passed else []
         lines += [f"**failed: {entry['name']}**" for entry in self.checks if entry["status"] == "failed"]
+        lines += ["the check command fails, as it did before the change"] if broken else []
         if old:
             lines.append(f"{old} older finding{'' if old == 1 else 's'} in the documentation left as found")
         return lines
@@ -59,7 +64,7 @@ class Reviewer:
         if not workspace.changes():
             return None
         reviewed, text = self._reviewed(workspace)
-        if not reviewed.faults:
+        if not reviewed.faults or not reviewed.can_mend:
             return None
         return f"Not finished yet: your changes bring these faults. Mend them, then call finish again.\n{text}"
 
@@ -82,28 +87,27 @@ class Reviewer:
         faults = [f"{found.path}:{found.line} {found.message}" for found in report.introduced]
         text = told(report)
         if policy.check_command is not None:
-            entry, said = self._run_command(policy.check_command, workspace)
+            entry, said, ran = self._run_command(policy.check_command, workspace)
             checks.append(entry)
             text += f"\n{said}"
             if entry["introduced"]:
                 faults.append(entry["findings"][0]["message"])
+            return Reviewed(checks=checks, faults=faults, can_mend=ran or len(faults) > 1), text
         return Reviewed(checks=checks, faults=faults), text
 
-    def _run_command(self, command: str, workspace: Workspace) -> tuple[dict[str, Any], str]:
+    def _run_command(self, command: str, workspace: Workspace) -> tuple[dict[str, Any], str, bool]:
         """A command that fails on what the job began with as well does not speak against the change."""
         result = self._ran(command, workspace)
         if result.ok:
-            return _entry("passed"), result.summary
+            return _entry("passed"), result.summary, True
         said = f"{result.summary}\n{result.output[-LONGEST_OUTPUT:]}".rstrip()
-        if self._failed_before:
-            return _entry("passed", old=1), f"{result.summary} It failed before your changes too: leave that."
-        return _entry("failed", introduced=1, findings=[{"path": "", "line": 0, "message": said}]), said
+        if result.ran and self._failed_before:
+            return _entry("passed", old=1), f"{result.summary} It failed before your changes too: leave that.", True
+        found = [{"path": "", "line": 0, "message": said}]
+        return _entry("failed", introduced=1, findings=found), said, result.ran
 
     @cached_property
     def _failed_before(self) -> bool:
-        sandbox = self._sandbox()
-        if isinstance(sandbox, Unavailable):
-            return False
         assert self.project.policy.check_command is not None
         return not self._ran(self.project.policy.check_command, Workspace(self.origin)).ok
 

@@ -71,8 +71,9 @@ class Run:
             notes=lambda head: [("pushed", {"branch": self.job.branch, "commit": head})],
         )
         opened = self._open(pinned, workspace, finished, reviewed, committed)
-        draft = "The checks find faults in the change, so its pull request is a draft." if reviewed.faults else None
-        return Ending(COMPLETED, message=" ".join(filter(None, [committed.note, draft, *opened.notes])) or None)
+        where = "and so it is a draft" if opened.draft else "which its text lists"
+        faults = f"The checks find faults in the pull request, {where}." if reviewed.faults else None
+        return Ending(COMPLETED, message=" ".join(filter(None, [committed.note, faults, *opened.notes])) or None)
 
     @cached_property
     def mirror(self) -> Mirror:

@@ -1,8 +1,11 @@
 """One layer on both engines: migrations once, signals across processes, a newer schema refused."""
 
 import multiprocessing
+import sqlite3
 import threading
 import time
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -195,4 +198,57 @@ def test_acts_that_share_a_commit_fail_alone_and_wake_nobody_before_it(tmp_path:
     assert database.signals.wait("queue", mark, 5)
     with database.read() as tx:
         assert tx.execute(text("select bucket from limits order by 1")).scalars().all() == ["a", "b"]
+    database.close()
+
+
+def test_a_full_disk_loses_nothing_that_was_called_committed(tmp_path: Path) -> None:
+    """SQLite takes the whole transaction back by itself, and with it what others had written in it."""
+    database = Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
+    with database.write() as tx:
+        tx.exec_driver_sql("create table t (who text, data blob)")
+    with database.write() as tx:
+        tx.exec_driver_sql("pragma max_page_count = 20")
+    told: dict[str, str] = {}
+    inside = threading.Event()
+
+    def write(who: str, size: int) -> str:
+        with database.write() as tx:
+            tx.exec_driver_sql("insert into t values (?, zeroblob(?))", (who, size))
+            inside.set()
+            time.sleep(0.2)
+        return who
+
+    def alone(who: str, size: int) -> None:
+        with suppress(StoreDown):
+            told[who] = write(who, size)
+
+    small = threading.Thread(target=alone, args=("small", 1))
+    small.start()
+    inside.wait()
+    big = threading.Thread(target=alone, args=("big", 200_000))
+    big.start()
+    small.join()
+    big.join()
+    with suppress(StoreDown):
+        acts = [partial(write, "a", 1), partial(write, "b", 200_000), partial(write, "c", 1)]
+        told |= {done: done for done in database.together(acts) if isinstance(done, str)}
+    assert write("after", 1) == "after", "it goes on"
+    with database.read() as tx:
+        assert set(tx.exec_driver_sql("select who from t").scalars()) == {*told, "after"}
+    database.close()
+
+
+def test_a_database_that_another_process_holds_is_a_store_that_is_down(tmp_path: Path) -> None:
+    path = tmp_path / "copydesk.db"
+    database = Database(f"sqlite:///{path}")
+    with database.write() as tx:
+        tx.exec_driver_sql("create table t (a)")
+        tx.exec_driver_sql("pragma busy_timeout = 100")
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("begin immediate")
+    with pytest.raises(StoreDown), database.write() as tx:
+        tx.exec_driver_sql("insert into t values (1)")
+    holder.close()
+    with database.write() as tx:
+        tx.exec_driver_sql("insert into t values (2)")
     database.close()

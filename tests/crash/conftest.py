@@ -2,4 +2,6 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.crash.harness", "tests.crash.suite")
+pytest.register_assert_rewrite(
+    "tests.crash.harness", "tests.crash.suite", "tests.crash.remote", "tests.crash.forge_suite"
+)

@@ -155,32 +155,46 @@ class Case:
         """The job is completed, with one pull request for one branch, which holds exactly its work."""
         job = self.job
         assert (job.status, job.reason) == (COMPLETED, None), (job.status, job.reason, job.message)
-        (pull,) = self.desk.pulls.of_project(self.project.id)
-        assert job.pr_link == pull.link(self.desk.settings.base_url)
-        assert branches(self.repository) == {"main": self.main, self.branch: pull.head}
-        assert job.head == pull.head
+        head = self.proposed(commits)
+        assert branches(self.repository) == {"main": self.main, self.branch: head}
+        assert job.head == head
         repository = pygit2.Repository(str(self.repository))
-        above = [str(commit.id) for commit in repository.walk(pull.head)]
+        above = [str(commit.id) for commit in repository.walk(head)]
         assert above.index(self.main) == commits
-        assert _files(repository, pull.head) == files
+        assert _files(repository, head) == files
         _, events = self.desk.jobs.events(self.project.id, self.job_id)
         assert [event.seq for event in events] == list(range(1, job.last_event + 1))
+
+    def proposed(self, _runs: int) -> str:
+        """The head of the one pull request, which is as so many runs have made it."""
+        (pull,) = self.desk.pulls.of_project(self.project.id)
+        assert self.job.pr_link == pull.link(self.desk.settings.base_url)
+        return pull.head
 
     def close(self) -> None:
         for worker in self.workers:
             worker.kill()
             worker.join()
             worker.close()
-        self.desk.close()
+
+
+@contextmanager
+def new_desk(database: str, folder: Path, **settings: Any) -> Iterator[tuple[Desk, dict[str, Any]]]:
+    """On a fresh database of this kind, with the settings that its workers need as well."""
+    with _new_database(database, folder) as url:
+        chosen = {"data": folder / "data", "database_url": url, "lease_seconds": LEASE, "most_attempts": 5, **settings}
+        desk = open_desk(Settings(**chosen))
+        try:
+            yield desk, chosen
+        finally:
+            desk.close()
 
 
 @contextmanager
 def new_case(database: str, folder: Path, **settings: Any) -> Iterator[Case]:
-    """A project with its repository, on a fresh database of this kind."""
-    with _new_database(database, folder) as url:
+    """A project with its repository."""
+    with new_desk(database, folder, **settings) as (desk, chosen):
         repository = make_repository(folder / "docs.git", BEFORE)
-        chosen = {"data": folder / "data", "database_url": url, "lease_seconds": LEASE, "most_attempts": 5, **settings}
-        desk = open_desk(Settings(**chosen))
         project = desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
         case = Case(folder, desk, chosen, project, repository, branches(repository)["main"])
         try:

@@ -29,6 +29,8 @@ class CommandResult:
     ok: bool
     summary: str
     output: str = ""
+    ran: bool = True
+    """False where it could not even be run, which no change to the pages can mend."""
 
 
 class NotExported(Exception):
@@ -50,14 +52,14 @@ def run_command(
     Without a sandbox it is not run, and that is a failure: a check that was asked for is never passed over in silence.
     """
     if isinstance(sandbox, Unavailable):
-        return CommandResult(False, f"The check command was not run. {sandbox.why}")
+        return CommandResult(False, f"The check command was not run. {sandbox.why}", ran=False)
     with private_folder() as folder:
         stop = threading.Event()
         try:
             with stoppable(stop.set):
                 export(workspace, folder / "work", root, stop)
         except NotExported as error:
-            return CommandResult(False, f"The check command was not run. {error}")
+            return CommandResult(False, f"The check command was not run. {error}", ran=False)
         answer = sandbox.run(command, folder, seconds=seconds, stoppable=stoppable, readable=tools)
         return _result(answer, seconds, str(folder))
 

@@ -40,7 +40,7 @@ SNIPPETS = re.compile(r"^[ \t]*-{1,}8<-{1,}[ \t]*\r?\n((?:[^\n]*\n){1,50}?)[ \t]
 LIQUID = re.compile(
     r"\{%-?\s*(include|include_relative|include-markdown|content-ref|file)\s+(?:url=|src=)?[\"']?([^\s\"'%{}]+)"
 )
-VITEPRESS = re.compile(r"<!--\s*@include:\s*([^\s{}#>]+)[^>\n]*-->|^<<<[ \t]+([^\s{}#\[]+)", re.M)
+VITEPRESS = re.compile(r"<!--\s*@include:\s*([^\s{}#<>]{1,300})[^<>\n]{0,300}-->|^<<<[ \t]+([^\s{}#\[]+)", re.M)
 MDBOOK = re.compile(r"(?<!\\)\{\{\s*#(?:include|rustdoc_include|playground)\s+([^\s:{}]+)")
 SNIPPET_TAG = re.compile(r"<Snippet\s+file=[\"']([^\"'\n]+)[\"']")
 

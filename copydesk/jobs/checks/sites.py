@@ -253,8 +253,12 @@ def composed(text: str) -> yaml.Node | None:
 def scalars(node: yaml.Node, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], yaml.ScalarNode]]:
     """Every scalar with the keys it stands under."""
     todo: list[tuple[tuple[str, ...], Any]] = [(keys, node)]
+    seen: set[int] = set()  # an alias is the same node once more, and may lead back to itself
     while todo:
         above, each = todo.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
         if isinstance(each, yaml.ScalarNode):
             yield above, each
         elif isinstance(each, yaml.SequenceNode):

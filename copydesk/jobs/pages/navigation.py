@@ -78,14 +78,18 @@ def _in_yaml(body: str) -> Iterator[Span]:
     """The scalars below `nav` (MkDocs), or the whole of a Jupyter Book's table; custom tags are never constructed."""
     try:
         root = yaml.compose(body, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, ValueError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         return
     if not isinstance(root, yaml.MappingNode):
         return
     top = {key.value: value for key, value in root.value if isinstance(key, yaml.ScalarNode)}
     nodes = [top["nav"]] if "nav" in top else [root] if {"root", "chapters", "parts"} & set(top) else []
+    seen: set[int] = set()  # an alias is the same node once more, and may lead back to itself
     while nodes:
         node = nodes.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
         if isinstance(node, yaml.SequenceNode):
             nodes += node.value
         elif isinstance(node, yaml.MappingNode):

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from copydesk.jobs.agent.context import opening
 from copydesk.jobs.checks import check, told
 from copydesk.jobs.checks.listings import listing_of
 from copydesk.jobs.checks.reading import facts_of
@@ -55,6 +56,7 @@ def test_any_configuration_can_be_read(text: str, path: str) -> None:
 LONG = 200_000
 HOSTILE = {
     "brackets": "[" * LONG,
+    "includes without end": "<!--@include:" * (LONG // 13),
     "links without end": "](" * (LONG // 2),
     "open links": "[a](" * (LONG // 4),
     "nested quotations": "> " * (LONG // 2),
@@ -117,3 +119,16 @@ def test_what_is_deep_in_folders_or_long_in_name_is_checked(workspace: MakeWorks
         {f"{deep}/a.md": b"[x](" + b"../" * 300 + b"b.md) [y](" + b"x" * 100_000 + b".md)\n", "b.md": b"x"}
     )
     assert len(check(made).old) == 1
+
+
+LAUGHS = "a0: &a0 [x.md, x.md]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 26))
+
+
+@pytest.mark.parametrize("nav", ["nav: &n\n  - a: *n\n", LAUGHS + "nav: *a25\n", "nav: " + "[" * 2000 + "]" * 2000])
+def test_a_navigation_that_refers_to_itself_or_has_no_end_is_read(workspace: MakeWorkspace, nav: str) -> None:
+    began = time.process_time()
+    made = workspace({"mkdocs.yml": nav.encode(), "docs/index.md": b"# A\n", "docs/x.md": b"# X\n"})
+    made.write("docs/index.md", b"# A\n\n[x](x.md)\n")
+    check(made)
+    opening(made.tree)
+    assert time.process_time() - began < 5

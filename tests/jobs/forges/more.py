@@ -52,6 +52,12 @@ class _Gitea:
         own: Any = self
         return Reply(200, [{"rule_name": name, "enable_push": False} for name in sorted(own.faults.protected)])
 
+    @route("GET", "/orgs/{org}", "organization.org_get")
+    def get_organization(self, call: Call) -> Reply:
+        """Its owners here are people."""
+        own: Any = self
+        raise own.refusal(404)
+
     @route("GET", "/orgs/{org}/labels", "organization.org_list_labels")
     def list_shared_labels(self, call: Call) -> Reply:
         return Reply(200, [])

@@ -116,12 +116,21 @@ def test_a_merge_request_from_a_fork_is_not_ours_on_gitlab() -> None:
 
 
 def test_who_can_be_assigned_can_write_where_gitea_tells_no_more() -> None:
-    answers = [Answer(403, {"message": "Only admins can query all permissions"}), Answer(200, [{"login": "Rosa"}])]
+    refusal = Answer(403, {"message": "Only admins can query all permissions"})
+    answers = [refusal, Answer(404, {"message": "no such organization"}), Answer(200, [{"login": "Rosa"}])]
     with stub(*answers) as served:
         forge = forge_for(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
         assert forge.can_write("rosa")
         served.answers = [*answers]
         assert not forge.can_write("nobody")
+
+
+def test_in_an_organization_who_can_be_assigned_may_only_read() -> None:
+    answers = [Answer(403, {"message": "Only admins can query all permissions"}), Answer(200, {"name": "acme"})]
+    with stub(*answers) as served:
+        forge = forge_for(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+        with pytest.raises(ForgeRefused, match="tells only an administrator"):
+            forge.can_write("rosa")
 
 
 def test_a_repository_without_drafts_gets_one_that_is_ready() -> None:

@@ -74,6 +74,10 @@ class Label(BaseModel):
     name: str
 
 
+class Organization(BaseModel):
+    name: str
+
+
 class Permission(BaseModel):
     permission: str
 
@@ -181,12 +185,20 @@ class Gitea:
         return [f"{self.repository} {fault}" for fault, is_so in faults.items() if is_so]
 
     def can_write(self, user: str) -> bool:
-        """Only an administrator may ask about others; whoever may not is told who can be assigned: the same people."""
+        """Only an administrator may ask about others. Whoever may not is told who can be assigned, which are the same
+        people where a person owns the repository; in an organization readers may be among them."""
         try:
             found = self.http.find(Permission, f"{self._at}/collaborators/{quote(user, safe='')}/permission")
         except ForgeRefused as refusal:
             if refusal.status != 403:
                 raise
+            owner = self.repository.partition("/")[0]
+            if self.http.find(Organization, f"/orgs/{quote(owner, safe='')}") is not None:
+                raise ForgeRefused(
+                    f"{self.http.host} tells only an administrator of {self.repository} who may write there: give the "
+                    "token's owner that right, so that comments can be heard.",
+                    status=403,
+                ) from None
             writers = self.http.ask(list[User], "GET", f"{self._at}/assignees")
             return any(writer.login.casefold() == user.casefold() for writer in writers)
         return found is not None and found.permission in ("owner", "admin", "write")

@@ -1,0 +1,14 @@
+"""The crash matrix on remote forges, on SQLite; in the drill on PostgreSQL too."""
+
+import pytest
+
+from tests.crash.forge_suite import ForgeCrashes
+
+
+class TestSqlite(ForgeCrashes):
+    database = "sqlite"
+
+
+@pytest.mark.drill
+class TestPostgres(ForgeCrashes):
+    database = "postgres"

@@ -1,0 +1,304 @@
+"""What people and forges do while a job is at work: it goes on rightly, or ends with a sentence that says why."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pygit2
+import pytest
+
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from copydesk.jobs.job import ARCHIVED, COMPLETED, FAILED, Job, Reason, RepositoryFailed
+from copydesk.jobs.publish.access import usable_branch
+from tests.jobs.bench import Bench, bench_on, meanwhile
+from tests.jobs.forges.conftest import TOKEN
+from tests.jobs.forges.more import FAKES
+from tests.jobs.forges.stage import FILES, fake_forge, on_branch, project_on, watched
+from tests.support.repositories import branches, commit
+from tests.support.scripted import Turn, edit, finish
+
+NEW_TOKEN = "another-token-of-the-desk-4712"
+SPELL, DONE = edit("docs/index.md", "colour", "color"), finish("Spell color so")
+RENAME, ALSO_DONE = edit("docs/other.md", "# Other", "# Another"), finish("Name the other")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    desk = open_desk(Settings(data=tmp_path_factory.mktemp("desk"), jobs_per_hour=100_000, lease_seconds=2))
+    yield desk
+    desk.close()
+
+
+@pytest.fixture(params=tuple(FAKES))
+def fake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    with fake_forge(request.param, tmp_path) as fake:
+        yield fake
+
+
+@pytest.fixture
+def github(tmp_path: Path) -> Iterator[Any]:
+    """Where the forge plays no part."""
+    with fake_forge("github", tmp_path) as fake:
+        yield fake
+
+
+def at_work(desk: Desk, fake: Any, *script: Turn, minutes: float = 30) -> AbstractContextManager[Bench]:
+    project = project_on(desk, fake.kind.lower(), fake)
+    return bench_on(fake, desk, project, *script, haste=200, minutes=minutes)
+
+
+def explained(job: Job, reason: Reason, words: str) -> None:
+    """It failed for this reason, with a sentence that has these words and no secret in it."""
+    assert (job.status, job.reason) == (FAILED, reason), job.message
+    assert job.message is not None
+    assert re.search(words, job.message), job.message
+    assert job.message.endswith(".")
+    assert TOKEN not in job.message
+
+
+# The token.
+
+
+def test_a_token_revoked_while_the_agent_works_fails_the_job(desk: Desk, github: Any) -> None:
+    with at_work(desk, github, meanwhile(lambda: github.revoke(TOKEN), SPELL), DONE) as bench:
+        explained(bench.done(), Reason.REPOSITORY_ERROR, "refused the token: it may have expired")
+    assert branches(github.repository.folder).keys() == {"main"}
+
+
+def test_a_token_revoked_before_the_push_fails_the_job(desk: Desk, github: Any) -> None:
+    really = github.git_refusal
+
+    def refusal(path: str, password: str | None, pushing: bool) -> tuple[int, str]:
+        if pushing:
+            github.revoke(TOKEN)
+        answer: tuple[int, str] = really(path, password, pushing)
+        return answer
+
+    github.git_refusal = refusal
+    with at_work(desk, github, SPELL, DONE) as bench:
+        explained(bench.done(), Reason.REPOSITORY_ERROR, "git push failed.*refused the token")
+    assert branches(github.repository.folder).keys() == {"main"}
+
+
+def test_a_new_token_and_a_message_open_what_was_pushed_before_the_old_one_ended(desk: Desk, fake: Any) -> None:
+    def revoke(_moment: str, _line: str) -> None:
+        if branches(fake.repository.folder).keys() != {"main"}:
+            fake.revoke(TOKEN)
+
+    watched(fake, revoke)
+    with at_work(desk, fake, SPELL, DONE, DONE) as bench:
+        job = bench.done()
+        explained(job, Reason.REPOSITORY_ERROR, "does not take the token; it may have expired or been revoked")
+        assert fake.pulls == []
+        fake.add_token(NEW_TOKEN)
+        desk.secrets.set(bench.project.id, "forge_token", NEW_TOKEN, actor="test")
+        again = bench.followed_up(job, "Go on.")
+        assert (again.status, bench.pull.head) == (COMPLETED, job.branch), again.message
+    assert on_branch(fake, job.branch, "docs/index.md") == b"# Hello\n\nThe color of things.\n"
+
+
+# The base.
+
+
+def rewritten(fake: Any, files: dict[str, bytes]) -> str:
+    """Somebody force-pushes main: its newest commit is replaced by one of these files."""
+    repository = pygit2.Repository(str(fake.repository.folder))
+    main = repository.lookup_reference("refs/heads/main")
+    before = repository[main.target].peel(pygit2.Commit).parents[0]
+    repository.branches.local.create("rewritten", before)
+    new = commit(repository, files, branch="rewritten")
+    main.set_target(new)
+    repository.branches.local.delete("rewritten")
+    return new
+
+
+def test_a_base_that_was_force_pushed_gets_the_change_re_applied(desk: Desk, github: Any) -> None:
+    github.commit("main", {"docs/dropped.md": b"# Dropped\n"})
+    push = partial(rewritten, github, {"docs/new.md": b"# New\n"})
+    with at_work(desk, github, meanwhile(push, SPELL), DONE) as bench:
+        job = bench.done()
+    assert job.status is COMPLETED, job.message
+    assert "re-applied" in (job.message or "")
+    heads = branches(github.repository.folder)
+    made = pygit2.Repository(str(github.repository.folder))[heads[job.branch]].peel(pygit2.Commit)
+    assert [str(parent) for parent in made.parent_ids] == [heads["main"]]
+    assert on_branch(github, job.branch, "docs/new.md") == b"# New\n"
+    assert on_branch(github, job.branch, "docs/dropped.md") is None
+
+
+def test_a_base_that_was_force_pushed_against_the_change_is_said_so(desk: Desk, github: Any) -> None:
+    against = {"docs/index.md": b"# Hello\n\nThe hue of things.\n"}
+    github.commit("main", {"docs/dropped.md": b"# Dropped\n"})
+    with at_work(desk, github, meanwhile(lambda: rewritten(github, against), SPELL), DONE) as bench:
+        job = bench.done()
+        assert job.status is COMPLETED, job.message
+        assert "conflicts with main" in (job.message or "")
+        assert "conflicts with main" in bench.pull.body
+
+
+def test_a_follow_up_outlives_a_force_push_of_its_base(desk: Desk, fake: Any) -> None:
+    fake.commit("main", {"docs/dropped.md": b"# Dropped\n"})
+    with at_work(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
+        job = bench.done()
+        rewritten(fake, {"docs/new.md": b"# New\n"})
+        again = bench.followed_up(job)
+        assert (again.status, again.pr_link) == (COMPLETED, job.pr_link), again.message
+        assert len(fake.pulls) == 1
+    assert on_branch(fake, job.branch, "docs/other.md") == b"# Another\n"
+
+
+def test_a_base_that_was_deleted_while_the_agent_worked_fails_the_job(desk: Desk, github: Any) -> None:
+    github.branch("next")
+    with at_work(desk, github, meanwhile(lambda: github.delete_branch("next"), SPELL), DONE) as bench:
+        explained(bench.done(ref="next"), Reason.REPOSITORY_ERROR, "The repository has no branch next")
+    assert branches(github.repository.folder).keys() == {"main"}
+
+
+def test_a_base_that_was_deleted_before_the_opening_fails_the_job(desk: Desk, fake: Any) -> None:
+    fake.branch("next")
+
+    def delete(_moment: str, _line: str) -> None:
+        if len(branches(fake.repository.folder)) == 3:
+            fake.delete_branch("next")
+
+    watched(fake, delete)
+    with at_work(desk, fake, SPELL, DONE, minutes=0.05) as bench:
+        explained(bench.done(ref="next"), Reason.PUBLISH_REFUSED, "next|base|target")
+    assert fake.pulls == []
+
+
+# The job's branch, and its pull request.
+
+
+def test_a_branch_that_was_deleted_between_runs_is_made_again_for_the_same_pull_request(desk: Desk, fake: Any) -> None:
+    with at_work(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
+        job = bench.done()
+        fake.delete_branch(job.branch)
+        if bench.pull.closed:
+            bench.pull.closed -= timedelta(minutes=1)
+        again = bench.followed_up(job)
+        assert (again.status, again.pr_link, bench.pull.state) == (COMPLETED, job.pr_link, "open"), again.message
+    assert on_branch(fake, job.branch, "docs/other.md") == b"# Another\n"
+
+
+@pytest.mark.parametrize("done", ["deleted", "pushed to"])
+def test_a_branch_that_a_person_changed_during_a_run_is_left_to_them(desk: Desk, github: Any, done: str) -> None:
+    def act() -> None:
+        [branch] = branches(github.repository.folder).keys() - {"main"}
+        if done == "deleted":
+            github.delete_branch(branch)
+        else:
+            github.commit(branch, {"docs/by-hand.md": b"# By hand\n"})
+
+    with at_work(desk, github, SPELL, DONE, meanwhile(act, RENAME), ALSO_DONE) as bench:
+        job = bench.done()
+        again = bench.followed_up(job)
+        explained(again, Reason.REPOSITORY_ERROR, "changed by somebody else.*another message")
+        assert len(github.pulls) == 1
+    heads = branches(github.repository.folder)
+    assert (job.branch in heads) == (done == "pushed to")
+    assert done == "deleted" or on_branch(github, job.branch, "docs/by-hand.md") == b"# By hand\n"
+
+
+def test_a_pull_request_closed_while_the_agent_works_stays_closed_until_it_is_asked_again(
+    desk: Desk, fake: Any
+) -> None:
+    script = (SPELL, DONE, meanwhile(lambda: fake.close(1), RENAME), ALSO_DONE, DONE)
+    with at_work(desk, fake, *script) as bench:
+        job = bench.done()
+        again = bench.followed_up(job)
+        explained(again, Reason.PUBLISH_REFUSED, "closed while the agent worked.*send another message")
+        assert bench.pull.state == "closed"
+        bench.pull.closed -= timedelta(minutes=1)
+        third = bench.followed_up(job, "Open it again: heading too.")
+        assert (third.pr_link, bench.pull.state) == (job.pr_link, "open"), third.message
+
+
+def test_a_pull_request_closed_while_the_agent_works_ends_the_run_where_webhooks_come(desk: Desk, github: Any) -> None:
+    def act() -> None:
+        github.close(1)
+        desk.jobs.archive(bench.project.id, job.id)  # what the webhook does
+
+    with at_work(desk, github, SPELL, DONE, meanwhile(act, RENAME), ALSO_DONE) as bench:
+        job = bench.done()
+        assert bench.followed_up(job).status is ARCHIVED
+        assert bench.left.wait(10)
+        assert bench.pull.state == "closed"
+    assert on_branch(github, job.branch, "docs/other.md") == FILES["docs/other.md"]
+
+
+# Repositories that cannot be used, when a project is made and when a job meets them.
+
+UNUSABLE: dict[str, tuple[Callable[[Any], object], str]] = {
+    "archived": (lambda fake: setattr(fake.repository, "archived", True), "is archived"),
+    "fork": (lambda fake: setattr(fake.repository, "fork", True), "is a fork"),
+    "protected": (lambda fake: fake.faults.protect("copydesk/*"), r"copydesk/"),
+    "read-only": (lambda fake: setattr(fake.users["copydesk"], "access", "read"), "cannot be pushed to"),
+}
+
+
+@pytest.mark.parametrize("what", UNUSABLE)
+def test_an_unusable_repository_is_refused_by_name_and_costs_no_model_call(desk: Desk, fake: Any, what: str) -> None:
+    if what == "protected":  # Gitea and Forgejo tell nobody else
+        fake.users["copydesk"].access = "admin" if fake.kind in ("Gitea", "Forgejo") else "write"
+    spoil, words = UNUSABLE[what]
+    spoil(fake)
+    with at_work(desk, fake, SPELL, DONE) as bench:
+        with pytest.raises(RepositoryFailed, match=words):
+            usable_branch(bench.project, desk.secrets.all(bench.project.id), None)
+        explained(bench.done(), Reason.REPOSITORY_ERROR, words)
+        assert bench.model.asked == []
+    assert branches(fake.repository.folder).keys() == {"main"}
+
+
+def test_a_rule_for_branches_outside_folders_is_no_obstacle_on_gitea(desk: Desk, tmp_path: Path) -> None:
+    with fake_forge("gitea", tmp_path) as fake:
+        fake.users["copydesk"].access = "admin"
+        fake.faults.protect("*")
+        project = project_on(desk, "gitea", fake)
+        assert usable_branch(project, desk.secrets.all(project.id), None) == "main"
+
+
+def test_rights_that_gitlab_does_not_tell_of_are_left_to_the_push(desk: Desk, tmp_path: Path) -> None:
+    """Those that come through an invited group."""
+    with fake_forge("gitlab", tmp_path) as fake:
+        really = fake.dressed
+
+        def dressed(call: Any, data: Any) -> Any:
+            found = really(call, data)
+            if isinstance(found, dict) and "permissions" in found:
+                found["permissions"] = {"project_access": None, "group_access": None}
+            return found
+
+        fake.dressed = dressed
+        with at_work(desk, fake, SPELL, DONE) as bench:
+            job = bench.done()
+            assert job.status is COMPLETED, job.message
+
+
+def test_a_branch_protected_in_mid_job_is_declined_in_the_forges_words(desk: Desk, github: Any) -> None:
+    with at_work(desk, github, meanwhile(lambda: github.faults.protect("copydesk/*"), SPELL), DONE) as bench:
+        explained(bench.done(), Reason.REPOSITORY_ERROR, "git push failed.*declined")
+
+
+def test_an_empty_repository_says_so(desk: Desk, github: Any) -> None:
+    pygit2.Repository(str(github.repository.folder)).references.delete("refs/heads/main")
+    with at_work(desk, github, SPELL, DONE) as bench:
+        with pytest.raises(RepositoryFailed, match="push a first commit"):
+            usable_branch(bench.project, desk.secrets.all(bench.project.id), None)
+        explained(bench.done(), Reason.REPOSITORY_ERROR, "has no branch main")
+        assert bench.model.asked == []
+
+
+def test_a_default_branch_of_another_name_is_the_base(desk: Desk, tmp_path: Path) -> None:
+    with fake_forge("gitlab", tmp_path, branch="trunk") as fake:
+        project = project_on(desk, "gitlab", fake, ref="trunk")
+        assert usable_branch(project, desk.secrets.all(project.id), None) == "trunk"
+        with bench_on(fake, desk, project, SPELL, DONE) as bench:
+            job = bench.done()
+            assert (job.status, bench.pull.base) == (COMPLETED, "trunk"), job.message

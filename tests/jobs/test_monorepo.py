@@ -1,0 +1,81 @@
+"""Documentation in a folder of a larger repository: all of it may be read, and only that folder is changed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from copydesk.jobs.agent.conversation import Conversation, Observed
+from copydesk.jobs.agent.mechanic import Mechanic
+from copydesk.jobs.job import COMPLETED
+from tests.jobs.bench import bench_on
+from tests.jobs.forges.stage import fake_forge, on_branch, project_on
+from tests.support.repositories import branches
+from tests.support.scripted import calls, edit, finish
+
+FILES = {
+    "site/docs/index.md": b"# Hello\n\nThe colour of things.\n",
+    "site/docs/guide.md": b"# Guide\n\nSee [home](index.md).\n",
+    "site/README.md": b"# The site\n\nIts colour is [here](nowhere.md).\n",
+    "src/palette.md": b"# Palette\n\nA colour.\n",
+}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = open_desk(Settings(data=tmp_path / "data"))
+    yield desk
+    desk.close()
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Iterator[Any]:
+    with fake_forge("gitea", tmp_path / "forge", FILES) as fake:
+        yield fake
+
+
+def results(conversation: Conversation) -> list[str]:
+    return [result.text for entry in conversation if isinstance(entry, Observed) for result in entry.results]
+
+
+def changed(fake: Any, branch: str) -> set[str]:
+    return {path for path, data in FILES.items() if on_branch(fake, branch, path) != data}
+
+
+def test_a_model_reads_everywhere_and_changes_the_documentation_alone(desk: Desk, fake: Any) -> None:
+    script = (
+        calls(("read", {"path": "src/palette.md"}), ("write", {"path": "src/new.md", "content": "# New\n"})),
+        edit("src/palette.md", "colour", "color"),
+        edit("site/docs/index.md", "colour", "color"),
+        finish("Spell color so"),
+    )
+    with bench_on(fake, desk, project_on(desk, "gitea", fake, root="site/docs"), *script) as bench:
+        job = bench.done()
+        read, written, edited, *_ = results(bench.model.asked[-1])
+        assert job.status is COMPLETED, job.message
+    assert "A colour." in read
+    assert "site/docs" in written
+    assert "site/docs" in edited
+    assert changed(fake, job.branch) == {"site/docs/index.md"}
+    assert on_branch(fake, job.branch, "src/new.md") is None
+
+
+def test_checks_stay_within_the_documentation(desk: Desk, fake: Any) -> None:
+    script = (edit("site/docs/index.md", "colour", "color"), finish("Spell color so"))
+    with bench_on(fake, desk, project_on(desk, "gitea", fake, root="site/docs"), *script) as bench:
+        job = bench.done()
+        assert job.status is COMPLETED, job.message
+        assert job.checks
+        assert sum(entry.get("old", 0) for entry in job.checks) == 0
+        assert "nowhere.md" not in bench.pull.body
+
+
+def test_the_mechanic_stays_within_the_documentation(desk: Desk, fake: Any) -> None:
+    with bench_on(fake, desk, project_on(desk, "gitea", fake, root="site/docs"), model=Mechanic()) as bench:
+        job = bench.done("Replace colour with color.")
+        assert job.status is COMPLETED, job.message
+    assert changed(fake, job.branch) == {"site/docs/index.md"}
+    assert branches(fake.repository.folder).keys() == {"main", job.branch}
