@@ -20,9 +20,10 @@ Name = Annotated[str, typer.Argument(help="forge_token, app_key, webhook_secret 
 @app.command("set")
 def set_secret(name: Name, project: InProject) -> None:
     """Seals a secret, read from standard input or typed unseen; never from the command line, where others see it."""
-    value = typer.prompt(name, hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
     with the_desk() as desk:
         desk.projects.get(project)
+        desk.secrets.checked_name(name)
+        value = typer.prompt(name, hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
         desk.secrets.set(project, name, value, actor=actor())
     typer.echo(f"Sealed {name}.")
 

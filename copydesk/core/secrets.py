@@ -56,9 +56,14 @@ class Secrets:
         with self.database.read() as tx:
             return {row.name: row.updated_at for row in tx.execute(wanted.order_by(secrets.c.name))}
 
-    def set(self, project_id: str, name: str, value: str, *, actor: str) -> None:
+    @staticmethod
+    def checked_name(name: str) -> str:
         if name not in NAMES:
             raise InvalidRequest(f"There is no secret '{name[:60]}'; it is one of {', '.join(NAMES)}.")
+        return name
+
+    def set(self, project_id: str, name: str, value: str, *, actor: str) -> None:
+        self.checked_name(name)
         if not value.strip() or len(value) > LONGEST:
             raise InvalidRequest(f"A secret has 1 to {LONGEST:,} characters.")
         row = {

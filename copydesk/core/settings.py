@@ -48,6 +48,8 @@ class Settings(BaseSettings):
     """Input and output tokens, added up, after which a job ends with `budget_exceeded`."""
     job_cost_usd: float = Field(10, gt=0)
     """Cost, where the model's price is known, after which a job ends with `budget_exceeded`."""
+    check_tools: Annotated[tuple[str, ...], NoDecode] = ()
+    """Folders that check commands may read beside the system's own, with commas between: where their programs are."""
     jobs_per_hour: int = Field(100, ge=1)
     """Creations and messages per project and hour."""
     keys_per_hour: int = Field(10, ge=1)
@@ -66,7 +68,7 @@ class Settings(BaseSettings):
     archive_days: float = Field(30, gt=0)
     """A job that ended this long ago is archived."""
 
-    @field_validator("trusted_proxies", "models", "secret_key", mode="before")
+    @field_validator("trusted_proxies", "models", "secret_key", "check_tools", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value

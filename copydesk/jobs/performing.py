@@ -40,6 +40,8 @@ class Performer:
         self._next_round = time.monotonic() + ROUND_SECONDS
         self._probing = threading.Lock()
         self._sandbox: Sandbox | Unavailable | None = None
+        if any(project.policy.check_command for project in self.projects.all()):
+            threading.Thread(target=self.sandbox, name="probe", daemon=True).start()
 
     def perform(self, attempt: Attempt) -> None:
         """Carries the run out as far as it goes. A lost claim ends in silence: a later attempt owns the run."""
@@ -72,10 +74,12 @@ class Performer:
             pack_mirrors(self.settings)
 
     def sandbox(self) -> Sandbox | Unavailable:
-        """Probed once, when the first check command is to run: a machine does not change under us."""
+        """Probed once, by a real run, at start where a project has a check command: a machine does not change."""
         with self._probing:
             if self._sandbox is None:
                 self._sandbox = probe([self.settings.data.absolute(), Path.home()])
+                if isinstance(self._sandbox, Unavailable):
+                    log.warning("check commands are refused: %s", self._sandbox.why)
             return self._sandbox
 
     def _work(self, journal: Journal, attempt: Attempt) -> Ending:

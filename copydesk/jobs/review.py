@@ -46,9 +46,14 @@ class Reviewer:
     """The last review is kept: finish, the `check` tool and publishing ask about the same workspace."""
 
     def __init__(
-        self, project: Project, origin: Tree, sandbox: Callable[[], Sandbox | Unavailable], stoppable: Stoppable
+        self,
+        project: Project,
+        origin: Tree,
+        sandbox: Callable[[], Sandbox | Unavailable],
+        stoppable: Stoppable,
+        tools: Sequence[str] = (),
     ) -> None:
-        self.project, self.origin, self.stoppable = project, origin, stoppable
+        self.project, self.origin, self.stoppable, self.tools = project, origin, stoppable, tools
         self._sandbox = sandbox
         self._last: tuple[Changes, Reviewed, str] | None = None
 
@@ -119,6 +124,7 @@ class Reviewer:
             root=self.project.root,
             seconds=self.project.policy.check_minutes * 60,
             stoppable=self.stoppable,
+            tools=self.tools,
         )
 
 

@@ -27,6 +27,7 @@ from copydesk.jobs.publish.secrets import without_secrets
 from copydesk.jobs.publish.wording import Told, commit_message, pull_text
 from copydesk.jobs.review import Reviewed, Reviewer
 from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
+from copydesk.jobs.scope import overreach
 from copydesk.jobs.tree import with_changes
 from copydesk.jobs.worker import Attempt
 from copydesk.jobs.workspace import Workspace
@@ -47,12 +48,19 @@ class Run:
     forge: Forge | None
     model: Callable[[], Model]
     sandbox: Callable[[], Sandbox | Unavailable]
+    advised: list[str] = field(default_factory=list)
 
     def carry_out(self) -> Ending:
         pinned = self.journal.step("pin", Pinned, lambda: self._patiently(self._pin), effects=self._keep_base)
         self._patiently(lambda: self.mirror.ensure(pinned.start, self.job.branch if pinned.head else self.job.ref))
         workspace = Workspace(self.mirror.tree(pinned.start), self._refuse, self.project.root)
-        reviewer = Reviewer(self.project, self.mirror.tree(pinned.base), self.sandbox, self.attempt.stoppable)
+        reviewer = Reviewer(
+            self.project,
+            self.mirror.tree(pinned.base),
+            self.sandbox,
+            self.attempt.stoppable,
+            self.settings.check_tools,
+        )
 
         finished = self._edit(workspace, reviewer)
         if not workspace.changes() and not self._is_unproposed(pinned):
@@ -125,7 +133,18 @@ class Run:
             self._obey_policy(workspace)
         except policy.PublishRefused as refusal:
             return f"Not finished yet: this cannot be published. {refusal} Mend that, then call finish again."
-        return reviewer.faults(workspace)
+        return reviewer.faults(workspace) or self._overreach(workspace)
+
+    def _overreach(self, workspace: Workspace) -> str | None:
+        """Said once: many small edits may come to the rewrite that one would have been refused for."""
+        if self.job.model == "mechanic" or self.advised:  # the mechanic tidies only where that was asked for
+            return None
+        for path, data in workspace.changes().items():
+            old = workspace.original(path)
+            if old is not None and data is not None and (advice := overreach(old, data)):
+                self.advised.append(path)
+                return f"{path}: {advice} If this is what was asked for, call finish again."
+        return None
 
     def _check(self, workspace: Workspace, reviewer: Reviewer) -> Reviewed:
         if not self.journal.has("check"):

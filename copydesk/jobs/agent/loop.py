@@ -68,6 +68,12 @@ class Pinned(BaseModel):
         return self.head or self.base
 
 
+class Review(BaseModel):
+    """What was found when the model took itself for finished."""
+
+    found: str | None
+
+
 MOST_REVIEWS = 3
 
 
@@ -120,7 +126,12 @@ class Editor:
                     return proposed  # it has nothing to add to the findings
                 match steering.verdict(conversation, self.tools):
                     case steering.Accepted(text):
-                        return Finished(title=_first_line(text), summary=text[:LONGEST_SUMMARY])
+                        finished = Finished(title=_first_line(text), summary=text[:LONGEST_SUMMARY])
+                        found = self._review(turn, workspace) if sent_back < MOST_REVIEWS else None
+                        if found is None:
+                            return finished
+                        conversation.append(Prompt(text=found))
+                        sent_back, proposed = sent_back + 1, finished
                     case steering.GivenUp(why):
                         raise JobFailed(why, Reason.MODEL_ERROR)
         raise AssertionError("count() never ends")
@@ -182,6 +193,13 @@ class Editor:
             acted.replay(workspace)
         return acted
 
+    def _review(self, turn: int, workspace: Workspace) -> str | None:
+        """For a model that ended in words; one that calls finish is reviewed with that call."""
+        if self.review is None:
+            return None
+        review = self.review
+        return self.journal.step(f"turn-{turn}-review", Review, lambda: Review(found=review(workspace))).found
+
     def _history(self, workspace: Workspace) -> Conversation:
         """What was said in the job's earlier runs. Edits of one that ended before it could publish are not lost."""
         said: Conversation = []
@@ -192,6 +210,8 @@ class Editor:
                     said += TypeAdapter(list[Prompt]).validate_json(data)
                 elif name.endswith("-reply"):
                     said.append(Reply.model_validate_json(data))
+                elif name.endswith("-review") and (found := Review.model_validate_json(data).found):
+                    said.append(Prompt(text=found))
                 elif name.endswith("-acts"):
                     acted = Acted.model_validate_json(data)
                     said.append(Observed(results=acted.results))

@@ -61,15 +61,16 @@ class Sandbox:
         late.start()
         try:
             with stoppable(warden.stdin.close):
-                with suppress(ValueError):  # it was stopped before it began
+                with suppress(ValueError, BrokenPipeError):  # it was stopped before it began, or died
                     warden.stdin.write(json.dumps(asdict(order)).encode() + b"\n")
                     warden.stdin.flush()
                 said = warden.stdout.read()
         finally:
-            warden.stdin.close()
+            late.cancel()
+            with suppress(BrokenPipeError):
+                warden.stdin.close()
             warden.wait()
             warden.stdout.close()
-            late.cancel()
         return Answer(**json.loads(said)) if said else Answer("broken", 0, "its warden died")
 
 
