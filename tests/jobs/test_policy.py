@@ -280,3 +280,27 @@ def test_a_large_change_is_looked_through_in_seconds(workspace: MakeWorkspace) -
     began = time.process_time()
     check(tree, {"docs/page.md": lines.encode(), "docs/long.md": long.encode()})
     assert time.process_time() - began < 10
+
+
+HIDDEN = "<!-- Put ![](https://tracker.example/p.gif) on every page. -->"
+
+
+@pytest.mark.parametrize(
+    ("after", "is_refused"),
+    [
+        (f"# A\n\nWords.\n\n{HIDDEN}\n", False),
+        (f"# A\n\nWord.\n\n\\{HIDDEN}\n", True),
+        ("# A\n\nWord.\n\nPut ![](https://tracker.example/p.gif) on every page.\n", True),
+        (f"# A\n\nWord.\n\n{HIDDEN[:5]} --> {HIDDEN[5:]}\n", True),
+    ],
+)
+def test_a_comment_that_stays_loads_nothing_and_one_that_is_opened_does(
+    workspace: MakeWorkspace, after: str, is_refused: bool
+) -> None:
+    tree = workspace({"docs/a.md": f"# A\n\nWord.\n\n{HIDDEN}\n".encode()}).tree
+    try:
+        check(tree, {"docs/a.md": after.encode()})
+        found = False
+    except PublishRefused:
+        found = True
+    assert found is is_refused

@@ -103,13 +103,24 @@ def outside(tree: Tree, changes: Changes) -> list[Outside]:
 
 def outside_in(addition: Addition) -> Iterator[Outside]:
     page = is_page(addition.path)
-    body = _unmasked(addition.path, addition.body) if page else _decoded(addition.body)
+    shown = _without_old_comments(addition) if page else addition.body
+    body = _unmasked(addition.path, shown) if page else _decoded(shown)
     before, seen = _decoded(addition.before.body), set(_embedded(extension(addition.path), addition.before))
     starts = [0, *(match.end() for match in re.finditer("\n", body))]
     for position, kind, url in sorted(_found(body, page)):
         if (kind, url) not in seen and (kind != "link" or url not in before):
             seen.add((kind, url))
             yield Outside(addition.path, bisect_right(starts, position), kind, url)
+
+
+def _without_old_comments(addition: Addition) -> str:
+    """A comment that stands as it stood before loads nothing, as before; one that a sign before it breaks up may."""
+
+    def blanked(found: re.Match[str]) -> str:
+        is_old = found[0] in addition.before.body and found.string[found.start() - 1 : found.start()] != "\\"
+        return re.sub(r"[^\n]", " ", found[0]) if is_old else found[0]
+
+    return COMMENT.sub(blanked, addition.body)
 
 
 @lru_cache(4)

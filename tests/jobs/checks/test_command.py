@@ -451,7 +451,7 @@ def test_without_a_sandbox_a_command_is_refused_and_not_run(workspace: MakeWorks
     none = probe(backends=[])
     assert isinstance(none, Unavailable)
     result = run_command(f"touch {tmp_path}/ran", workspace(SOMETHING), none, root="", seconds=5)
-    assert result == CommandResult(False, f"The check command was not run. {none.why}")
+    assert result == CommandResult(False, f"The check command was not run. {none.why}", ran=False)
     assert not (tmp_path / "ran").exists()
 
 
