@@ -146,7 +146,17 @@ def _assignments(values: list[str]) -> dict[str, str]:
         if "=" not in value:
             raise InvalidRequest(f"'{value[:80]}' is not NAME=VALUE.")
     pairs = (value.split("=", 1) for value in values)
-    return {name.strip().replace("-", "_"): value.strip() for name, value in pairs}
+    wanted = {name.strip().replace("-", "_"): value.strip() for name, value in pairs}
+    _check_names(wanted.get("ignored_checks", ""))
+    return wanted
+
+
+def _check_names(ignored: str) -> None:
+    from copydesk.jobs.checks import RULES
+
+    for name in filter(None, (part.strip().partition(":")[0] for part in ignored.split(","))):
+        if name not in (*RULES, "*"):
+            raise InvalidRequest(f"There is no check '{name[:40]}'; there are {', '.join(RULES)}.")
 
 
 def _print(project: "Project", json: bool) -> None:

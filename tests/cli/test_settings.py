@@ -1,0 +1,75 @@
+"""Projects and secrets on the command line: what is set, what is refused, and what is never shown."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from copydesk.cli import app
+from tests.jobs.forges.more import FAKES
+from tests.support.repositories import make_repository
+
+Run = Callable[..., Result]
+TOKEN = "token-of-the-documentation-team-0815"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
+    return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
+
+
+@pytest.fixture
+def project(run: Run, tmp_path: Path) -> str:
+    repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
+    made = run("project", "create", "Docs", "--repo", str(repository), "--set", "draft=true", "--json")
+    return str(json.loads(made.stdout)["projectId"])
+
+
+def test_a_projects_settings_are_changed_and_shown(run: Run, project: str) -> None:
+    done = run("project", "set", project, "labels=docs, agent", "sign-off=true", "root=docs", "--json")
+    facts = json.loads(done.stdout)
+    assert (facts["root"], facts["policy"]["labels"], facts["policy"]["draft"]) == ("docs", ["docs", "agent"], True)
+    shown = run("project", "show", project).stdout
+    assert "labels           docs, agent" in shown
+    assert shown.count("sign_off") == 1
+
+
+@pytest.mark.parametrize("value", ["labels", "colour=red", "ignored_checks=lnk", "model=gpt", "on_findings=maybe"])
+def test_a_wrong_setting_is_refused_with_a_sentence(run: Run, project: str, value: str) -> None:
+    refused = run("project", "set", project, value)
+    assert refused.exit_code == 1
+    assert str(refused.exception)
+
+
+def test_a_secret_is_set_listed_and_removed_and_never_shown(run: Run, project: str) -> None:
+    said = run("secret", "set", "forge_token", "--project", project, input=f"{TOKEN}\n").stdout
+    said += run("secret", "list", "--project", project).stdout
+    said += run("secret", "list", "--project", project, "--json").stdout
+    said += run("project", "show", project).stdout + run("project", "audit", project).stdout
+    said += run("secret", "remove", "forge_token", "--project", project).stdout
+    assert "forge_token" in said
+    assert TOKEN not in said
+    assert run("secret", "remove", "forge_token", "--project", project).exit_code == 1
+    assert run("secret", "set", "password", "--project", project, input="x").exit_code == 1
+
+
+@pytest.mark.parametrize("forge", ["github", "gitlab", "gitea", "forgejo"])
+def test_a_project_on_a_forge_is_made_once_its_token_can_do_what_jobs_need(
+    run: Run, tmp_path: Path, forge: str
+) -> None:
+    with FAKES[forge](tmp_path / "forge", "acme/docs") as fake:
+        fake.add_token(TOKEN)
+        wanted = ("project", "create", "Docs", "--repo", fake.repository_url("acme/docs"), "--forge", forge)
+        assert run(*wanted).exit_code == 1, "it is private"
+        made = run(*wanted, "--token-stdin", "--json", input=f"{TOKEN}\n")
+        assert made.exit_code == 0, made.output
+        assert TOKEN not in made.output
+        assert "forge_token" in run("secret", "list", "--project", json.loads(made.stdout)["projectId"]).stdout
+        fake.revoke(TOKEN)
+        assert run(*wanted, "--token-stdin", input=TOKEN).exit_code == 1
+        assert run(*wanted, "--no-check").exit_code == 1, "the branch must be named then"
+        assert run(*wanted, "--no-check", "--ref", "main").exit_code == 0
