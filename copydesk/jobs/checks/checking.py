@@ -38,13 +38,15 @@ def check(
 
 def after_state(before: State, workspace: Workspace) -> State:
     """The workspace with its edits, read from the state before them."""
-    files = {path: entry.oid for path, entry in workspace.tree.files()}
+    is_same_tree = before.tree.root == workspace.tree.root
+    files = dict(before.files) if is_same_tree else {path: entry.oid for path, entry in workspace.tree.files()}
     for path, data in workspace.changes().items():
         if data is None:
             files.pop(path, None)
         else:
             files[path] = pygit2.hash(data)
-    return State(before.scope, workspace.tree, files, workspace.read, before)
+    changed = workspace.changes().keys() if is_same_tree else None
+    return State(before.scope, workspace.tree, files, workspace.read, before, changed)
 
 
 def _gone(before: State, after: State) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from urllib.parse import unquote
 
 from copydesk.jobs.checks.anchors import Anchors
@@ -43,6 +44,21 @@ class Places:
         self._anchors: dict[str, Anchors] = {}
         for path, facts in pages.items():
             self._enter(path, facts)
+
+    def with_pages(
+        self,
+        files: Mapping[str, object],
+        pages: Mapping[str, Facts],
+        changed: Iterable[str],
+        is_hidden: Callable[[str], bool],
+    ) -> "Places":
+        """The same places after a change within pages, which moved none of them and gave none another address."""
+        new = copy(self)
+        new.files, new.pages, new.is_hidden = files, pages, is_hidden
+        new._anchors = dict(self._anchors)
+        for path in changed:
+            new._anchors.pop(path, None)
+        return new
 
     def _enter(self, path: str, facts: Facts) -> None:
         site = root = None

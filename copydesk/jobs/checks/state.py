@@ -43,10 +43,21 @@ class Scope:
 
 
 class State:
-    def __init__(self, scope: Scope, tree: Tree, files: Files, read: Read, near: "State | None" = None) -> None:
-        """`near` is a state like this one; what has not changed since is taken from it."""
-        self.scope, self.files, self._tree = scope, files, tree
-        changed = files.keys() if near is None else {path for path, _ in near.files.items() ^ files.items()}
+    def __init__(
+        self,
+        scope: Scope,
+        tree: Tree,
+        files: Files,
+        read: Read,
+        near: "State | None" = None,
+        changed: Set[str] | None = None,
+    ) -> None:
+        """`near` is a state like this one; what has not changed since is taken from it. `changed` may be known."""
+        self.scope, self.files, self.tree = scope, files, tree
+        if near is None:
+            changed = files.keys()
+        elif changed is None:
+            changed = {path for path, _ in near.files.items() ^ files.items()}
 
         def renewed(known: Mapping[str, T], make: Callable[[str], T | None]) -> dict[str, T]:
             found = dict(known)
@@ -63,8 +74,36 @@ class State:
         )
         self.sites: dict[str, Site] = renewed(near.sites if near else {}, lambda path: self._site(path, read))
         self.ignored: tuple[str, ...] = near.ignored if near and ".gitignore" not in changed else _ignored(files, read)
-        self.places = Places(files, self.pages, self.sites.values(), self._is_hidden)
+        self.places: Places
+        if near is not None and self._lies_as(near, changed):
+            self.places = near.places.with_pages(files, self.pages, changed, self._is_hidden)
+            self._navigation = near.navigation if self._leads_as(near, changed) else None
+        else:
+            self.places = Places(files, self.pages, self.sites.values(), self._is_hidden)
+            self._navigation = None
         self.judged = self._judged(near, changed)
+
+    def _lies_as(self, near: "State", changed: Set[str]) -> bool:
+        """Whether no file or site has come or gone and no page has got another address or label."""
+        pairs = [(near.pages.get(path), self.pages.get(path)) for path in changed]
+        return (
+            near.files.keys() == self.files.keys()
+            and changed.isdisjoint(self.sites.keys() | near.sites.keys())
+            and all(
+                (old is None and new is None)
+                or (old is not None and new is not None and (old.fields, old.labels) == (new.fields, new.labels))
+                for old, new in pairs
+            )
+        )
+
+    def _leads_as(self, near: "State", changed: Set[str]) -> bool:
+        """Whether the navigation says the same of the same pages. Some kinds of sites keep it in the pages."""
+        in_pages = any(site.kind in ("mdbook", "gitbook", "sphinx") for site in self.places.sites)
+        return (
+            not in_pages
+            and near.ignored == self.ignored
+            and changed.isdisjoint(self.listings.keys() | near.listings.keys())
+        )
 
     def _facts(self, path: str, read: Read) -> Facts | None:
         kind = extension(path)
@@ -90,8 +129,13 @@ class State:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        found = [finding for judged in self.judged.values() for finding in judged.findings]
-        return (*found, *(each for each in navigation(self.places, self.listings) if self._counts(each)))
+        return (*(finding for judged in self.judged.values() for finding in judged.findings), *self.navigation)
+
+    @cached_property
+    def navigation(self) -> tuple[Finding, ...]:
+        if self._navigation is not None:
+            return self._navigation
+        return tuple(each for each in navigation(self.places, self.listings) if self._counts(each))
 
     def _counts(self, finding: Finding) -> bool:
         """Navigation outside the root is looked at for what it says of the pages inside."""
@@ -124,7 +168,7 @@ class State:
         """Below a symbolic link or a submodule, or something that a build makes and git ignores."""
         names = path.split("/")
         for end in range(1, len(names) + 1):
-            entry = self._tree.entry("/".join(names[:end]))
+            entry = self.tree.entry("/".join(names[:end]))
             if entry is not None and entry.mode in (0o120000, 0o160000):
                 return True
             if entry is None:
