@@ -51,8 +51,8 @@ def after_state(before: State, workspace: Workspace) -> State:
 
 def _gone(before: State, after: State) -> Iterator[Finding]:
     """What was found before the change and is not found now is wrong, however much in doubt it would be alone."""
-    for page, judged in after.judged.items():
-        known = before.judged.get(page)
+    for page in after.judged_again:
+        judged, known = after.judged[page], before.judged.get(page)
         if known is None or not judged.doubtful or judged is known:
             continue
         named = {target for _, _, target in before.pages[page].references}

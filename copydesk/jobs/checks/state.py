@@ -143,11 +143,16 @@ class State:
 
     def _judged(self, near: "State | None", changed: Set[str]) -> dict[str, Judged]:
         if near is None or near.ignored != self.ignored or not _alike(near.places.sites, self.places.sites):
+            self.judged_again: Set[str] = self.pages.keys()
             return {page: self._judge(page, facts) for page, facts in self.pages.items()}
         touched = _touched(near, self, changed)
-        again = {page for page, facts in self.pages.items() if page in changed or not touched.isdisjoint(facts.keys)}
-        judged = {page: known for page, known in near.judged.items() if page in self.pages}
-        judged.update((page, self._judge(page, self.pages[page])) for page in again)
+        self.judged_again = {page for page in changed if page in self.pages}
+        if touched:
+            self.judged_again |= {page for page, facts in self.pages.items() if not touched.isdisjoint(facts.keys)}
+        judged = dict(near.judged)
+        for page in near.judged.keys() - self.pages.keys():
+            del judged[page]
+        judged.update((page, self._judge(page, self.pages[page])) for page in self.judged_again)
         return judged
 
     def _judge(self, page: str, facts: Facts) -> Judged:
