@@ -101,16 +101,21 @@ class SqliteSignals(Signals):
     def _listen(self) -> None:
         connection: Any = self.engine.raw_connection()
         try:
-            version = None
+            version = _version(connection)  # at once: what another process commits from here on is noticed
             while not self._closing.wait(POLL_SECONDS):
-                (now,) = connection.cursor().execute("PRAGMA data_version").fetchone()
-                if version is not None and now != version:
+                now = _version(connection)
+                if now != version:
                     self.wake(ANYTHING)
                 version = now
         except Exception:
             log.warning("no longer hears other processes; they are noticed by polling", exc_info=True)
         finally:
             connection.close()
+
+
+def _version(connection: Any) -> int:
+    (version,) = connection.cursor().execute("PRAGMA data_version").fetchone()
+    return int(version)
 
 
 class PostgresSignals(Signals):
