@@ -1,17 +1,13 @@
 """A forge that is away delays a job, which says so; it neither loses the job nor outlasts its time."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from copydesk.core.settings import Settings
-from copydesk.desk import Desk, open_desk
+from copydesk.desk import Desk
 from copydesk.jobs.job import COMPLETED, FAILED, Reason
 from tests.jobs.bench import bench_on, wait_until
-from tests.jobs.forges.more import FAKES
-from tests.jobs.forges.stage import fake_forge, on_branch, project_on
+from tests.jobs.forges.stage import on_branch, project_on
 from tests.support.scripted import edit, finish
 
 SCRIPT = (edit("docs/index.md", "colour", "color"), finish("Spell color so"))
@@ -20,26 +16,6 @@ OPENING = r"POST .*/(pulls|merge_requests)$"
 TEN_MINUTES = 15
 """Tries, with pauses of 1, 2, 4 … up to 60 s between them."""
 SLACK = 1.5
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    desk = open_desk(Settings(data=tmp_path_factory.mktemp("desk"), jobs_per_hour=100_000, lease_seconds=2))
-    yield desk
-    desk.close()
-
-
-@pytest.fixture(params=tuple(FAKES))
-def fake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    with fake_forge(request.param, tmp_path) as fake:
-        yield fake
-
-
-@pytest.fixture
-def github(tmp_path: Path) -> Iterator[Any]:
-    """Where the forge plays no part."""
-    with fake_forge("github", tmp_path) as fake:
-        yield fake
 
 
 def test_a_forge_whose_api_is_down_for_ten_minutes_only_delays(desk: Desk, fake: Any) -> None:

@@ -1,7 +1,7 @@
 """What people and forges do while a job is at work: it goes on rightly, or ends with a sentence that says why."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
@@ -11,13 +11,11 @@ from typing import Any
 import pygit2
 import pytest
 
-from copydesk.core.settings import Settings
-from copydesk.desk import Desk, open_desk
+from copydesk.desk import Desk
 from copydesk.jobs.job import ARCHIVED, COMPLETED, FAILED, Job, Reason, RepositoryFailed
 from copydesk.jobs.publish.access import usable_branch
 from tests.jobs.bench import Bench, bench_on, meanwhile
 from tests.jobs.forges.conftest import TOKEN
-from tests.jobs.forges.more import FAKES
 from tests.jobs.forges.stage import FILES, fake_forge, on_branch, project_on, watched
 from tests.support.repositories import branches, commit
 from tests.support.scripted import Turn, edit, finish
@@ -25,26 +23,6 @@ from tests.support.scripted import Turn, edit, finish
 NEW_TOKEN = "another-token-of-the-desk-4712"
 SPELL, DONE = edit("docs/index.md", "colour", "color"), finish("Spell color so")
 RENAME, ALSO_DONE = edit("docs/other.md", "# Other", "# Another"), finish("Name the other")
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    desk = open_desk(Settings(data=tmp_path_factory.mktemp("desk"), jobs_per_hour=100_000, lease_seconds=2))
-    yield desk
-    desk.close()
-
-
-@pytest.fixture(params=tuple(FAKES))
-def fake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    with fake_forge(request.param, tmp_path) as fake:
-        yield fake
-
-
-@pytest.fixture
-def github(tmp_path: Path) -> Iterator[Any]:
-    """Where the forge plays no part."""
-    with fake_forge("github", tmp_path) as fake:
-        yield fake
 
 
 def at_work(desk: Desk, fake: Any, *script: Turn, minutes: float = 30) -> AbstractContextManager[Bench]:

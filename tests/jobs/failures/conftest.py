@@ -1,0 +1,32 @@
+"""A desk, and forges for its projects."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from tests.jobs.forges.more import FAKES
+from tests.jobs.forges.stage import fake_forge
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    desk = open_desk(Settings(data=tmp_path_factory.mktemp("desk"), jobs_per_hour=100_000, lease_seconds=2))
+    yield desk
+    desk.close()
+
+
+@pytest.fixture(params=tuple(FAKES))
+def fake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    with fake_forge(request.param, tmp_path) as fake:
+        yield fake
+
+
+@pytest.fixture
+def github(tmp_path: Path) -> Iterator[Any]:
+    """Where the forge plays no part."""
+    with fake_forge("github", tmp_path) as fake:
+        yield fake
