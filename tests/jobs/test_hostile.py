@@ -385,22 +385,23 @@ def assert_nowhere(secret: str, folder: Path) -> None:
         assert not file.is_file() or secret.encode() not in file.read_bytes(), file
 
 
-def test_a_thousand_jobs_at_once_are_all_taken_and_all_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [150, pytest.param(1000, marks=pytest.mark.drill)])
+def test_jobs_that_come_all_at_once_are_all_taken_and_all_end(tmp_path: Path, count: int) -> None:
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
     model = ScriptedModel([finish()])
     with serve(tmp_path / "data", repository=repository, model=lambda _name: model, lease_seconds=10) as service:
         http = service.http
         with ThreadPoolExecutor(16) as pool:
-            answers = list(pool.map(lambda n: http.post(service.at("/job"), json={"prompt": f"Job {n}"}), range(1000)))
+            answers = list(pool.map(lambda n: http.post(service.at("/job"), json={"prompt": f"Job {n}"}), range(count)))
         assert {answer.status_code for answer in answers} == {201}
         made = {answer.json()["id"]: answer.json()["prompt"] for answer in answers}
-        assert len(made) == 1000
+        assert len(made) == count
         while waiting := service.client.list_jobs(status="active", limit=1)["jobs"]:
             service.client.wait(waiting[0]["id"])
         ended = {job["id"]: job for job in every_job(service)}
         assert {job_id: job["prompt"] for job_id, job in ended.items()} == made
         assert {(job["status"], job["reason"]) for job in ended.values()} == {("completed", "no_changes")}
-        assert len(model.asked) == 1000, "each was asked once"
+        assert len(model.asked) == count, "each was asked once"
 
 
 def every_job(service: Service) -> Iterator[Job]:

@@ -88,10 +88,10 @@ def busy_service(tmp_path: Path) -> Iterator[Service]:
 
 
 def test_every_operation_keeps_to_its_description(busy_service: Service) -> None:
-    seen = Examined(busy_service, examples=190, walks=18)
+    seen = Examined(busy_service, examples=40, walks=6)
     assert not seen.faults, "\n\n".join(seen.faults[:10])
     assert seen.phases == {"EXAMPLES", "COVERAGE", "FUZZING", "STATEFUL_TESTING"}
-    assert sum(seen.answers.values()) >= 2000
+    assert sum(seen.answers.values()) >= 500
     assert {operation for operation, _ in seen.answers} == seen.operations
     answered_well = {operation for operation, status in seen.answers if status in (200, 201)}
     # A job is rarely still active when its turn to be cancelled comes; 409 is its other rightful answer.
