@@ -1,0 +1,1 @@
+"""What counting visitors exactly costs."""

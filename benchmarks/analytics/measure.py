@@ -1,0 +1,181 @@
+"""One store, filled, folded, added to and asked, each in a process of its own, for its memory."""
+
+import multiprocessing
+import random
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import duckdb
+
+from benchmarks.analytics.traffic import DAYS, FIRST, PROJECT, traffic
+from copydesk.analytics.duckdb import DuckStore
+from copydesk.analytics.duckdb.reports import KINDS
+from copydesk.analytics.store import Entry, Page, Range
+from copydesk.core.clock import DAY
+
+T = TypeVar("T")
+Counts = tuple[int, int, int]
+TOGETHER = 5_000
+ADDED = 250_000
+"""Views that are added in order, and as late ones, to see what folding costs by then."""
+RANGES = {
+    "year": Range(FIRST, FIRST + DAYS),
+    "month": Range(FIRST + 200, FIRST + 230),
+    "day": Range(FIRST + 300, FIRST + 301),
+}
+DISTINCT = """
+    select {page} count(distinct visitor) filter (kind = 1), count(distinct visitor) filter (kind = 2),
+        count(distinct visitor) filter (kind in (1, 2)) as total
+    from views where project = 1 and time >= $first and time < $end {rest}
+"""
+BY_PAGE = DISTINCT.format(page="path,", rest="group by path having total > 0 order by total desc, path limit 51")
+IN_TOTAL = DISTINCT.format(page="", rest="")
+
+
+@dataclass(frozen=True)
+class Folded:
+    logging: float
+    """Views logged per CPU second, 5,000 at a time."""
+    folding: float
+    """Views folded per CPU second, from nothing up to all of them."""
+    memory: float
+    """The most resident megabytes of the process that folded."""
+    disk: float
+    """Bytes per view of everything that is kept."""
+
+
+@dataclass(frozen=True)
+class Added:
+    few: float
+    """CPU milliseconds of a fold of 100 views, the median of seven."""
+    in_order: float
+    late: float
+    """Views folded per CPU second with all others behind them."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    index: float
+    distinct: float
+    """CPU milliseconds by page and in total, the medians of five and of three."""
+
+
+def fill(path: Path, views: int) -> Folded:
+    logging = _apart(_log_all, path, views)
+    folding, memory = _apart(_fold_all, path)
+    return Folded(views / logging, views / folding, memory, path.stat().st_size / views)
+
+
+def add(path: Path) -> Added:
+    return _apart(_add, path)
+
+
+def ask(path: Path) -> dict[str, Asked]:
+    return _apart(_ask, path)
+
+
+def _log_all(path: Path, views: int) -> float:
+    store, took = DuckStore(path), 0.0
+    for day in traffic(views):
+        took += _cpu(partial(_log, store, day))
+    store.close()
+    return took
+
+
+def _fold_all(path: Path) -> tuple[float, float]:
+    store = DuckStore(path)
+    took = _cpu(store.fold)
+    store.close()
+    return took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def _add(path: Path) -> Added:
+    next_day, week, year = FIRST + DAYS, range(FIRST + DAYS + 1, FIRST + DAYS + 8), range(FIRST, FIRST + DAYS)
+    few = _known(path, 700, range(next_day, next_day + 1))
+    later, late = _known(path, ADDED // 2, week), _known(path, ADDED, year)
+    later += [entry for day in traffic(ADDED // 2, week, seed=3) for entry in day]
+    store = DuckStore(path)
+    small = [_folded(store, few[turn * 100 : turn * 100 + 100]) for turn in range(7)]
+    in_order, late_days = _folded(store, later), _folded(store, late)
+    store.close()
+    return Added(statistics.median(small) * 1e3, ADDED / in_order, ADDED / late_days)
+
+
+def _known(path: Path, views: int, days: range) -> list[Entry]:
+    """Views of visitors who were there before, each moved to one of these days."""
+    chance = random.Random(4)
+    with _plain_duckdb(path) as connection:
+        sample = f"select path, agent, operator, rule, visitor, kind from views using sample {views} rows"
+        found = connection.execute(sample).fetchall()
+    return [
+        Entry(PROJECT, page, chance.choice(days) * DAY, KINDS[kind], agent, operator, rule, visitor)
+        for page, agent, operator, rule, visitor, kind in found
+    ]
+
+
+def _ask(path: Path) -> dict[str, Asked]:
+    store = DuckStore(path)
+    answers = {name: _median(5, partial(store.visitors, PROJECT, days)) for name, days in RANGES.items()}
+    store.close()
+    found = {}
+    with _plain_duckdb(path) as connection:
+        for name, days in RANGES.items():
+            index, page = answers[name]
+            distinct, (totals, rows) = _median(3, partial(_distinct, connection, days))
+            assert _plain(page) == (totals, rows[:50])
+            found[name] = Asked(index * 1e3, distinct * 1e3)
+    return found
+
+
+def _plain_duckdb(path: Path) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(str(path), config={"threads": 1})
+    connection.execute("set enable_progress_bar = false")
+    return connection
+
+
+def _distinct(connection: duckdb.DuckDBPyConnection, days: Range) -> tuple[Counts, list[tuple[str, int, int, int]]]:
+    asked = {"first": days.first * DAY, "end": days.end * DAY}
+    [(human, ai, total)] = connection.execute(IN_TOTAL, asked).fetchall()
+    return (human, ai, total), connection.execute(BY_PAGE, asked).fetchall()
+
+
+def _plain(page: Page) -> tuple[Counts, list[tuple[str, int, int, int]]]:
+    totals = page.totals
+    rows = [(row.path, row.count.human, row.count.ai, row.count.total) for row in page.rows]
+    return (totals.human, totals.ai, totals.total), rows
+
+
+def _folded(store: DuckStore, entries: list[Entry]) -> float:
+    _log(store, entries)
+    return _cpu(store.fold)
+
+
+def _log(store: DuckStore, entries: list[Entry]) -> None:
+    for start in range(0, len(entries), TOGETHER):
+        store.log(entries[start : start + TOGETHER])
+
+
+def _median(times: int, act: Callable[[], T]) -> tuple[float, T]:
+    took = []
+    for _ in range(times):
+        began = time.process_time()
+        answer = act()
+        took.append(time.process_time() - began)
+    return statistics.median(took), answer
+
+
+def _cpu(act: Callable[[], object]) -> float:
+    began = time.process_time()
+    act()
+    return time.process_time() - began
+
+
+def _apart(act: Callable[..., T], *given: object) -> T:
+    with multiprocessing.get_context("spawn").Pool(1) as process:
+        return process.apply(act, given)

@@ -1,0 +1,65 @@
+"""A year of made-up but likely traffic: Zipf pages, visits of a few pages, visitors who return, a fifth of it AI."""
+
+import random
+from collections.abc import Iterator
+from itertools import accumulate
+
+from copydesk.analytics.store import Entry
+from copydesk.core.clock import DAY
+
+PAGES = 2_000
+DAYS = 365
+FIRST = 20_454
+"""2026-01-01."""
+PROJECT = "prj_benchmark"
+PER_VISIT = 3
+AT_ONCE = 30
+"""Visits that go on at the same time."""
+RETURNING = 0.4
+KINDS = {"human": 0.65, "assistant": 0.20, "search": 0.06, "training": 0.05, "other": 0.04}
+NAMES = {
+    "human": (),
+    "assistant": ("ChatGPT-User", "Claude-User", "Cursor", "Perplexity-User"),
+    "search": ("Googlebot",),
+}
+
+
+def traffic(views: int, days: range = range(FIRST, FIRST + DAYS), seed: int = 1) -> Iterator[list[Entry]]:
+    """The views of each day in turn, in order. Ten times the views come from ten times the visitors.
+
+    What servers report has event ids, what the beacon sends has none.
+    """
+    chance = random.Random(seed)
+    weights = list(accumulate(1 / rank for rank in range(1, PAGES + 1)))
+    paths = [f"/docs/section-{page % 40}/page-{page}" for page in range(PAGES)]
+    known: dict[str, list[int]] = {kind: [] for kind in KINDS}
+    for number, day in enumerate(days):
+        size = views * (number + 1) // len(days) - views * number // len(days)
+        yield _day(chance, size, day, known, weights, paths)
+
+
+def _day(
+    chance: random.Random, size: int, day: int, known: dict[str, list[int]], weights: list[float], paths: list[str]
+) -> list[Entry]:
+    kinds = chance.choices(list(KINDS), list(KINDS.values()), k=size // PER_VISIT + 1)
+    pages = chance.choices(paths, cum_weights=weights, k=size)
+    times = sorted(chance.choices(range(day * DAY, (day + 1) * DAY), k=size))
+    who = [(kind, _visitor(chance, known[kind], kind)) for kind in kinds]
+    entries = []
+    for number, (path, at) in enumerate(zip(pages, times, strict=True)):
+        kind, visitor = who[min(number // PER_VISIT + chance.randrange(AT_ONCE), len(who) - 1)]
+        names = NAMES.get(kind, ("Other",))
+        agent = names[visitor % len(names)] if names else None
+        rule, event = (f"token:{agent}", chance.getrandbits(64)) if agent else ("browser", None)
+        entries.append(Entry(PROJECT, path, at, kind, agent, agent, rule, visitor, event))
+    return entries
+
+
+def _visitor(chance: random.Random, known: list[int], kind: str) -> int:
+    """Crawlers come from a hundred addresses; of people and assistants some return, mostly those of late."""
+    if len(known) > 100 and kind in ("search", "training", "other"):
+        return chance.choice(known)
+    if known and chance.random() < RETURNING:
+        return known[max(0, len(known) - 1 - int(chance.expovariate(4 / len(known))))]
+    known.append(chance.getrandbits(64) or 1)
+    return known[-1]

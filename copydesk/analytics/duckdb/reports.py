@@ -1,0 +1,60 @@
+"""Reports: sums over the index and the counts. Nothing here looks at a view or a visit."""
+
+from collections.abc import Sequence
+
+from copydesk.analytics.duckdb.database import Connection, Database
+from copydesk.analytics.duckdb.statements import sql
+from copydesk.analytics.store import BITS, AgentRow, Interval, Moment, Page, Range, Row, Split
+
+KINDS = {bit: kind for kind, bit in BITS.items()}
+Found = list[tuple[str, int, int, int]]
+
+
+def visitors(database: Database, project_id: str, days: Range, limit: int, offset: int) -> Page:
+    with database.read() as connection:
+        asked = {"project": _project(connection, project_id), "first": days.first, "end": days.end}
+        found = connection.execute(sql("visitors"), {**asked, "limit": limit, "offset": offset}).fetchall()
+    return _page(found, limit)
+
+
+def views(database: Database, project_id: str, days: Range, limit: int, offset: int) -> Page:
+    with database.read() as connection:
+        asked = {"project": _project(connection, project_id), "first": days.first, "end": days.end}
+        found = connection.execute(sql("views"), {**asked, "limit": limit, "offset": offset}).fetchall()
+    return _page(found, limit)
+
+
+def agents(
+    database: Database, project_id: str, days: Range, limit: int, offset: int
+) -> tuple[Sequence[AgentRow], bool]:
+    with database.read() as connection:
+        asked = {"project": _project(connection, project_id), "first": days.first, "end": days.end}
+        found = connection.execute(sql("agents"), {**asked, "limit": limit, "offset": offset}).fetchall()
+    rows = [
+        AgentRow(agent or None, operator or None, KINDS[kind], met, seen) for agent, operator, kind, met, seen in found
+    ]
+    return rows[:limit], len(rows) > limit
+
+
+def timeseries(database: Database, project_id: str, interval: Interval, days: Range) -> Sequence[Moment]:
+    with database.read() as connection:
+        asked = {"project": _project(connection, project_id), "first": days.first, "end": days.end}
+        found = connection.execute(sql("timeseries"), {**asked, "interval": interval}).fetchall()
+    return [
+        Moment(day, Split(human, ai, total), Split(human_views, ai_views, human_views + ai_views))
+        for day, human, ai, total, human_views, ai_views in found
+    ]
+
+
+def _project(connection: Connection, project_id: str) -> int:
+    """Its number as of this transaction; 0 is nobody's."""
+    found = connection.execute("select id from projects where name = $name", {"name": project_id}).fetchall()
+    return int(found[0][0]) if found else 0
+
+
+def _page(found: Found, limit: int) -> Page:
+    """The first row is the site's; beyond the pages asked for there may be one more, which only says that it exists."""
+    if not found:
+        return Page(Split(), [], False)
+    (_, *totals), *rows = found
+    return Page(Split(*totals), [Row(path, Split(*count)) for path, *count in rows[:limit]], len(rows) > limit)

@@ -1,0 +1,1 @@
+insert into visits select scope, key, day, bits from fresh;

@@ -1,0 +1,5 @@
+create or replace temp table tidied as
+select project, scope, day, kind, sum(n)::integer as n from counts group by all having sum(n) <> 0;
+delete from counts;
+insert into counts from tidied order by project, day, scope;
+drop table tidied;

@@ -1,0 +1,9 @@
+create or replace temp table tidied as
+select
+    project, scope, day, prev, sum(human)::integer as human, sum(ai)::integer as ai, sum(total)::integer as total
+from firsts
+group by all
+having sum(human) <> 0 or sum(ai) <> 0 or sum(total) <> 0;
+delete from firsts;
+insert into firsts from tidied order by project, day, prev, scope;
+drop table tidied;

@@ -1,0 +1,17 @@
+-- The site as a whole comes first, then the pages asked for and one more.
+with found as (
+    select
+        scope, coalesce(sum(n) filter (kind = 1), 0)::bigint as human,
+        coalesce(sum(n) filter (kind & (select ai from projects where id = $project) <> 0), 0)::bigint as ai,
+        human + ai as total
+    from counts
+    where project = $project and day >= $first and day < $end
+    group by scope
+    having total > 0
+)
+select path, found.human, found.ai, total
+from found join scopes on scopes.id = scope
+where sort < 2
+window ranked as (order by sort desc, total desc, path)
+qualify row_number() over ranked = 1 or row_number() over ranked between $offset + 2 and $offset + $limit + 2
+order by sort desc, total desc, path;

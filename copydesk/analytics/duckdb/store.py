@@ -1,0 +1,76 @@
+"""The store on DuckDB. Logging goes on while folding does; folds, and whatever rewrites what they wrote, take turns."""
+
+import threading
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from copydesk.analytics.duckdb import reports, upkeep
+from copydesk.analytics.duckdb.database import MEMORY, WRITE_BACK_FROM, Database
+from copydesk.analytics.duckdb.fold import backlog, fold
+from copydesk.analytics.duckdb.log import Log
+from copydesk.analytics.store import ALWAYS, BITS, AgentRow, Entry, Interval, Logged, Moment, Page, Range
+
+
+class DuckStore:
+    def __init__(
+        self, path: Path, memory: str = MEMORY, threads: int = 1, write_back_from: int = WRITE_BACK_FROM
+    ) -> None:
+        self._database = Database(path, memory, threads, write_back_from)
+        self._log = Log(self._database)
+        self._turn = threading.Lock()
+
+    def log(self, entries: Sequence[Entry]) -> Logged:
+        return self._log.write(entries)
+
+    def backlog(self) -> int:
+        return backlog(self._database)
+
+    def fold(self) -> int:
+        with self._turn:
+            if counted := fold(self._database, self._log.last):
+                upkeep.tidy(self._database)
+            self._database.write_back()
+            return counted
+
+    def visitors(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
+        return reports.visitors(self._database, project_id, days, limit, offset)
+
+    def views(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
+        return reports.views(self._database, project_id, days, limit, offset)
+
+    def agents(
+        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0
+    ) -> tuple[Sequence[AgentRow], bool]:
+        return reports.agents(self._database, project_id, days, limit, offset)
+
+    def timeseries(self, project_id: str, interval: Interval, days: Range = ALWAYS) -> Sequence[Moment]:
+        return reports.timeseries(self._database, project_id, interval, days)
+
+    def count_as_ai(self, project_id: str, kinds: Collection[str]) -> None:
+        with self._turn:
+            project = self._log.add_project(project_id)
+            upkeep.count_as_ai(self._database, project, sum(BITS[kind] for kind in set(kinds)))
+
+    def rebuild(self) -> None:
+        with self._turn:
+            upkeep.rebuild(self._database)
+
+    def drop_views(self, before: int) -> int:
+        with self._turn:
+            return upkeep.drop_views(self._database, before)
+
+    def forget(self, project_id: str) -> None:
+        with self._turn, self._log.forgetting(project_id) as (connection, project):
+            if project is not None:
+                upkeep.forget(connection, project)
+
+    def forget_visitor(self, project_id: str, visitor: int) -> None:
+        with self._turn:
+            if (project := self._log.project(project_id)) is not None:
+                upkeep.forget_visitor(self._database, project, visitor)
+
+    def back_up(self, target: Path) -> None:
+        self._database.copy_to(target)
+
+    def close(self) -> None:
+        self._database.close()

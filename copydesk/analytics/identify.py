@@ -1,0 +1,65 @@
+"""Who a visitor is: the site's own id, or a keyed hash of address and agent. Neither can be read back."""
+
+from enum import StrEnum
+from functools import lru_cache
+from hashlib import blake2b
+from time import gmtime
+
+from copydesk.core.clock import DAY
+
+NETWORK_OF_ONE_HOME = 8
+"""Bytes of an IPv6 address that are hashed: a /64. The rest changes daily on one and the same device (RFC 8981)."""
+
+
+class Rotation(StrEnum):
+    """How long a visitor is recognised."""
+
+    LASTING = "lasting"
+    DAILY = "daily"
+    MONTHLY = "monthly"
+
+
+def period(rotation: Rotation, day: int) -> str:
+    """The period a day belongs to: by the view's own time, so that a late view meets its contemporaries."""
+    if rotation is Rotation.LASTING:
+        return ""
+    moment = gmtime(day * 86_400)
+    month = f"{moment.tm_year:04}-{moment.tm_mon:02}"
+    return month if rotation is Rotation.MONTHLY else f"{month}-{moment.tm_mday:02}"
+
+
+class Key:
+    """A project's secret and how long what it hashes can be recognised."""
+
+    __slots__ = ("_hashes", "_secret", "rotation")
+
+    def __init__(self, project: str, secret: bytes, rotation: Rotation = Rotation.LASTING) -> None:
+        self.rotation = rotation
+        self._secret = blake2b(project.encode(), key=blake2b(secret).digest(), person=b"copydesk project").digest()
+        self._hashes = lru_cache(maxsize=4096)(self._hash)
+
+    def visitor(self, at: int, visitor_id: str | None, address: bytes | None, agent: str | None) -> int | None:
+        """64 bits, never 0; None with neither id nor address."""
+        if visitor_id:
+            material = b"id\0" + visitor_id.encode("utf-8", "surrogatepass")
+        elif address:
+            seen = address if len(address) == 4 else address[:NETWORK_OF_ONE_HOME]
+            material = b"at" + bytes([len(seen)]) + seen + (agent or "").encode("utf-8", "surrogatepass")
+        else:
+            return None
+        day = 0 if self.rotation is Rotation.LASTING else at // DAY
+        hashed = self._hashes(day).copy()
+        hashed.update(material)
+        return int.from_bytes(hashed.digest(), "big") or 1
+
+    def event(self, event_id: str) -> int:
+        """128 bits, the same for ever: a repetition must be recognised in any period."""
+        text = event_id.encode("utf-8", "surrogatepass")
+        return int.from_bytes(
+            blake2b(text, key=self._secret, digest_size=16, person=b"copydesk event  ").digest(), "big"
+        )
+
+    def _hash(self, day: int) -> blake2b:
+        label = period(self.rotation, day).encode()
+        key = blake2b(label, key=self._secret, person=b"copydesk period ").digest()
+        return blake2b(key=key, digest_size=8, person=b"copydesk visitor")

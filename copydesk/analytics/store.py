@@ -1,0 +1,169 @@
+"""What every store of views can do, and the few types it speaks. A day is a UTC day, counted from 1970."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+from copydesk.core.clock import DAY
+from copydesk.core.errors import Refusal, StoreDown
+
+BITS = {"human": 1, "assistant": 2, "search": 4, "training": 8, "other": 16}
+"""A visit keeps one bit per class, so that which classes count as AI can change without a loss."""
+AI = frozenset({"assistant"})
+FIRST_DAY, LAST_DAY = 1, 65_534
+"""1970-01-02 to 2149-06-05: days are stored in two bytes, and 0 stands for never."""
+
+Interval = Literal["day", "week", "month"]
+
+
+class Entry(NamedTuple):
+    """A view as the log keeps it."""
+
+    project_id: str
+    path: str
+    at: int
+    kind: str
+    agent: str | None
+    operator: str | None
+    rule: str
+    visitor: int | None
+    """64 bits; None counts as a view, not as a visitor."""
+    event: int | None = None
+    """Of up to 128 bits, of which 64 are kept: an event of a project that was logged before is not logged again."""
+
+
+@dataclass(frozen=True)
+class Logged:
+    accepted: int
+    duplicates: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """Visitors or views. Of visitors, total is the union; of views, the sum."""
+
+    human: int = 0
+    ai: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    path: str
+    count: Split
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of results; the totals are those of the whole range."""
+
+    totals: Split
+    rows: Sequence[Row]
+    has_more: bool
+
+
+@dataclass(frozen=True)
+class AgentRow:
+    agent: str | None
+    operator: str | None
+    kind: str
+    visitors: int
+    views: int
+
+
+@dataclass(frozen=True)
+class Moment:
+    """An interval in which there was something, named by its first day, which may lie before the range."""
+
+    day: int
+    visitors: Split
+    views: Split
+
+
+@dataclass(frozen=True)
+class Range:
+    """Days from (inclusive) to (exclusive)."""
+
+    first: int = FIRST_DAY
+    end: int = LAST_DAY + 1
+
+
+ALWAYS = Range()
+
+
+class StoreFull(StoreDown):
+    """The analytics store cannot write, most likely because the disk is full; nothing was kept of this request."""
+
+    code = "store_full"
+
+
+class StoreInUse(StoreDown):
+    """The analytics store is open in another process; DuckDB allows one. Stop it, or use ClickHouse."""
+
+    code = "store_in_use"
+
+
+class StoreDamaged(StoreDown):
+    """The analytics store cannot be read; restore its file from a back-up."""
+
+    code = "store_damaged"
+
+
+class UnknownDay(Refusal):
+    """A view must be dated between 1970-01-02 and 2149-06-05."""
+
+
+def day_of(at: int) -> int:
+    """The UTC day of a time in milliseconds."""
+    day = at // DAY
+    if not FIRST_DAY <= day <= LAST_DAY:
+        raise UnknownDay
+    return day
+
+
+class Store(Protocol):
+    """Views go in through log, become countable by fold, and come out as exact numbers. Safe for many threads."""
+
+    def log(self, entries: Sequence[Entry]) -> Logged:
+        """All of them or none, durable on return."""
+
+    def backlog(self) -> int:
+        """How many logged views are not folded yet; no report knows of them."""
+
+    def fold(self) -> int:
+        """Counts what was logged since the last fold, however late its days; how many views that were."""
+
+    def visitors(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
+        """Unique visitors by page, most first, then by path; pages without any are left out."""
+
+    def views(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
+        """The same for views."""
+
+    def agents(
+        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0
+    ) -> tuple[Sequence[AgentRow], bool]:
+        """Every agent of every class, most visitors first, then views, then by name; and whether there are more."""
+
+    def timeseries(self, project_id: str, interval: Interval, days: Range = ALWAYS) -> Sequence[Moment]:
+        """Weeks begin on Monday. Only the part of an interval that lies in the range is counted."""
+
+    def count_as_ai(self, project_id: str, kinds: Collection[str]) -> None:
+        """Changes which classes count as AI, for all that was ever folded too."""
+
+    def rebuild(self) -> None:
+        """Makes the index anew from the visits."""
+
+    def drop_views(self, before: int) -> int:
+        """Drops folded raw views of days before this one; every number stays. How many were dropped."""
+
+    def forget(self, project_id: str) -> None:
+        """Drops everything of a project."""
+
+    def forget_visitor(self, project_id: str, visitor: int) -> None:
+        """Drops the visits of a visitor; their views stay, as nobody's."""
+
+    def back_up(self, target: Path) -> None:
+        """A consistent copy in a new file, while everything goes on."""
+
+    def close(self) -> None: ...

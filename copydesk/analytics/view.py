@@ -1,0 +1,92 @@
+"""What a view is when it is kept, and why one is not."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Class(StrEnum):
+    HUMAN = "human"
+    ASSISTANT = "assistant"
+    SEARCH = "search"
+    TRAINING = "training"
+    OTHER = "other"
+
+
+class Reason(StrEnum):
+    """Why a view is not counted. The words are stable: programs read them."""
+
+    NOT_AN_EVENT = "not_an_event"
+    BAD_FIELD = "bad_field"
+    NO_PATH = "no_path"
+    NOT_HTTP = "not_http"
+    NOT_GET = "not_get"
+    NOT_SUCCESSFUL = "not_successful"
+    NOT_A_PAGE = "not_a_page"
+    PREFETCH = "prefetch"
+    PATH_TOO_LONG = "path_too_long"
+    PATH_NOT_TEXT = "path_not_text"
+    OUTSIDE_BASE = "outside_base"
+    BAD_TIMESTAMP = "bad_timestamp"
+    TIMESTAMP_IN_FUTURE = "timestamp_in_future"
+    TIMESTAMP_TOO_OLD = "timestamp_too_old"
+
+
+SENTENCES = {
+    Reason.NOT_AN_EVENT: "An event is a JSON object.",
+    Reason.BAD_FIELD: "A field of the event has the wrong type or is too long.",
+    Reason.NO_PATH: "The event names neither a url nor a path.",
+    Reason.NOT_HTTP: "The address is not one of the web (http or https).",
+    Reason.NOT_GET: "Only GET requests are views.",
+    Reason.NOT_SUCCESSFUL: "Only answers with 2xx or 304 are views.",
+    Reason.NOT_A_PAGE: "Only HTML pages and their Markdown twins are views; this is an asset or data.",
+    Reason.PREFETCH: "The browser fetched the page ahead of time; nobody has seen it yet.",
+    Reason.PATH_TOO_LONG: "The path is too long.",
+    Reason.PATH_NOT_TEXT: "The path is not text: it holds control characters or is not UTF-8.",
+    Reason.OUTSIDE_BASE: "The path lies outside the project's base path.",
+    Reason.BAD_TIMESTAMP: "The timestamp is neither ISO 8601 nor a time since 1970.",
+    Reason.TIMESTAMP_IN_FUTURE: "The timestamp is more than a day ahead of this server's clock.",
+    Reason.TIMESTAMP_TOO_OLD: "The timestamp is before the year 2000: probably a clock that was never set.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A view that is not counted, and why."""
+
+    reason: Reason
+    field: str = ""
+
+    @property
+    def message(self) -> str:
+        return SENTENCES[self.reason]
+
+
+class Verdict(NamedTuple):
+    """Who asked for the page, and the rule that says so."""
+
+    kind: Class
+    agent: str
+    operator: str
+    rule: str
+
+
+class View(NamedTuple):
+    """A page view as it is kept: no address, no agent string, no raw id."""
+
+    project: str
+    path: str
+    at: int
+    kind: Class
+    agent: str
+    operator: str
+    rule: str
+    table: str
+    """The version of the table of agents that the rule belongs to."""
+    visitor: int | None
+    """64 bits, never 0; None counts as a view, not as a visitor."""
+    host: str
+    referrer: str
+    status: int
+    event: int | None
+    """128 bits of the event's id, hashed; the same event is not counted twice."""

@@ -1,0 +1,129 @@
+"""Whatever happens in whatever order, every answer is what looking at each view would say."""
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from copydesk.analytics.store import BITS, Entry, Interval, Page, Range, Store
+from copydesk.core.clock import DAY
+from tests.analytics.conformance.model import Model
+
+FIRST = 20_470
+"""2026-01-18: forty days from here hold a month and several weeks."""
+PROJECTS = ("docs", "other")
+DAYS = st.integers(FIRST, FIRST + 40)
+ENTRIES = st.builds(
+    Entry,
+    project_id=st.sampled_from((*PROJECTS[:1] * 3, *PROJECTS)),
+    path=st.sampled_from(("/", "/a", "/b", "/é")),
+    at=st.builds(lambda day, time: day * DAY + time, DAYS, st.sampled_from((0, 1, DAY - 1))),
+    kind=st.sampled_from(("human", "assistant", *BITS)),
+    agent=st.sampled_from((None, "Reader", "Finder")),
+    operator=st.sampled_from((None, "Example")),
+    rule=st.just("rule"),
+    visitor=st.sampled_from((None, 1, 2, 3, 1 << 63)),
+    event=st.none() | st.integers(0, 40),
+)
+RANGES = st.builds(Range, st.integers(FIRST - 1, FIRST + 41), st.integers(FIRST - 1, FIRST + 42)) | st.just(Range())
+INTERVALS: tuple[Interval, ...] = ("day", "week", "month")
+
+
+def machine_for(open_store: Callable[[Path], Store]) -> type[RuleBasedStateMachine]:
+    class Machine(RuleBasedStateMachine):
+        @initialize()
+        def begin(self) -> None:
+            self.folder = Path(tempfile.mkdtemp(prefix="copydesk-exact-"))
+            self.store, self.model = open_store(self.folder), Model()
+
+        def teardown(self) -> None:
+            self.store.close()
+            shutil.rmtree(self.folder)
+
+        @rule(entries=st.lists(ENTRIES, min_size=1, max_size=40))
+        def log(self, entries: list[Entry]) -> None:
+            assert self.store.log(entries) == self.model.log(entries)
+
+        @rule()
+        def fold(self) -> None:
+            assert self.store.fold() == self.model.fold()
+
+        @rule(entries=st.lists(ENTRIES, min_size=1, max_size=10))
+        def log_and_fold(self, entries: list[Entry]) -> None:
+            self.log(entries)
+            self.fold()
+
+        @rule(project=st.sampled_from(PROJECTS), days=RANGES, limit=st.integers(1, 5), offset=st.integers(0, 5))
+        def ask(self, project: str, days: Range, limit: int, offset: int) -> None:
+            asked = (project, days, limit, offset)
+            assert _plain(self.store.visitors(*asked)) == _plain(self.model.visitors(*asked))
+            assert _plain(self.store.views(*asked)) == _plain(self.model.views(*asked))
+            rows, more = self.store.agents(*asked)
+            assert (list(rows), more) == self.model.agents(*asked)
+            for interval in INTERVALS:
+                found = list(self.store.timeseries(project, interval, days))
+                assert found == self.model.timeseries(project, interval, days)
+
+        @rule()
+        def rebuild(self) -> None:
+            self.store.rebuild()
+
+        @rule()
+        def restart(self) -> None:
+            self.store.close()
+            self.store = open_store(self.folder)
+
+        @rule(kinds=st.sets(st.sampled_from(sorted(BITS.keys() - {"human"}))))
+        def count_as_ai(self, kinds: set[str]) -> None:
+            self.store.count_as_ai("docs", kinds)
+            self.model.ai["docs"] = frozenset(kinds)
+
+        @precondition(lambda self: not self.model.logged)
+        @rule(day=DAYS)
+        def drop_views(self, day: int) -> None:
+            self.store.drop_views(day)
+
+        @rule(visitor=st.sampled_from((1, 2, 3, 1 << 63)))
+        def forget_visitor(self, visitor: int) -> None:
+            self.store.forget_visitor("docs", visitor)
+            self.model.forget_visitor("docs", visitor)
+
+        @rule()
+        def forget(self) -> None:
+            self.store.forget("other")
+            self.model.forget("other")
+
+        @invariant()
+        def backlog_is_what_is_not_folded(self) -> None:
+            assert self.store.backlog() == len(self.model.logged)
+
+    return Machine
+
+
+def _plain(page: Page) -> Page:
+    """Rows as a list, whichever sequence they came in."""
+    return replace(page, rows=list(page.rows))
+
+
+def test_every_answer_is_exact_whatever_happened(open_store: Callable[[Path], Store]) -> None:
+    run_state_machine_as_test(
+        machine_for(open_store),
+        settings=settings(
+            max_examples=10,
+            stateful_step_count=20,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,60 @@
+"""Nothing acknowledged is lost, and nothing is counted twice, whenever the process is killed."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from copydesk.analytics.duckdb import DuckStore
+from copydesk.analytics.store import ALWAYS
+from tests.analytics.conformance.model import Model
+from tests.analytics.duckdb.writer import SIZE, batch
+
+
+def killed(path: Path, number: int, seconds: float) -> int:
+    """A writer that begins with this batch and is killed after so long; the number after the last one acknowledged."""
+    command = [sys.executable, "-m", "tests.analytics.duckdb.writer", str(path), str(number)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        time.sleep(seconds)
+        writer.kill()
+        said, _ = writer.communicate()
+    whole = said[: said.rfind("\n") + 1].split()
+    return int(whole[-1]) + 1 if whole else number
+
+
+def drill(path: Path, rounds: int, seed: int) -> None:
+    chance, acknowledged = random.Random(seed), 0
+    for _ in range(rounds):
+        # While it opens, recovers from the crash before, logs, folds or writes back.
+        acknowledged = killed(path, acknowledged, chance.uniform(0.2, chance.choice((0.6, 1.5))))
+        if chance.random() < 0.5:
+            continue  # the next writer meets what two crashes left
+        store = DuckStore(path)
+        store.fold()
+        total = store.views("docs").totals.total
+        store.close()
+        assert total % SIZE == 0, "a batch was kept in part"
+        assert acknowledged * SIZE <= total <= (acknowledged + 1) * SIZE
+    store, model = DuckStore(path), Model()
+    for number in range(acknowledged + 1):
+        entries = batch(number)
+        store.log(entries)
+        model.log(entries)
+    store.fold()
+    model.fold()
+    found, wanted = store.visitors("docs", ALWAYS, 50, 0), model.visitors("docs", ALWAYS, 50, 0)
+    store.close()
+    assert (found.totals, list(found.rows)) == (wanted.totals, list(wanted.rows))
+    assert acknowledged > rounds, "the writers hardly got to write"
+
+
+def test_every_acknowledged_batch_is_counted_once_after_kills(tmp_path: Path) -> None:
+    drill(tmp_path / "analytics.duckdb", rounds=6, seed=time.time_ns())
+
+
+@pytest.mark.drill
+def test_every_acknowledged_batch_is_counted_once_after_two_hundred_kills(tmp_path: Path) -> None:
+    drill(tmp_path / "analytics.duckdb", rounds=200, seed=time.time_ns())

@@ -1,0 +1,78 @@
+"""The parts that only large stores use: the filter of events, folds in several transactions, tidying, rebuilding."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from copydesk.analytics.duckdb import upkeep
+from copydesk.analytics.duckdb.database import Database
+from copydesk.analytics.duckdb.fold import fold
+from copydesk.analytics.duckdb.log import Log
+from copydesk.analytics.duckdb.reports import visitors
+from copydesk.analytics.duckdb.seen import SMALLEST, Seen
+from copydesk.analytics.store import ALWAYS, Range
+from tests.analytics.conformance.model import Model
+from tests.analytics.duckdb.writer import batch
+
+RANGES = (ALWAYS, Range(20_460, 20_470), Range(20_480, 20_481))
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(tmp_path / "a.duckdb")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def model() -> Model:
+    made = Model()
+    for number in range(30):
+        made.log(batch(number))
+    made.fold()
+    return made
+
+
+def rows_of(database: Database, table: str) -> int:
+    with database.read() as connection:
+        return len(connection.execute("from query_table($table)", {"table": table}).fetchall())
+
+
+def assert_exact(database: Database, model: Model) -> None:
+    for days in RANGES:
+        assert visitors(database, "docs", days, 50, 0) == model.visitors("docs", days, 50, 0)
+
+
+@pytest.mark.parametrize("known", [0, 1000, SMALLEST])
+def test_the_filter_never_denies_a_logged_event_and_rarely_doubts_a_new_one(database: Database, known: int) -> None:
+    chance = random.Random(known)
+    stored, added, new = ([chance.getrandbits(64) for _ in range(count)] for count in (known, 5_000, 20_000))
+    with database.write() as connection:
+        connection.execute("insert into events select 1, unnest($ids::ubigint[])", {"ids": stored})
+        seen = Seen(connection)
+    seen.add(added)
+    assert all(map(seen.may_hold, stored + added))
+    assert sum(map(seen.may_hold, new)) < len(new) / 100
+
+
+def test_folds_of_any_size_come_to_the_same(database: Database, model: Model) -> None:
+    log = Log(database)
+    for number in range(30):
+        log.write(batch(number))
+    assert fold(database, log.last, most=37) == 600
+    assert_exact(database, model)
+
+
+def test_tidying_leaves_fewer_rows_and_the_same_answers(database: Database, model: Model) -> None:
+    log = Log(database)
+    for number in range(30):
+        log.write(batch(number))
+        fold(database, log.last)
+    before = {table: rows_of(database, table) for table in ("firsts", "counts")}
+    upkeep.tidy(database, least=0)
+    assert all(rows_of(database, table) < rows for table, rows in before.items())
+    assert_exact(database, model)
+    upkeep.rebuild(database)
+    assert_exact(database, model)

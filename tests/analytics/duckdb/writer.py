@@ -1,0 +1,47 @@
+"""A process that logs numbered batches, says which were acknowledged and folds beside, until it is killed."""
+
+import sys
+import threading
+from pathlib import Path
+
+from copydesk.analytics.duckdb import DuckStore
+from copydesk.analytics.store import Entry
+from copydesk.core.clock import DAY
+
+SIZE = 20
+
+
+def batch(number: int) -> list[Entry]:
+    """The same whenever it is sent. Days go back and forth, visitors return, some as both human and AI."""
+    return [
+        Entry(
+            "docs",
+            f"/{event % 7}",
+            (20_458 + event * 31 % 60) * DAY,
+            "assistant" if event % 5 == 0 else "human",
+            None,
+            None,
+            "rule",
+            1 + event * 17 % 101,
+            event,
+        )
+        for event in range(number * SIZE, (number + 1) * SIZE)
+    ]
+
+
+def write(path: Path, number: int) -> None:
+    store = DuckStore(path, write_back_from=50_000)
+    threading.Thread(target=_keep_folding, args=(store,), daemon=True).start()
+    while True:
+        store.log(batch(number))
+        print(number, flush=True)  # noqa: T201 - this is the acknowledgement
+        number += 1
+
+
+def _keep_folding(store: DuckStore) -> None:
+    while True:
+        store.fold()
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), int(sys.argv[2]))
