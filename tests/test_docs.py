@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from copydesk import cli
 from copydesk.cli.doctor import OLDEST_GIT
+from copydesk.core.collecting import Collecting
 from copydesk.core.errors import Refusal
 from copydesk.core.policy import Policy
 from copydesk.core.secrets import NAMES
@@ -63,11 +64,12 @@ def test_every_setting_is_documented_with_its_default(name: str) -> None:
     assert row.split(" | ")[1:2] == [shown]
 
 
-@pytest.mark.parametrize("name", Policy.model_fields)
+@pytest.mark.parametrize("name", [*Policy.model_fields, *Collecting.model_fields])
 def test_every_setting_of_a_project_is_documented_with_its_default(name: str) -> None:
     row = next((line for line in SETTINGS.read_text("utf-8").splitlines() if line.startswith(f"| `{name}` |")), "")
-    default = Policy.model_fields[name].default
-    assert row.split(" | ")[1:2] == [{None: "none", (): "empty"}.get(default, f"`{default}`")]
+    default = {**Policy.model_fields, **Collecting.model_fields}[name].default
+    shown = ", ".join(default) if isinstance(default, tuple) else default
+    assert row.split(" | ")[1:2] == [{None: "none", "": "empty"}.get(shown, f"`{shown}`")]
 
 
 @pytest.mark.parametrize("name", NAMES)

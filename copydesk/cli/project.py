@@ -42,13 +42,15 @@ def create(
     ] = False,
     root: Annotated[str, typer.Option("--root", help="The folder of the documentation, where it is not all.")] = "",
     policy: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="How pull requests are made; see `set`.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="How pull requests are made and views counted; see `set`."),
     ] = None,
     json: AsJson = False,
 ) -> None:
     """Creates a project, after looking whether its repository can be used."""
+    from copydesk.core.collecting import Collecting
     from copydesk.core.policy import Policy
-    from copydesk.core.projects import Project, checked_repository
+    from copydesk.core.projects import Project, checked_repository, choices
     from copydesk.jobs.agent.models import known_model
     from copydesk.jobs.publish.access import usable_branch
     from copydesk.jobs.publish.forges.remote import forge_of
@@ -58,6 +60,7 @@ def create(
     if not check and ref is None:
         raise InvalidRequest("Without a look at the repository the branch must be named: --ref.")
     address = checked_repository(repo)
+    of_policy, of_collecting = choices(_assignments(policy or []))
     wanted: dict[str, Any] = {
         "repository": address,
         "root": root,
@@ -65,7 +68,8 @@ def create(
         "model": model,
         "token_env": token_env,
         "allow_private": not forbid_private,
-        "policy": Policy().changed(_assignments(policy or [])),
+        "policy": Policy().changed(of_policy),
+        "collecting": Collecting().changed(of_collecting),
     }
     token = sys.stdin.read().strip() if token_stdin else None
     probe = Project(id="", site_id="", name=name, ref=ref or "", created_at=0, **wanted)
@@ -106,10 +110,11 @@ def change(
     ],
     json: AsJson = False,
 ) -> None:
-    """Changes a project: name, ref, root, model, token_env, or how its pull requests are made.
+    """Changes a project: name, ref, root, model, token_env, how its pull requests are made and its views counted.
 
     For instance: draft=true, labels=docs,agent, reviewers=ada, required_fields=title,description,
-    check_command="mkdocs build --strict", on_findings=fail, sign_off=true. `show` lists all with their values.
+    check_command="mkdocs build --strict", on_findings=fail, sign_off=true, origins=https://docs.example.com,
+    base_path=/docs, ai_classes=assistant,search, privacy=monthly. `show` lists all with their values.
     """
     from copydesk.jobs.agent.models import known_model
 
@@ -164,8 +169,8 @@ def _print(project: "Project", json: bool) -> None:
     if json:
         print_json(facts)
         return
-    policy = facts.pop("policy")
-    print_facts({**facts, **{name: ", ".join(v) if isinstance(v, list) else v for name, v in policy.items()}})
+    chosen = {**facts.pop("policy"), **facts.pop("collecting")}
+    print_facts({**facts, **{name: ", ".join(v) if isinstance(v, list) else v for name, v in chosen.items()}})
 
 
 def _facts(project: "Project") -> dict[str, Any]:
@@ -181,5 +186,6 @@ def _facts(project: "Project") -> dict[str, Any]:
         "tokenEnv": project.token_env,
         "allowPrivate": project.allow_private,
         "policy": project.policy.model_dump(mode="json"),
+        "collecting": project.collecting.model_dump(mode="json"),
         "createdAt": iso(project.created_at),
     }

@@ -15,8 +15,7 @@ from copydesk.core.database import Database
 from copydesk.core.errors import AddressRefused, InvalidRequest, KeyRejected, NotFound, ProjectNotFound, ScopeMissing
 from copydesk.core.ids import is_wellformed_key, new_id, new_key
 from copydesk.core.limits import Limit, take
-from copydesk.core.policy import Policy
-from copydesk.core.projects import Project
+from copydesk.core.projects import Project, stored_project
 from copydesk.core.tables import keys, projects
 
 SCOPES = ("read", "write")
@@ -193,5 +192,4 @@ def _key(row: Row[Any]) -> Key:
 
 def _project(row: Row[Any]) -> Project:
     row_values = row._mapping
-    values = {name: row_values[label] for name, label in PROJECT_FIELDS}
-    return Project(**{**values, "policy": Policy.model_validate(row.project_policy)})
+    return stored_project({name: row_values[label] for name, label in PROJECT_FIELDS})

@@ -1,29 +1,18 @@
 """How a project wants its pull requests made. People set it; the agent cannot override it."""
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
-from copydesk.core.errors import Detail, InvalidRequest
+from copydesk.core.choices import Choices, Words
 
 PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(/[A-Za-z0-9][A-Za-z0-9_-]*)*[/-]")
 ADDRESS = re.compile(r"[^\s<>@]+@[^\s<>@]+")
 PERSON = re.compile(r"[^<>\x00-\x1f]+ <[^\s<>@]+@[^\s<>@]+>")
 
 
-def _listed(value: Any) -> Any:
-    """A command line gives a list as one text, with commas between."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-Words = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(max_length=50)]
-
-
-class Policy(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
+class Policy(Choices):
     draft: bool = False
     """Every pull request is opened as a draft."""
     labels: Words = ()
@@ -90,15 +79,3 @@ class Policy(BaseModel):
     @classmethod
     def _may_be_taken_away(cls, value: Any) -> Any:
         return None if value == "" else value
-
-    def changed(self, values: Mapping[str, Any]) -> "Policy":
-        """The policy with these values; InvalidRequest names each that is wrong."""
-        try:
-            return Policy.model_validate({**self.model_dump(), **values})
-        except ValidationError as error:
-            details = [Detail(str(fault["loc"][0]), _sentence(fault["msg"])) for fault in error.errors()]
-            raise InvalidRequest("; ".join(f"{d.field}: {d.message}" for d in details), details=details) from None
-
-
-def _sentence(message: str) -> str:
-    return "there is no such setting" if message.startswith("Extra inputs") else message.removeprefix("Value error, ")

@@ -10,20 +10,28 @@ from urllib.parse import urlsplit
 from sqlalchemy import Row, bindparam, select, update
 
 from copydesk.core import audit, clock
+from copydesk.core.collecting import Collecting
 from copydesk.core.database import Database
-from copydesk.core.errors import InvalidRequest, ProjectNotFound
+from copydesk.core.errors import InvalidRequest, NotFound, ProjectNotFound
 from copydesk.core.ids import new_id
 from copydesk.core.policy import Policy
 from copydesk.core.tables import projects
 
 FORGES = ("local", "github", "gitlab", "gitea", "forgejo")
 BY_ID = select(projects).where(projects.c.id == bindparam("id"))
+BY_SITE = select(projects).where(projects.c.site_id == bindparam("site"))
 REF = (
     r"^(?![-./])(?!@$)(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))"
     r"[^\x00-\x20\x7f~^:?*\[\\]*[^\x00-\x20\x7f~^:?*\[\\./]$"
 )
 """What git takes for a branch's name, as a regular expression that the API's description can carry."""
 LONGEST_REF = 200
+
+
+class SiteNotFound(NotFound):
+    """There is no such site."""
+
+    code = "site_not_found"
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,7 @@ class Project:
     token_env: str | None
     allow_private: bool
     policy: Policy
+    collecting: Collecting
     created_at: int
 
 
@@ -59,6 +68,7 @@ class Projects:
         token_env: str | None = None,
         allow_private: bool = True,
         policy: Policy = Policy(),  # noqa: B008 - it is frozen
+        collecting: Collecting = Collecting(),  # noqa: B008 - it is frozen
         actor: str,
     ) -> Project:
         project = Project(
@@ -73,17 +83,18 @@ class Projects:
             token_env=_checked_variable(token_env),
             allow_private=allow_private,
             policy=policy,
+            collecting=collecting,
             created_at=clock.now(),
         )
         with self.database.write() as tx:
-            tx.execute(projects.insert().values({**vars(project), "policy": policy.model_dump(mode="json")}))
+            tx.execute(projects.insert().values({**vars(project), **_chosen(policy, collecting)}))
             audit.record(tx, project.id, actor, "project.created", project.id, name=project.name)
         return project
 
     def change(self, project_id: str, values: Mapping[str, str], *, actor: str) -> Project:
-        """Changes a project's own fields (CHANGEABLE) and its policy, given as a person types them."""
+        """Changes a project's own fields (CHANGEABLE) and its choices, given as a person types them."""
         own: dict[str, Any] = {name: check(values[name]) for name, check in CHANGEABLE.items() if name in values}
-        rest = {name: value for name, value in values.items() if name not in CHANGEABLE}
+        of_policy, of_collecting = choices({name: values[name] for name in values if name not in CHANGEABLE})
         with self.database.write() as tx:
             found = tx.execute(
                 BY_ID if self.database.is_sqlite else BY_ID.with_for_update(), {"id": project_id}
@@ -91,11 +102,11 @@ class Projects:
             if found is None:
                 raise ProjectNotFound
             old = _project(found)
-            policy = old.policy.changed(rest)
-            row = {**own, "policy": policy.model_dump(mode="json")}
+            policy, collecting = old.policy.changed(of_policy), old.collecting.changed(of_collecting)
+            row = {**own, **_chosen(policy, collecting)}
             tx.execute(update(projects).where(projects.c.id == project_id).values(row))
             audit.record(tx, project_id, actor, "project.changed", project_id, fields=sorted(values))
-        return replace(old, **own, policy=policy)
+        return replace(old, **own, policy=policy, collecting=collecting)
 
     def get(self, project_id: str) -> Project:
         with self.database.read() as tx:
@@ -107,6 +118,14 @@ class Projects:
     def all(self) -> list[Project]:
         with self.database.read() as tx:
             return [_project(row) for row in tx.execute(select(projects).order_by(projects.c.id))]
+
+    def of_site(self, site_id: str) -> Project:
+        """The project of a site; its id is public, and stands in the site's pages."""
+        with self.database.read() as tx:
+            row = tx.execute(BY_SITE, {"site": site_id}).first()
+        if row is None:
+            raise SiteNotFound
+        return _project(row)
 
 
 def checked_repository(address: str) -> str:
@@ -179,5 +198,20 @@ CHANGEABLE: dict[str, Callable[[str], str | None]] = {
 """What may change after a project was made; its repository and forge may not, since its jobs refer to them."""
 
 
+def choices(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """What of this is for the policy, which refuses unknown names, and what for the collecting."""
+    collecting = {name: values[name] for name in values if name in Collecting.model_fields}
+    return {name: values[name] for name in values if name not in collecting}, collecting
+
+
+def _chosen(policy: Policy, collecting: Collecting) -> dict[str, Any]:
+    return {"policy": policy.model_dump(mode="json"), "collecting": collecting.model_dump(mode="json")}
+
+
 def _project(row: Row[Any]) -> Project:
-    return Project(**{**row._mapping, "policy": Policy.model_validate(row.policy)})
+    return stored_project(dict(row._mapping))
+
+
+def stored_project(row: dict[str, Any]) -> Project:
+    policy, collecting = Policy.model_validate(row["policy"]), Collecting.model_validate(row["collecting"])
+    return Project(**{**row, "policy": policy, "collecting": collecting})

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import delete, insert, select
+from sqlalchemy.exc import IntegrityError
 
 from copydesk.core import audit, clock
 from copydesk.core.database import Database
@@ -51,8 +52,10 @@ class Secrets:
         return {row.name: self._opened(project_id, row.name, row.sealed) for row in rows}
 
     def names(self, project_id: str) -> dict[str, int]:
-        """Which there are, and when each was set."""
-        wanted = select(secrets.c.name, secrets.c.updated_at).where(secrets.c.project_id == project_id)
+        """Which of a person's there are, and when each was set."""
+        wanted = select(secrets.c.name, secrets.c.updated_at).where(
+            secrets.c.project_id == project_id, secrets.c.name.in_(NAMES)
+        )
         with self.database.read() as tx:
             return {row.name: row.updated_at for row in tx.execute(wanted.order_by(secrets.c.name))}
 
@@ -77,7 +80,20 @@ class Secrets:
             tx.execute(insert(secrets).values(row))
             audit.record(tx, project_id, actor, "secret.set", name)
 
+    def made(self, project_id: str, name: str) -> str:
+        """A random secret of the service's own, in hex: made when first asked for, the same ever after."""
+        found = self.get(project_id, name)
+        if found is None:
+            value = self._sealed(project_id, name, randomness.token_hex(32))
+            row = {"project_id": project_id, "name": name, "sealed": value, "updated_at": clock.now()}
+            with suppress(IntegrityError), self.database.write() as tx:  # somebody else was first
+                tx.execute(insert(secrets).values(row))
+            found = self.get(project_id, name)
+            assert found is not None
+        return found
+
     def remove(self, project_id: str, name: str, *, actor: str) -> None:
+        self.checked_name(name)
         with self.database.write() as tx:
             gone = tx.execute(delete(secrets).where(secrets.c.project_id == project_id, secrets.c.name == name))
             if not gone.rowcount:

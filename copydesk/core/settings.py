@@ -54,6 +54,12 @@ class Settings(BaseSettings):
     """Creations and messages per project and hour."""
     keys_per_hour: int = Field(10, ge=1)
     """API keys made per project and hour."""
+    exports_per_minute: int = Field(600, ge=1)
+    """Analytics exports per project and minute."""
+    collect_per_minute: int = Field(60_000, ge=1)
+    """Views that browsers may send per site and minute."""
+    collect_per_address: int = Field(600, ge=1)
+    """Views that browsers may send per address and minute."""
 
     worker_slots: int = Field(4, ge=1, le=64)
     """Jobs that one worker runs at once."""

@@ -38,6 +38,7 @@ projects = Table(
     Column("token_env", String(200)),
     Column("allow_private", Boolean, nullable=False),
     Column("policy", JSON, nullable=False),
+    Column("collecting", JSON, nullable=False),
     Column("created_at", BigInteger, nullable=False),
 )
 

@@ -41,10 +41,23 @@ def upgrade() -> None:
         sa.Column("token_env", sa.String(length=200), nullable=True),
         sa.Column("allow_private", sa.Boolean(), nullable=False),
         sa.Column("policy", sa.JSON(), nullable=False),
+        sa.Column("collecting", sa.JSON(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_projects")),
         sa.UniqueConstraint("site_id", name=op.f("uq_projects_site_id")),
     )
+    op.create_table(
+        "feedback",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("project_id", sa.String(length=40), nullable=False),
+        sa.Column("path", sa.Text(), nullable=False),
+        sa.Column("helpful", sa.Boolean(), nullable=True),
+        sa.Column("comment", sa.Text(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_feedback_project_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_feedback")),
+    )
+    op.create_index(op.f("ix_feedback_project_id_id"), "feedback", ["project_id", "id"], unique=False)
     op.create_table(
         "idempotency",
         sa.Column("project_id", sa.String(length=40), nullable=False),
