@@ -30,10 +30,10 @@ class Anchors:
         self._plain = frozenset(facts.anchors)
 
     def has(self, anchor: str) -> bool:
-        if anchor in self._plain or self._facts.open_ended or FRAME.match(anchor):
+        if anchor in self._plain or self._facts.open_ended or anchor in self._slugs or FRAME.match(anchor):
             return True
         unnumbered = REPEATED.sub("", anchor)
-        if self._slugs[anchor] or self._slugs[unnumbered] > 1:
+        if self._slugs[unnumbered] > 1:
             return True
         return not self._letters.isdisjoint(map(letters, (anchor, unnumbered, PREFIX.sub("", anchor))))
 

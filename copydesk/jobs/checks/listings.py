@@ -51,9 +51,9 @@ def reader_of(path: str) -> Callable[[str], Listing] | None:
         return _mkdocs
     if name == "_toc.yml":
         return _toc
-    if re.fullmatch(r"sidebars\.(?:[cm]?[jt]s|json)|version-.+-sidebars\.json", name):
+    if "sidebars." in name and re.fullmatch(r"sidebars\.(?:[cm]?[jt]s|json)|version-.+-sidebars\.json", name):
         return partial(_sidebars, name.endswith(".json"))
-    return _vitepress if VITEPRESS.search(path) else None
+    return _vitepress if ".vitepress/" in path and VITEPRESS.search(path) else None
 
 
 def _mintlify(text: str) -> Listing:

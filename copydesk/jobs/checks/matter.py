@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from sys import intern
 from typing import Any, NamedTuple
 
 import yaml
@@ -15,6 +16,19 @@ RULE = "front-matter"
 OPENING = re.compile(r"---[ \t]*\r?\n[ \t]*[A-Za-z_][\w-]*:(?:[ \t]|\r?\n)")
 CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.M)
 TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{")
+# What YAML reads as anything but the character itself, or refuses.
+SPECIAL = r"\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\uffff"
+FIELD = re.compile(
+    r"([A-Za-z_][A-Za-z0-9_-]{0,99}): +"
+    rf"(?:\"([^\"\\{SPECIAL}]*)\"|'([^'{SPECIAL}]*)'|([A-Za-z][^:#{SPECIAL}]*)|([1-9][0-9]{{0,8}})) *\r?\n"
+)
+BARE, INTEGER = 4, 5
+"""The groups of values without quotes."""
+CONSTANTS = {
+    form: value
+    for word, value in {**yaml.constructor.SafeConstructor.bool_values, "null": None}.items()
+    for form in (word, word.capitalize(), word.upper())
+}
 
 TEXT = "a text"
 NUMBER = "a number"
@@ -62,7 +76,25 @@ def read(body: str) -> Matter:
     inner = match["inner"]
     if len(inner) > frontmatter.LONGEST or TEMPLATE.search(inner):
         return Matter({}, False)
-    return _yaml(inner, looks_meant=bool(frontmatter.KEY.search(inner)))
+    return _flat(inner) or _yaml(inner, looks_meant=bool(frontmatter.KEY.search(inner)))
+
+
+def _flat(inner: str) -> Matter | None:
+    """The same as YAML makes of it, in a tenth of the time, where each line is a name and a plain value."""
+    fields: dict[str, Any] = {}
+    position = 0
+    for match in FIELD.finditer(inner):
+        name, form = match[1], match.lastindex or 0
+        if match.start() != position or name in fields or name in CONSTANTS:
+            return None
+        value: Any = match[form]
+        if form == BARE:
+            value = CONSTANTS.get(text := value.rstrip(" "), text)
+        fields[intern(name)] = int(value) if form == INTEGER else _slim(value)
+        position = match.end()
+    if not fields or position < len(inner):
+        return None
+    return Matter(fields, True, (), tuple(range(2, 2 + len(fields))))
 
 
 def _yaml(inner: str, looks_meant: bool) -> Matter:

@@ -79,10 +79,11 @@ class Places:
         path = unquote(target) if "%" in target else target
         folder = page[: page.rfind("/")] if "/" in page else ""
         key = (folder, path)
-        if key not in self._found:
+        found = self._found.get(key)
+        if found is None and key not in self._found:
             site = self.site_of.get(page)
-            self._found[key] = self._absolute(site, page, path) if path[:1] == "/" else self.at(joined(folder, path))
-        found = self._found[key]
+            found = self._absolute(site, page, path) if path[:1] == "/" else self.at(joined(folder, path))
+            self._found[key] = found
         return found or (self._otherwise(page, path) if path[:1] != "/" else None)
 
     def _otherwise(self, page: str, path: str) -> str | None:

@@ -47,11 +47,14 @@ def judge(places: Places, page: str, facts: Facts) -> Judged:
 
 
 def _link(places: Places, page: str, kind: str, target: str) -> Said | None:
-    path, suffix = split(target)
+    if "?" in target:
+        path, suffix = split(target)
+        anchor = suffix.partition("#")[2]
+    else:
+        path, _, anchor = target.partition("#")
     file = places.find(page, path) if path else page
     if file is None:
         return None if places.may_exist(page, path) else _broken(places, page, path, target)
-    anchor = suffix.partition("#")[2]
     if not anchor or file not in places.pages or _has(places, page, file, anchor):
         return None
     where = "this page" if page == file else f"`{path}`"

@@ -219,9 +219,11 @@ def reader_of(path: str) -> Callable[[str, str], Site | None] | None:
 
 
 def settled(sites: Iterable[Site]) -> list[Site]:
-    """The deepest first. Where two make a site of one folder, neither's rules are sure."""
+    """The deepest first. Where two make a site of one folder, neither's rules are sure.
+
+    The order in which they were read does not matter: a change may have brought any of them last."""
     by_root: dict[str, list[Site]] = {}
-    for site in sites:
+    for site in sorted(sites, key=lambda site: site.config):
         by_root.setdefault(site.roots[0], []).append(site)
     found = [_only(group) for group in by_root.values()]
     return sorted(found, key=lambda site: -len(site.roots[0] if site.kind != "docusaurus" else site.folder))

@@ -8,7 +8,8 @@ from copydesk.jobs.pages.lines import Line
 
 ATX = re.compile(r" {0,3}(?P<marks>#{1,6})(?:[ \t]+(?P<text>.*?))?(?:[ \t]+#+)?[ \t]*$")
 # By the prose, which tells what is outside code; the text of a heading is the body's.
-MARK = re.compile(r"^(?:[ \t]*(?P<marks>#)| {0,3}(?:=+|-+)[ \t]*\r?$)", re.M)
+# It begins with the end of the line before, which is sought much faster than `^`.
+MARK = re.compile(r"\n(?:[ \t]*(?P<marks>#)| {0,3}(?:=+|-+)[ \t]*\r?$)", re.M)
 EXPLICIT = re.compile(r"\s*\{[^{}]*#(?P<id>[\w.:-]+)[^{}]*\}\s*$")
 NOT_PARAGRAPH = re.compile(r"\s*(?:[-*+>|]\s|\d+[.)]\s|#|<|\||:::|!!!|[-*_]{3,}\s*$)")
 IDS = re.compile(r"<[A-Za-z][^<>]*?\s(?:id|name)\s*=\s*[\"']([^\"'<>]+)[\"']")
@@ -55,7 +56,7 @@ def headings(body: str, prose: str) -> list[Heading]:
 def outline(body: str, prose: str) -> list[Titled]:
     found: list[Titled] = []
     taken = 0
-    for mark in MARK.finditer(prose):
+    for mark in MARK.finditer("\n" + prose):
         line = _line(body, mark.start(), found[-1].line if found else None)
         if len(line.text) > LONGEST:
             continue

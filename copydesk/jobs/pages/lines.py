@@ -55,7 +55,9 @@ def line_at(lines: list[Line], position: int) -> Line:
 
 def blank(text: str) -> str:
     """Spaces for all but line endings."""
-    return VISIBLE.sub(" ", text) if "\n" in text or "\r" in text else " " * len(text)
+    if "\r" in text:
+        return VISIBLE.sub(" ", text)
+    return "\n".join([" " * len(line) for line in text.split("\n")])
 
 
 def blanked(body: str, spans: list[Span]) -> str:

@@ -10,6 +10,7 @@ from copydesk.jobs.pages.lines import Span, lines_from
 from copydesk.jobs.pages.markup import prose, without_blocks
 
 DESTINATION = re.compile(r"[ \t]*\n?[ \t]*(?:<(?P<angle>[^<>\n]*)>|(?P<plain>[^\s<()\\][^\s()\\]*|(?=[(\\)])))")
+BARE = re.compile(r"([^\s<>()\\]+)\)")
 AFTER = re.compile(r"[ \t]*(?:\n[ \t]*)?(?:\"[^\"]*\"|'[^']*'|\([^()]*\))?\s*\)")
 DEFINITION = re.compile(r"^[ \t>]*\[(?!\^)[^\]\n]+\]:[ \t]*(?:\r?\n[ \t]*)?(?:<([^<>\n]*)>|([^\s<]\S*))", re.M)
 ATTRIBUTE = re.compile(
@@ -106,12 +107,13 @@ def inline(text: str) -> Iterator[Span]:
     position = 0
     while (bracket := text.find("](", position)) >= 0:
         position = bracket + 2
-        near = max(0, bracket - LONGEST_TEXT)
-        paragraph = max(text.rfind("\n\n", near, bracket), text.rfind("\n\r\n", near, bracket), near)
-        opener = text.rfind("[", paragraph, bracket)
+        opener = text.rfind("[", max(0, bracket - LONGEST_TEXT), bracket)
         if opener < 0 or text[bracket - 1] == "\\" or (text[opener - 1] == "\\" and opener):
             continue
-        span = _destination(text, position)
+        if "\n" in (words := text[opener:bracket]) and ("\n\n" in words or "\n\r\n" in words):
+            continue  # the bracket was opened in another paragraph
+        bare = BARE.match(text, position)
+        span = bare.span(1) if bare else _destination(text, position)
         if span:
             yield span
             position = span[1]

@@ -40,50 +40,71 @@ class Scanned:
 def scan(body: str, indented_code: bool = True) -> Scanned:
     """MDX has no indented code: pass False for it."""
     head = body[: frontmatter.stop_of(body)]
-    lines = body[len(head) :].split("\n")
+    text = body[len(head) :]
+    lines = text.split("\n")
     first = head.count("\n") + 1
-    fenced, unclosed = _fenced(lines, indented_code) if "```" in body or "~~~" in body else (set(), None)
-    hidden = fenced | _indented(lines, fenced) if indented_code and ("\n    " in body or "\t" in body) else fenced
+    fenced, unclosed = _fenced(text, lines, indented_code)
+    hidden = fenced | _indented(lines, fenced) if indented_code and ("\t" in body or "\n    " in body) else fenced
     for index in hidden:
         lines[index] = blank(lines[index])
     text = (blank(head) if head else "") + "\n".join(lines)
     if "`" in text:
-        text = blanked(text, list(_inline(text)))
-    if "<" in text or "{/*" in text:
+        text = _without_code_spans(text)
+    if "<" in text or ("{" in text and "{/*" in text):
         text = blanked(text, _enclosed(text))
     numbers = frozenset(first + index for index in fenced if lines[index] or index + 1 < len(lines))
     return Scanned(text, numbers, None if unclosed is None else first + unclosed)
 
 
-def _fenced(lines: list[str], indented_code: bool) -> tuple[set[int], int | None]:
+def _fenced(text: str, lines: list[str], indented_code: bool) -> tuple[set[int], int | None]:
     """The lines in fences, except where a comment or indented code hides them; and a fence that nothing ends."""
     found: set[int] = set()
-    fence: re.Match[str] | None = None
-    comment = ""
-    opened, contained = 0, not indented_code
-    for index, text in enumerate(lines):
-        if indented_code and text and not text[0].isspace() and not fence:
-            contained = text[0] in CONTAINS and CONTAINER.match(text) is not None
+    inside: set[int] = set()
+    unclosed = None
+    position = looked = 0
+    contained = False
+    marks = [mark for mark in ("```", "~~~", "<", "{/*") if mark[0] in text and mark in text]
+    if not marks or marks[0][0] not in "`~":
+        return found, None
+    # A fence or a comment begins on a few of many lines.
+    for index in sorted({index for mark in marks for index, line in enumerate(lines) if mark in line}):
+        if index < position:
+            continue  # in a fence or a comment
+        line = lines[index]
+        fence = FENCE.match(line.rstrip("\r")) if "```" in line or "~~~" in line else None
+        if fence and indented_code and line.startswith(("    ", "\t")):
+            contained, looked = _is_contained(lines, looked, index, inside, contained), index
+            fence = fence if contained else None
         if fence:
-            left_quotation = ">" in fence["prefix"] and not text.lstrip().startswith(">")
-            if not left_quotation:
-                found.add(index)
-                if ("`" in text or "~" in text) and _closes(text, fence):
-                    fence = None
-                continue
-            fence = None
-        if comment:
-            comment = "" if comment in text else comment
-            continue
-        fence = FENCE.match(text.rstrip("\r")) if "```" in text or "~~~" in text else None
-        if fence and not contained and text.startswith(("    ", "\t")):
-            fence = None
-        if fence:
-            found.add(index)
-            opened = index
-        elif "<" in text or "{/*" in text:
-            comment = _left_open(text)
-    return found, opened if fence and ">" not in fence["prefix"] else None
+            last, position = _end(lines, index, fence)
+            found.update(range(index, position))
+            inside.update(range(index + 1, last + 1))
+            unclosed = index if last == len(lines) and ">" not in fence["prefix"] else None
+        elif comment := _left_open(line):
+            ends = (number + 1 for number in range(index + 1, len(lines)) if comment in lines[number])
+            position = next(ends, len(lines))
+    return found, unclosed
+
+
+def _end(lines: list[str], opened: int, fence: re.Match[str]) -> tuple[int, int]:
+    """The line that ends a fence, and the first after it: the same one where it ends with its quotation."""
+    mark, quoted = fence["mark"], ">" in fence["prefix"]
+    for index in range(opened + 1, len(lines)):
+        line = lines[index]
+        if quoted and not line.lstrip().startswith(">"):
+            return index, index
+        if mark in line and _closes(line, fence):
+            return index, index + 1
+    return len(lines), len(lines)
+
+
+def _is_contained(lines: list[str], start: int, stop: int, inside: set[int], before: bool) -> bool:
+    """Whether what is indented here may belong to the last line that is not: code in a fence does not count."""
+    for index in range(stop - 1, start - 1, -1):
+        text = lines[index]
+        if text and not text[0].isspace() and index not in inside:
+            return text[0] in CONTAINS and CONTAINER.match(text) is not None
+    return before
 
 
 def _closes(text: str, fence: re.Match[str]) -> bool:
@@ -100,7 +121,7 @@ def _left_open(text: str) -> str:
     """What ends the comment or raw block that this line begins and does not end."""
     if not OPENS.search(text):
         return ""
-    text = blanked(text, list(_inline(text)))
+    text = _without_code_spans(text)
     position = 0
     while match := OPENS.search(text, position):
         closer = ENCLOSED[match.group()]
@@ -146,12 +167,19 @@ def _indented(lines: list[str], fenced: set[int]) -> set[int]:
     return found
 
 
-def _inline(text: str) -> Iterator[Span]:
+def _without_code_spans(text: str) -> str:
     """Code spans: a run of backticks up to the next run of the same length in the same paragraph."""
-    if "``" not in text and "\\`" not in text:
-        for pair in PAIR.finditer(text):
-            yield pair.span()
-        return
+    pieces = text.split("`")
+    if "" in pieces[1:-1] or ("\\" in text and "\\`" in text):
+        return blanked(text, list(_inline(text)))
+    code = pieces[1::2]
+    if len(pieces) % 2 and not any("\n" in piece or "\r" in piece for piece in code):
+        pieces[1::2] = [" " * (len(piece) + 2) for piece in code]
+        return "".join(pieces)
+    return PAIR.sub(lambda pair: blank(pair.group()), text)
+
+
+def _inline(text: str) -> Iterator[Span]:
     start = 0
     for gap in PARAGRAPH.finditer(text):
         if text.find("`", start, gap.start()) >= 0:

@@ -1,6 +1,7 @@
 """Only what a change brought about counts against it."""
 
 from collections.abc import Mapping
+from itertools import permutations
 
 import pygit2
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from copydesk.jobs.checks import Report, check
 from copydesk.jobs.checks.checking import after_state, state_of
 from copydesk.jobs.checks.findings import ordered
+from copydesk.jobs.checks.sites import READERS, settled
 from copydesk.jobs.checks.state import Scope, State
 from copydesk.jobs.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
@@ -77,6 +79,15 @@ def test_links_through_a_symbolic_link_or_a_submodule_are_not_judged(workspace: 
 @pytest.mark.parametrize("ignored", [["link"], ["link:docs/*"], ["*:docs/index.md"]])
 def test_a_rule_can_be_silenced(ignored: list[str], workspace: MakeWorkspace) -> None:
     assert check(workspace(SITE), ignored=ignored).old == ()
+
+
+def test_it_does_not_matter_which_site_came_last() -> None:
+    configurations = ["docs/conf.py", "docs/_config.yml", "docs/docs.json", "mkdocs.yml", "book.toml", "a/mkdocs.yml"]
+    text = {"docs/docs.json": '{"navigation": {}}'}
+    made = (READERS[path.rpartition("/")[2]](path, text.get(path, "project = 1")) for path in configurations)
+    sites = [site for site in made if site]
+    assert len(sites) == len(configurations)
+    assert all(settled(order) == settled(sites) for order in permutations(sites))
 
 
 NAMES = st.sampled_from(
