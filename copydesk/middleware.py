@@ -1,0 +1,292 @@
+"""Middleware that tells Copydesk which pages of an ASGI or WSGI site were read, also by agents that run no JavaScript.
+
+It needs the standard library alone, and this file may be copied into a site. A view costs the site some 15 µs: it
+is put into a bounded queue, which a thread sends on. What goes wrong is logged and never reaches the site.
+"""
+
+import atexit
+import gzip
+import json
+import logging
+import os
+import random
+import re
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+log = logging.getLogger("copydesk.middleware")
+
+MOST_WAITING = 10_000
+BATCH = 500
+INTERVAL = 1.0
+LONGEST_PAUSE = 60.0
+TIMEOUT = 10.0
+PATIENCE = 5.0
+"""Seconds that a site which ends waits for its last views to be taken."""
+PAGE_TYPES = ("text/html", "application/xhtml+xml", "text/markdown", "text/x-markdown")
+FOR_MODELS = re.compile(r".*(?:\.mdx?|\.markdown|/llms(?:-full)?\.txt)", re.IGNORECASE | re.DOTALL)
+"""Pages for machines, which servers often send as plain text."""
+SENT_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+LONGEST = {"url": 8192, "userAgent": 1024, "referrer": 2048, "accept": 1024, "ip": 64}
+
+Event = dict[str, str | int]
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+Environ = dict[str, Any]
+WSGIApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
+
+
+class CopydeskASGI:
+    """Around an ASGI application: `app = CopydeskASGI(app, url, project, key)`. The options are those of `Views`."""
+
+    def __init__(self, app: ASGIApp, url: str, project: str, key: str, **options: Any) -> None:
+        self.app = app
+        self.views = Views(url, project, key, **options)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.views.note(_asgi_request, scope, message["status"], message.get("headers", ()))
+            elif message["type"] == "lifespan.shutdown.complete":
+                self.views.queue.close()
+            await send(message)
+
+        is_watched = scope["type"] == "lifespan" or (scope["type"] == "http" and scope["method"] == "GET")
+        await self.app(scope, receive, watched if is_watched else send)
+
+
+class CopydeskWSGI:
+    """Around a WSGI application: `app = CopydeskWSGI(app, url, project, key)`. The options are those of `Views`."""
+
+    def __init__(self, app: WSGIApp, url: str, project: str, key: str, **options: Any) -> None:
+        self.app = app
+        self.views = Views(url, project, key, **options)
+
+    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        def watched(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            if environ["REQUEST_METHOD"] == "GET":
+                self.views.note(_wsgi_request, environ, status, headers)
+            return start_response(status, headers, exc_info) if exc_info else start_response(status, headers)
+
+        return self.app(environ, watched)
+
+
+class Views:
+    """Which answers are views, and what is told about them."""
+
+    def __init__(
+        self, url: str, project: str, key: str, *, address_header: str = "", proxies: int = 1, beacon: bool = False
+    ) -> None:
+        """`address_header` is where your proxy writes the client's address; of a list, as in X-Forwarded-For, the
+        entry counts that the outermost of your `proxies` wrote. With `beacon`, the pages carry the beacon too:
+        browsers, which say what they fetch a page for, are left to it."""
+        self.queue = Queue(url, project, key)
+        self.address_header = address_header.lower()
+        self.proxies = proxies
+        self.beacon = beacon
+
+    def note(self, read: "Reader", request: Any, status: int | str, headers: Iterable[tuple[Any, Any]]) -> None:
+        try:
+            code = int(str(status)[:3])
+            url, peer, asked = read(request)
+            if self._is_view(url, asked, code, headers):
+                self.queue.put(self._event(url, peer, asked, code))
+        except Exception:
+            log.exception("a view was not noted")
+
+    def _is_view(self, url: str, asked: Mapping[str, str], status: int, headers: Iterable[tuple[Any, Any]]) -> bool:
+        if not (200 <= status < 300 or status == 304):
+            return False
+        if any("pre" in asked.get(name, "") for name in ("sec-purpose", "purpose", "x-moz")):
+            return False
+        if self.beacon and "sec-fetch-dest" in asked:
+            return False
+        if FOR_MODELS.fullmatch(url.partition("?")[0]):
+            return True
+        kind = next((_text(value) for name, value in headers if _text(name).lower() == "content-type"), "")
+        if status == 304 and not kind:  # nothing is sent again, so what was asked for has to tell
+            kind = asked.get("accept", "")
+        return kind.lower().startswith(PAGE_TYPES)
+
+    def _event(self, url: str, peer: str, asked: Mapping[str, str], status: int) -> Event:
+        if self.address_header:
+            written = asked.get(self.address_header, "").split(",")
+            peer = written[-self.proxies] if len(written) >= self.proxies else ""
+        told = {
+            "url": url,
+            "userAgent": asked.get("user-agent", ""),
+            "accept": asked.get("accept", ""),
+            "referrer": asked.get("referer", ""),
+            "ip": peer.strip(),
+        }
+        event: Event = {name: value[: LONGEST[name]] for name, value in told.items() if value}
+        return event | {"status": status, "timestamp": time.time_ns() // 1_000_000, "eventId": uuid.uuid4().hex}
+
+
+Reader = Callable[[Any], tuple[str, str, Mapping[str, str]]]
+"""From a server's request to the page's address, the peer's, and the headers by their names in small letters."""
+
+
+def _asgi_request(scope: Scope) -> tuple[str, str, Mapping[str, str]]:
+    asked: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+        asked[name] = f"{asked[name]}, {value}" if name in asked else value
+    path = scope.get("raw_path") or quote(scope["path"]).encode()
+    query = b"?" + scope["query_string"] if scope.get("query_string") else b""
+    target = (path.partition(b"?")[0] + query).decode("latin-1")
+    url = f"{scope.get('scheme', 'http')}://{asked.get('host', '')}{target}"
+    return url, (scope.get("client") or ("",))[0], asked
+
+
+def _wsgi_request(environ: Environ) -> tuple[str, str, Mapping[str, str]]:
+    asked = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
+    path = quote((environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1"))
+    query = "?" + environ["QUERY_STRING"] if environ.get("QUERY_STRING") else ""
+    host = asked.get("host") or environ.get("SERVER_NAME", "")
+    return f"{environ['wsgi.url_scheme']}://{host}{path}{query}", environ.get("REMOTE_ADDR", ""), asked
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else value
+
+
+class NoRedirect(HTTPRedirectHandler):
+    """The key goes to the address that was given, and nowhere else."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+class Queue:
+    """Views on their way: at most so many wait in memory, and a thread sends them in batches until they are taken.
+    An event has its id from the beginning, so that one which is sent twice counts once."""
+
+    def __init__(self, url: str, project: str, key: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError("The url of Copydesk begins with http:// or https://.")
+        self.url = f"{url.rstrip('/')}/v1/analytics/{project}/events"
+        self.headers = {
+            "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
+            "Content-Encoding": "gzip",
+        }
+        self.sent = self.lost = 0
+        self._warned = float("-inf")
+        self._open = build_opener(NoRedirect).open
+        self._begin()
+        atexit.register(self.close)
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._waiting: deque[Event] = deque()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._deadline: float | None = None
+
+    def put(self, event: Event) -> None:
+        if self._process != os.getpid():  # a server that forks its workers leaves them the queue, not the thread
+            self._begin()
+        with self._changed:
+            if len(self._waiting) >= MOST_WAITING:
+                self._lose(1, "too many views are waiting")
+                return
+            self._waiting.append(event)
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="copydesk", daemon=True)
+                thread.start()
+                self._thread = thread
+            if len(self._waiting) in (1, BATCH):
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Sends what waits, for a few seconds at most. Views that come later are sent all the same."""
+        thread = self._thread
+        if thread is None or self._process != os.getpid():
+            return
+        with self._changed:
+            self._deadline = time.monotonic() + PATIENCE
+            self._changed.notify_all()
+        thread.join(PATIENCE)
+
+    def _run(self) -> None:
+        while batch := self._next():
+            try:
+                self._deliver(batch)
+            except Exception:
+                log.exception("%d views were lost", len(batch))
+
+    def _next(self) -> list[Event]:
+        """A second's views, or as many as fill a batch; none when the queue is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._deadline)
+            self._changed.wait_for(lambda: len(self._waiting) >= BATCH or self._deadline, INTERVAL)
+            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            if not batch:
+                self._thread = self._deadline = None
+            return batch
+
+    def _deliver(self, batch: list[Event]) -> None:
+        body, count = gzip.compress(json.dumps(batch).encode(), 5), len(batch)
+        request = Request(self.url, body, self.headers, method="POST")  # noqa: S310
+        pause = 0.5
+        while True:
+            pause = min(LONGEST_PAUSE, 2 * pause)
+            try:
+                with self._open(request, timeout=TIMEOUT) as answer:
+                    answer.read()
+                self.sent += count
+                return
+            except HTTPError as refusal:
+                with refusal:
+                    reason = f"{refusal.code} {_sentence(refusal)}"
+                if refusal.code == 413 and count > 1:
+                    self._deliver(batch[: count // 2])
+                    self._deliver(batch[count // 2 :])
+                    return
+                if refusal.code not in SENT_AGAIN:
+                    self._lose(count, reason)
+                    return
+                pause = max(pause, min(LONGEST_PAUSE, _seconds(refusal.headers.get("Retry-After"))))
+            except (OSError, HTTPException) as fault:
+                reason = str(fault)
+            if not self._wait(pause * random.uniform(1, 1.25)):  # noqa: S311
+                self._lose(count, reason)
+                return
+
+    def _wait(self, seconds: float) -> bool:
+        """False when the site ends before it would be worth another try."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._deadline, seconds)
+            if self._deadline is None:
+                return True
+        time.sleep(0.1)
+        return time.monotonic() < self._deadline
+
+    def _lose(self, count: int, reason: str) -> None:
+        self.lost += count
+        if time.monotonic() - self._warned > 60:
+            self._warned = time.monotonic()
+            log.warning("Views were lost, %d so far: %s", self.lost, reason)
+
+
+def _seconds(header: str | None) -> float:
+    return float(header) if header and header.isdecimal() else 0.0
+
+
+def _sentence(refusal: HTTPError) -> str:
+    try:
+        return str(json.loads(refusal.read(4096))["error"])
+    except (ValueError, KeyError, TypeError, OSError, HTTPException):
+        return str(refusal.reason)

