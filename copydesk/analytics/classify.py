@@ -43,6 +43,10 @@ class Classifier:
         self._signers = {s.host: Verdict(s.kind, s.agent, s.operator, f"signature:{s.host}") for s in table.signers}
         self._claim = lru_cache(maxsize=DISTINCT_AGENTS)(self._judged)
 
+    def __reduce__(self) -> tuple[type["Classifier"], tuple[Table, Ranges, Opinion]]:
+        """For another process, which remembers its own."""
+        return Classifier, (self._table, self._ranges, self._opinion)
+
     def judge(
         self,
         agent: str | None,

@@ -108,7 +108,10 @@ NUMBERS = {"status": int, "visitorId": int}
 def moment(timestamp: object, now: int) -> int | Dropped:
     """Milliseconds since 1970 from ISO 8601 (UTC where it does not say) or a number of seconds, milli-, micro- or
     nanoseconds since 1970. Late by years is fine; before 2000 or more than a day ahead is not."""
-    at = _milliseconds(timestamp)
+    return plausible(milliseconds(timestamp), now)
+
+
+def plausible(at: int | None, now: int) -> int | Dropped:
     if at is None:
         return Dropped(Reason.BAD_TIMESTAMP, "timestamp")
     if at > now + AHEAD:
@@ -116,7 +119,8 @@ def moment(timestamp: object, now: int) -> int | Dropped:
     return at if at >= YEAR_2000 else Dropped(Reason.TIMESTAMP_TOO_OLD, "timestamp")
 
 
-def _milliseconds(timestamp: object) -> int | None:
+def milliseconds(timestamp: object) -> int | None:
+    """Since 1970; None for what is no time."""
     if isinstance(timestamp, str):
         if len(timestamp) > LONGEST_TIMESTAMP:
             return None

@@ -31,23 +31,37 @@ def period(rotation: Rotation, day: int) -> str:
 class Key:
     """A project's secret and how long what it hashes can be recognised."""
 
-    __slots__ = ("_hashes", "_secret", "rotation")
+    __slots__ = ("_hashes", "_secret", "_visitors", "rotation")
 
     def __init__(self, project: str, secret: bytes, rotation: Rotation = Rotation.LASTING) -> None:
-        self.rotation = rotation
-        self._secret = blake2b(project.encode(), key=blake2b(secret).digest(), person=b"copydesk project").digest()
+        derived = blake2b(project.encode(), key=blake2b(secret).digest(), person=b"copydesk project").digest()
+        self._become(derived, rotation)
+
+    def _become(self, derived: bytes, rotation: Rotation) -> None:
+        self._secret, self.rotation = derived, rotation
         self._hashes = lru_cache(maxsize=4096)(self._hash)
+        self._visitors = lru_cache(maxsize=1 << 14)(self._visitor)
+
+    def __getstate__(self) -> tuple[bytes, Rotation]:
+        """For another process of ours; whoever writes this down has the project's key."""
+        return self._secret, self.rotation
+
+    def __setstate__(self, state: tuple[bytes, Rotation]) -> None:
+        self._become(*state)
 
     def visitor(self, at: int, visitor_id: str | None, address: bytes | None, agent: str | None) -> int | None:
         """64 bits, never 0; None with neither id nor address."""
+        if not visitor_id and not address:
+            return None
+        return self._visitors(0 if self.rotation is Rotation.LASTING else at // DAY, visitor_id, address, agent)
+
+    def _visitor(self, day: int, visitor_id: str | None, address: bytes | None, agent: str | None) -> int:
         if visitor_id:
             material = b"id\0" + visitor_id.encode("utf-8", "surrogatepass")
-        elif address:
+        else:
+            assert address
             seen = address if len(address) == 4 else address[:NETWORK_OF_ONE_HOME]
             material = b"at" + bytes([len(seen)]) + seen + (agent or "").encode("utf-8", "surrogatepass")
-        else:
-            return None
-        day = 0 if self.rotation is Rotation.LASTING else at // DAY
         hashed = self._hashes(day).copy()
         hashed.update(material)
         return int.from_bytes(hashed.digest(), "big") or 1

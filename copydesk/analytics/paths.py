@@ -11,11 +11,14 @@ from urllib.parse import unquote_to_bytes
 from copydesk.analytics.view import Dropped, Reason
 
 LONGEST_URL, LONGEST_PATH = 8192, 2048
+LONGEST_REMEMBERED = 512
+"""Longer paths are rare, and whoever makes them up must not fill the memory."""
 WEB = re.compile(r"https?://([^/?#]*)", re.IGNORECASE)
 OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+.\-]{0,30}://|(?:about|blob|data|javascript|mailto):", re.IGNORECASE)
 RUN_OF_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 NOT_TEXT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+NOT_IN_HOST = re.compile(r"[\s/?#\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 IN_PATH, IN_QUERY = "%/?#\\", "%&#+="
 """What stays encoded, because decoding it would change what the address means, or would not be stable."""
 
@@ -31,6 +34,8 @@ NOT_PAGES = re.compile(
 )
 MACHINERY = (".well-known", "_next", "_nuxt", "_vercel", "_astro", "cdn-cgi")
 """First parts of paths under which frameworks and networks keep their own files, with or without an extension."""
+
+NOT_A_PAGE = Dropped(Reason.NOT_A_PAGE)
 
 
 class Form(StrEnum):
@@ -50,10 +55,12 @@ def clean(url: str, base: str = "", keep: frozenset[str] = frozenset()) -> Place
     """The page that an address or a bare path leads to. Cleaning a cleaned path changes nothing."""
     if len(url) > LONGEST_URL:
         return Dropped(Reason.PATH_TOO_LONG)
-    bare, _, query = url.partition("#")[0].partition("?")
-    if "_rsc=" in query:  # Next.js fetches the data of a page for itself
-        return Dropped(Reason.NOT_A_PAGE)
-    place = _place(bare, base)
+    bare, query = url, ""
+    if "?" in url or "#" in url:
+        bare, _, query = url.partition("#")[0].partition("?")
+        if "_rsc=" in query:  # Next.js fetches the data of a page for itself
+            return NOT_A_PAGE
+    place = _place(bare, base) if len(bare) <= LONGEST_REMEMBERED else _place.__wrapped__(bare, base)
     if not keep or not query or isinstance(place, Dropped):
         return place
     kept = _kept(query, keep)
@@ -71,7 +78,7 @@ def _place(url: str, base: str) -> Place | Dropped:
         return Dropped(Reason.NO_PATH)
     host, path = "", url
     if web := WEB.match(url):
-        host, path = _host(web[1]), url[web.end() :]
+        host, path = host_name(web[1]), url[web.end() :]
     elif OTHER_SCHEME.match(url):
         return Dropped(Reason.NOT_HTTP)
     text = _decoded(path, IN_PATH)
@@ -79,7 +86,7 @@ def _place(url: str, base: str) -> Place | Dropped:
         return Dropped(Reason.PATH_NOT_TEXT)
     names = _resolved(text.split("/"))
     if not _is_page(names):
-        return Dropped(Reason.NOT_A_PAGE)
+        return NOT_A_PAGE
     within = _within(_folded(names), base)
     if within is None:
         return Dropped(Reason.OUTSIDE_BASE)
@@ -89,19 +96,20 @@ def _place(url: str, base: str) -> Place | Dropped:
     return Place(host, cleaned, _form(names))
 
 
-@lru_cache(maxsize=1 << 14)
 def host_of(url: str) -> str:
     """The host of a referring address, or nothing: the rest of it may say too much about a person."""
-    web = WEB.match(url[:LONGEST_URL])
-    return _host(web[1]) if web else ""
+    web = WEB.match(url)
+    return host_name(web[1]) if web and len(web[1]) <= LONGEST_REMEMBERED else ""
 
 
-def _host(authority: str) -> str:
+@lru_cache(maxsize=1 << 12)
+def host_name(authority: str) -> str:
+    """Lower case, without user and port; nothing for what is no host."""
     name = authority.rpartition("@")[2].lower()
     if not name.endswith("]"):
         head, colon, port = name.rpartition(":")
         name = head if colon and (port.isdecimal() or not port) else name
-    return "" if len(name) > 253 or NOT_TEXT.search(name) else name.rstrip(".")
+    return "" if len(name) > 253 or NOT_IN_HOST.search(name) else name.rstrip(".")
 
 
 def _decoded(text: str, protected: str) -> str | None:

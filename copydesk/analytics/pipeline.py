@@ -4,22 +4,31 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from copydesk.analytics.event import Raw
-from copydesk.analytics.paths import clean, host_of
+from copydesk.analytics.paths import NOT_A_PAGE, clean, host_of
 from copydesk.analytics.view import Dropped, Reason, View
 
 PAGE_TYPES = ("text/html", "application/xhtml", "text/markdown", "text/x-markdown", "text/plain", "text/*", "*/*")
 
 
+NOT_GET, NOT_SUCCESSFUL = Dropped(Reason.NOT_GET), Dropped(Reason.NOT_SUCCESSFUL)
+PREFETCH = Dropped(Reason.PREFETCH)
+
+
+def refused(method: str, status: int, purpose: str | None, accept: str | None) -> Dropped | None:
+    """Why a request can be no view, whatever it asked for."""
+    if method not in ("GET", "get"):
+        return NOT_GET
+    if not (200 <= status < 300 or status == 304):
+        return NOT_SUCCESSFUL
+    if purpose and "pre" in purpose.lower():  # prefetch, prerender, preview
+        return PREFETCH
+    if accept and not asks_for_a_page(accept):
+        return NOT_A_PAGE
+    return None
+
+
 def only_pages(raw: Raw) -> Raw | Dropped:
-    if raw.method not in ("GET", "get"):
-        return Dropped(Reason.NOT_GET)
-    if not (200 <= raw.status < 300 or raw.status == 304):
-        return Dropped(Reason.NOT_SUCCESSFUL)
-    if raw.purpose and "pre" in raw.purpose.lower():  # prefetch, prerender, preview
-        return Dropped(Reason.PREFETCH)
-    if raw.accept and not asks_for_a_page(raw.accept):
-        return Dropped(Reason.NOT_A_PAGE)
-    return raw
+    return refused(raw.method, raw.status, raw.purpose, raw.accept) or raw
 
 
 def clean_path(raw: Raw) -> Raw | Dropped:
@@ -30,7 +39,7 @@ def clean_path(raw: Raw) -> Raw | Dropped:
     return raw
 
 
-def classify(raw: Raw) -> Raw | Dropped:
+def classify(raw: Raw) -> Raw:
     raw.verdict = raw.site.classifier.judge(
         raw.user_agent,
         raw.accept,
@@ -42,7 +51,7 @@ def classify(raw: Raw) -> Raw | Dropped:
     return raw
 
 
-def identify(raw: Raw) -> View | Dropped:
+def identify(raw: Raw) -> View:
     site, place, verdict = raw.site, raw.place, raw.verdict
     return View(
         site.project,

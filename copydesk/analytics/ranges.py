@@ -30,6 +30,8 @@ class Listed:
     source: str
     fetched: str
     prefixes: tuple[str, ...]
+    page: bool = False
+    """The source is a page for people, from which no program can refresh the list."""
 
 
 class Ranges:
@@ -57,6 +59,8 @@ def written(lists: Iterable[Listed]) -> str:
 
 def refreshed(listed: Listed, published: bytes, today: str) -> Listed:
     """The list with what its operator publishes now; NotAList leaves the caller with the old one."""
+    if listed.page:
+        return listed
     try:
         prefixes = tuple(sorted(set(_prefixes(json.loads(published)))))
         for prefix in prefixes:
@@ -72,6 +76,12 @@ def refreshed(listed: Listed, published: bytes, today: str) -> Listed:
 def shipped() -> tuple[Listed, ...]:
     """The lists that Copydesk ships with."""
     return read(files("copydesk.analytics").joinpath("ranges.json").read_text("utf-8"))
+
+
+def newest(kept: Iterable[Listed]) -> tuple[Listed, ...]:
+    """The lists that ship, each as it was kept if that is not older: a new release may bring lists, and newer ones."""
+    known = {listed.name: listed for listed in kept}
+    return tuple(max(listed, known.get(listed.name, listed), key=lambda one: one.fetched) for listed in shipped())
 
 
 def _prefixes(published: Mapping[str, Any]) -> Iterator[str]:

@@ -16,7 +16,9 @@ class Class(StrEnum):
 class Reason(StrEnum):
     """Why a view is not counted. The words are stable: programs read them."""
 
+    NOT_JSON = "not_json"
     NOT_AN_EVENT = "not_an_event"
+    UNKNOWN_FIELD = "unknown_field"
     BAD_FIELD = "bad_field"
     NO_PATH = "no_path"
     NOT_HTTP = "not_http"
@@ -30,10 +32,17 @@ class Reason(StrEnum):
     BAD_TIMESTAMP = "bad_timestamp"
     TIMESTAMP_IN_FUTURE = "timestamp_in_future"
     TIMESTAMP_TOO_OLD = "timestamp_too_old"
+    MALFORMED_LINE = "malformed_line"
+    TORN_LINE = "torn_line"
+    OTHER_HOST = "other_host"
+    INTERNAL = "internal"
+    DO_NOT_TRACK = "do_not_track"
 
 
 SENTENCES = {
+    Reason.NOT_JSON: "The line is not valid JSON.",
     Reason.NOT_AN_EVENT: "An event is a JSON object.",
+    Reason.UNKNOWN_FIELD: "The event has a field that is not known here.",
     Reason.BAD_FIELD: "A field of the event has the wrong type or is too long.",
     Reason.NO_PATH: "The event names neither a url nor a path.",
     Reason.NOT_HTTP: "The address is not one of the web (http or https).",
@@ -47,6 +56,11 @@ SENTENCES = {
     Reason.BAD_TIMESTAMP: "The timestamp is neither ISO 8601 nor a time since 1970.",
     Reason.TIMESTAMP_IN_FUTURE: "The timestamp is more than a day ahead of this server's clock.",
     Reason.TIMESTAMP_TOO_OLD: "The timestamp is before the year 2000: probably a clock that was never set.",
+    Reason.MALFORMED_LINE: "The line is not written as the others of its log are.",
+    Reason.TORN_LINE: "The last line of the file breaks off; import the file again when it is complete.",
+    Reason.OTHER_HOST: "The line is about another host than those that were asked for.",
+    Reason.INTERNAL: "The network fetched the page for itself, not for a visitor.",
+    Reason.DO_NOT_TRACK: "The visitor asks not to be tracked, and the project honours that.",
 }
 
 

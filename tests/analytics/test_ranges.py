@@ -1,13 +1,14 @@
 """Published address ranges: read from a file, refreshed from what operators publish, never trusted blindly."""
 
 import json
+from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.analytics.ranges import Listed, NotAList, Ranges, read, refreshed, shipped, written
+from copydesk.analytics.ranges import Listed, NotAList, Ranges, newest, read, refreshed, shipped, written
 from copydesk.analytics.view import Class
 
 LIST = Listed("bot", "Bot", "Example", Class.SEARCH, "https://example.com/bot.json", "2026-01-01", ("192.0.2.0/24",))
@@ -58,6 +59,19 @@ def test_a_list_is_refreshed_from_what_its_operator_publishes() -> None:
     fresh = refreshed(LIST, published("198.51.100.0/28", "2001:db8::/48"), "2026-11-15")
     assert (fresh.prefixes, fresh.fetched) == (("198.51.100.0/28", "2001:db8::/48"), "2026-11-15")
     assert (fresh.name, fresh.kind) == (LIST.name, LIST.kind)
+
+
+def test_what_is_told_on_a_page_alone_stays_as_it_is() -> None:
+    told = replace(LIST, page=True)
+    assert refreshed(told, b"<html>", "2026-11-15") == told
+    assert [listed.name for listed in shipped() if listed.page] == ["anthropic-outbound"]
+
+
+def test_a_new_release_brings_its_lists_to_those_that_were_kept() -> None:
+    first, second, *others = shipped()
+    fresh, stale = replace(first, fetched="2999-01-01"), replace(second, fetched="2020-01-01", prefixes=())
+    retired = replace(LIST, name="retired")
+    assert newest((stale, retired, fresh)) == (fresh, second, *others)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,148 @@
+"""python -m benchmarks.analytics.importing [--megabytes N]: what importing access logs costs."""
+
+import argparse
+import re
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TypeVar
+
+from benchmarks.analytics.logs import ASSETS_A_PAGE, write
+from copydesk.analytics.agents import table
+from copydesk.analytics.classify import Classifier
+from copydesk.analytics.duckdb import DuckStore
+from copydesk.analytics.event import Raw, Site, read
+from copydesk.analytics.identify import Key
+from copydesk.analytics.logs.apart import batches_apart
+from copydesk.analytics.logs.importing import batches
+from copydesk.analytics.logs.judging import Job
+from copydesk.analytics.logs.keeping import Tally, keep
+from copydesk.analytics.opinions import opinions
+from copydesk.analytics.pipeline import accept
+from copydesk.analytics.ranges import Ranges, shipped
+from copydesk.analytics.view import View
+from copydesk.core.clock import now
+
+T = TypeVar("T")
+LEAST = 60_000
+SMALL = 50_000_000
+LINE = re.compile(
+    r'(?P<ip>\S+) \S+ \S+ \[(?P<timestamp>[^\]]+)\] "(?P<method>\S+) (?P<path>\S+) [^"]*" (?P<status>\d+) \S+ '
+    r'"(?P<referrer>[^"]*)" "(?P<userAgent>[^"]*)"'
+)
+
+
+@dataclass(frozen=True)
+class Imported:
+    lines: int
+    views: int
+    wall: float
+    storing: float
+    reading: float
+    """CPU seconds of the process that stores and of the one that reads."""
+    memory: float
+    """The most resident megabytes of both together."""
+
+
+def imported(log: Path, store: Path) -> Imported:
+    opened, tally, began, cpu = DuckStore(store), Tally(), time.perf_counter(), time.process_time()
+    keep(batches_apart(Job([str(log)], _site(), now())), opened, tally, lambda: None)
+    wall, storing = time.perf_counter() - began, time.process_time() - cpu
+    opened.close()
+    child, own = resource.getrusage(resource.RUSAGE_CHILDREN), resource.getrusage(resource.RUSAGE_SELF)
+    memory = (child.ru_maxrss + own.ru_maxrss) / 1e3
+    return Imported(tally.lines, tally.views, wall, storing, child.ru_utime + child.ru_stime, memory)
+
+
+def plain(log: Path) -> tuple[int, float]:
+    """Views, and CPU seconds, of the way that comes to mind first: a pattern, a dict and an event a line."""
+    site, at, began = _site(), now(), time.process_time()
+    views = sum(isinstance(outcome, View) for outcome in _plainly(log, site, at))
+    return views, time.process_time() - began
+
+
+def ours(log: Path) -> tuple[int, float]:
+    began = time.process_time()
+    views = sum(len(batch.views) for batch in batches(Job([str(log)], _site(), now())))
+    return views, time.process_time() - began
+
+
+def _plainly(log: Path, site: Site, at: int) -> Iterator[object]:
+    with log.open(encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            if match := LINE.match(line):
+                event: dict[str, object] = match.groupdict()
+                event["timestamp"] = datetime.strptime(match["timestamp"], "%d/%b/%Y:%H:%M:%S %z").timestamp()
+                event["status"] = int(match["status"])
+                event["eventId"] = str(hash(line))
+                raw = read(event, site, at)
+                yield accept(raw) if isinstance(raw, Raw) else raw
+
+
+def _site() -> Site:
+    return Site("prj_1", Classifier(table(), Ranges(shipped()), opinions()), Key("prj_1", b"benchmark"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measures what importing access logs costs.")
+    parser.add_argument("--megabytes", type=int, default=250, help="the size of the large log")
+    size = parser.parse_args().megabytes * 1_000_000
+    print(f"Ten million additions in a Python loop took {_loop():.2f} s before, ", end="")
+    with tempfile.TemporaryDirectory(prefix="copydesk-benchmark-") as name:
+        rows = list(_rows(Path(name), size))
+    print(f"{_loop():.2f} s after.\n\n| figure | aim | measured | met |\n|---|---:|---:|---|")
+    for what, aim, measured, met in rows:
+        print(f"| {what} | {aim} | {measured} | {'yes' if met else '**no**'} |")
+
+
+def _rows(folder: Path, size: int) -> Iterator[tuple[str, str, str, bool]]:
+    log, store, peak = folder / "access.log", folder / "views.duckdb", 0.0
+    for what, bytes_, assets in (
+        ("pages and assets", SMALL, ASSETS_A_PAGE),
+        ("pages alone", SMALL, 0),
+        (f"pages and assets, {size / 1e9:.2g} GB", size, ASSETS_A_PAGE),
+    ):
+        _say(what)
+        write(log, bytes_, assets=assets)
+        done = _apart(imported, log, store)
+        share = f"{done.lines / 1e6:.1f} million lines, {done.views / done.lines:.0%} views"
+        rate, bound = done.lines / done.wall, done.lines / max(done.storing, done.reading)
+        cpu = f"CPU {done.storing:.1f} s to store and {done.reading:.1f} s to read, at best {bound:,.0f}"
+        yield f"{what}: lines per second, {share}", f"≥ {LEAST:,}", f"{rate:,.0f}; {cpu}", rate >= LEAST
+        if bytes_ == SMALL and assets:
+            peak = done.memory
+            (views, quick), (same, slow) = _apart(ours, log), _apart(plain, log)
+            assert views == same
+            yield "reading and judging beside the plain way, CPU", "", f"{slow / quick:.1f} × less", True
+        if bytes_ == size:
+            flat = done.memory < 1.5 * peak
+            yield "memory of both processes", "flat", f"{done.memory:.0f} MB; small log {peak:.0f} MB", flat
+        store.unlink()
+
+
+def _loop() -> float:
+    began, total = time.process_time(), 0
+    for number in range(10_000_000):
+        total += number
+    return time.process_time() - began
+
+
+def _apart(act: Callable[..., T], *given: object) -> T:
+    """In a process of its own, which may have one too."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(act, *given).result()
+
+
+def _say(what: str) -> None:
+    print(f"… {what}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""A made-up but likely access log in the combined format: visits of a few pages with their assets, crawlers, errors."""
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import accumulate, count
+from pathlib import Path
+
+PAGES = 2_000
+FIRST = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
+ASSETS_A_PAGE = 3
+A_SECOND = 10
+"""Pages that are asked for."""
+KNOWN, MOST_KNOWN = 0.7, 50_000
+ODD = (("GET", 404), ("GET", 301), ("HEAD", 200), ("POST", 405)) * 3
+ASSETS = ("app", "vendor", "theme", "search", "logo", "hero", "inter", "icons")
+KINDS = ("js", "css", "svg", "png", "woff2", "webp")
+PEOPLE = tuple(
+    agent.format(version)
+    for version in range(110, 145)
+    for agent in (
+        "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{0}.0.0.0 "
+        "Safari/537.36",
+        "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{0}.0.0.0 "
+        "Safari/537.36",
+        "Mozilla/5.0 (X11; Linux x86_64; rv:{0}.0) Gecko/20100101 Firefox/{0}.0",
+        "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{0}.0.0.0 Mobile "
+        "Safari/537.36",
+        "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.{0}"
+        " Mobile/15E148 Safari/604.1",
+    )
+)
+ASSISTANTS = (
+    "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; ChatGPT-User/1.0; +https://openai.com/bot",
+    "Claude-User (claude-code/2.1.90; +https://support.anthropic.com/)",
+    "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Perplexity-User/1.0; +https://perplexity.ai/perplexity-user)",
+)
+CRAWLERS = (
+    "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
+    "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.2; +https://openai.com/gptbot)",
+    "Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)",
+)
+
+
+def write(path: Path, size: int, *, assets: int = ASSETS_A_PAGE, seed: int = 1) -> int:
+    """About so many bytes; how many lines that are."""
+    written = lines = 0
+    with path.open("w", encoding="ascii", buffering=1 << 20) as file:
+        for line in log(assets, seed):
+            written += file.write(line)
+            lines += 1
+            if written >= size:
+                return lines
+    raise AssertionError("a log has no end")
+
+
+def log(assets: int = ASSETS_A_PAGE, seed: int = 1) -> Iterator[str]:
+    """Of 100 visitors, 20 are assistants and 15 crawlers; of 100 pages that are asked for, 12 come to nothing. What
+    people see brings its assets along."""
+    chance = random.Random(seed)
+    weights = list(accumulate(1 / rank for rank in range(1, PAGES + 1)))
+    pages = [f"/docs/section-{page % 40}/page-{page}" for page in range(PAGES)]
+    known: list[tuple[str, str]] = []
+    for second in count(FIRST):
+        stamp = datetime.fromtimestamp(second, UTC).strftime("%d/%b/%Y:%H:%M:%S +0000")
+        for page in chance.choices(pages, cum_weights=weights, k=A_SECOND):
+            address, agent = _visitor(chance, known)
+            luck, head, tail = chance.random(), f"{address} - - [{stamp}]", f'"{agent}"\n'
+            method, status = ODD[int(luck * 100)] if luck < 0.12 else ("GET", 200)
+            referrer, size = "https://search.example.com/" if luck > 0.8 else "-", int(luck * 9000)
+            yield f'{head} "{method} {page} HTTP/2.0" {status} {9000 + size} "{referrer}" {tail}'
+            if status == 200 and agent in PEOPLE:
+                for _ in range(assets):
+                    name = f"{chance.choice(ASSETS)}.{int(luck * 50):06x}.{chance.choice(KINDS)}"
+                    request = f'"GET /_assets/{name} HTTP/2.0" 200 {40_000 + size}'
+                    yield f'{head} {request} "https://docs.example.com{page}" {tail}'
+
+
+def _visitor(chance: random.Random, known: list[tuple[str, str]]) -> tuple[str, str]:
+    """A visit is of about three pages, and four of ten visitors return, mostly those of late."""
+    if known and chance.random() < KNOWN:
+        return known[-1 - int(chance.expovariate(4 / len(known))) % len(known)]
+    sort = chance.random()
+    agents = PEOPLE if sort < 0.65 else ASSISTANTS if sort < 0.85 else CRAWLERS
+    known.append((_address(chance), chance.choice(agents)))
+    if len(known) > MOST_KNOWN:
+        del known[: MOST_KNOWN // 5]
+    return known[-1]
+
+
+def _address(chance: random.Random) -> str:
+    number = chance.getrandbits(32)
+    if chance.random() < 0.2:
+        return f"2001:db8:{number >> 16:x}:{number & 0xFFFF:x}::{number % 997 + 1:x}"
+    return f"{number >> 24 or 1}.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
