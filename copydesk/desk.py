@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 
+from copydesk.analytics.feedback import Feedback
+from copydesk.analytics.keeping import Keeper
+from copydesk.analytics.shared import SharedStore
+from copydesk.analytics.sites import Sites
+from copydesk.analytics.store import Store
 from copydesk.core.clock import SECOND
 from copydesk.core.database import Database
 from copydesk.core.keys import Keys
@@ -26,6 +31,10 @@ class Desk:
     keys: Keys
     jobs: Jobs
     pulls: Pulls
+    sites: Sites
+    store: Store
+    keeper: Keeper
+    feedback: Feedback
 
     def worker(self, model: ModelFor | None = None) -> Worker:
         settings = self.settings
@@ -36,6 +45,7 @@ class Desk:
         )
 
     def close(self) -> None:
+        self.store.close()
         self.database.close()
 
 
@@ -50,13 +60,19 @@ def open_desk(settings: Settings) -> Desk:
     settings.make_data_folder()
     database = Database(settings.database)
     migrate(database)
+    projects, secrets = Projects(database), Secrets(database, settings)
+    store = SharedStore(settings.data.absolute())
     jobs = Jobs(database, default_model=settings.model, more_models=settings.models, per_hour=settings.jobs_per_hour)
     return Desk(
         settings=settings,
         database=database,
-        projects=Projects(database),
-        secrets=Secrets(database, settings),
+        projects=projects,
+        secrets=secrets,
         keys=Keys(database, settings.keys_per_hour),
         jobs=jobs,
         pulls=Pulls(database, jobs),
+        sites=Sites(projects, secrets, settings.data),
+        store=store,
+        keeper=Keeper(store, lambda: {project.id: project.collecting.raw_days for project in projects.all()}),
+        feedback=Feedback(database),
     )

@@ -19,6 +19,7 @@ import typer
 from pydantic import BaseModel
 
 from copydesk import cli
+from copydesk.analytics.view import SENTENCES
 from copydesk.cli.doctor import OLDEST_GIT
 from copydesk.core.collecting import Collecting
 from copydesk.core.errors import Refusal
@@ -34,7 +35,8 @@ from tests.support.repositories import make_repository
 ROOT = Path(__file__).parent.parent
 README, API, CLI, SETTINGS = (ROOT / name for name in ("README.md", "docs/api.md", "docs/cli.md", "docs/settings.md"))
 PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-EXAMPLES = [README, ROOT / "docs/quickstart.md", API]
+ANALYTICS, EVENTS = ROOT / "docs/analytics.md", ROOT / "docs/collect/events.md"
+EXAMPLES = [README, ROOT / "docs/quickstart.md", API, ANALYTICS, EVENTS]
 
 EVENT_KINDS = {"queued", "message", "phase", "resumed", "thought", "tool", "pushed", "pull_request", "finished"}
 EVENT_KINDS |= {"archived", "unarchived", "checked", "waiting"}
@@ -70,6 +72,11 @@ def test_every_setting_of_a_project_is_documented_with_its_default(name: str) ->
     default = {**Policy.model_fields, **Collecting.model_fields}[name].default
     shown = ", ".join(default) if isinstance(default, tuple) else default
     assert row.split(" | ")[1:2] == [{None: "none", "": "empty"}.get(shown, f"`{shown}`")]
+
+
+def test_every_reason_why_a_view_is_dropped_is_documented() -> None:
+    page = EVENTS.read_text("utf-8")
+    assert [reason for reason, said in SENTENCES.items() if f"| `{reason}` | {said} |" not in page] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -253,7 +260,7 @@ def test_the_examples_run_and_print_what_the_page_says(page: Path, served: dict[
             "docs/setup.md": b"# Setup\n\nInstall the program. To leave out setup, read on.\n",
         }
         make_repository(tmp_path / "handbook", files)
-    if page == API:
+    if page in (API, ANALYTICS, EVENTS):
         environment |= a_project(served, tmp_path)
     mark = "------ end of example ------"
     script = "set -euo pipefail\n" + "".join(f"{example.script}\necho; echo '{mark}'\n" for example in shown)

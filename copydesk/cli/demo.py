@@ -13,6 +13,7 @@ import pygit2
 import typer
 
 from copydesk.cli.output import console
+from copydesk.cli.traffic import sample_week
 from copydesk.cli.watching import follow
 from copydesk.client import Client
 from copydesk.core.settings import Settings, read_settings
@@ -24,7 +25,7 @@ PROMPT = "Rename docs/setup.md to docs/install.md, and replace “colour” with
 
 
 def run_demo(*, keep_serving: bool, port: int) -> None:
-    """Exits with 1 unless a pull request came of it."""
+    """Exits with 1 unless a pull request and the right numbers came of it."""
     folder = Path(tempfile.mkdtemp(prefix="copydesk-demo-"))
     listener = socket.create_server(("127.0.0.1", port))
     base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -66,12 +67,31 @@ def _show(desk: Desk, settings: Settings, folder: Path) -> bool:
         job = follow(client, client.create_job(PROMPT)["id"])
         _step("What it changed", "")
         typer.echo(client.diff(job["id"]).decode())
-    if job["prLink"] is None:
-        _say(f"The job ended as {job['status']} without a pull request: {job['message']}")
+        if job["prLink"] is None:
+            _say(f"The job ended as {job['status']} without a pull request: {job['message']}")
+            return False
+        pushed = pygit2.Repository(str(repository)).lookup_reference(f"refs/heads/{job['branch']}")
+        _step("The branch in the repository", f"{job['branch']} at {str(pushed.target)[:12]}")
+        _step("The pull request", job["prLink"])
+        return _show_readership(client, f"{settings.base_url}/v1/analytics/{project.id}")
+
+
+def _show_readership(client: Client, address: str) -> bool:
+    events = list(sample_week())
+    answer = client.send_events(events)
+    _step("A week of page views", f"POST {address}/events")
+    typer.echo(f"  {answer['accepted']} accepted, {len(answer['dropped'])} dropped")
+    found = client.visitors()
+    _step("Who read it", f"GET {address}/visitors")
+    rows = [*found["visitors"], {"path": "the whole site", **found["totals"]}]
+    typer.echo(f"  {'page':<20}{'human':>8}{'ai':>8}{'total':>8}")
+    for row in rows:
+        typer.echo(f"  {row['path']:<20}{row['human']:>8}{row['ai']:>8}{row['total']:>8}")
+    totals = found["totals"]
+    if answer["accepted"] != len(events) or totals["human"] + totals["ai"] != totals["total"] + 1:
+        _say("These are not the numbers that were to be expected.")
         return False
-    pushed = pygit2.Repository(str(repository)).lookup_reference(f"refs/heads/{job['branch']}")
-    _step("The branch in the repository", f"{job['branch']} at {str(pushed.target)[:12]}")
-    _step("The pull request", job["prLink"])
+    _say("One visitor read as a person and through an assistant: the total counts them once.")
     return True
 
 

@@ -43,6 +43,7 @@ class Database:
         self._writer = Writer(self.engine) if self.is_sqlite else None
         self._together = threading.local()
         self._commits = 0
+        self._watching: Any = None
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -91,6 +92,17 @@ class Database:
         with suppress(DBAPIError), self.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
 
+    def version(self) -> int | None:
+        """Another number after every commit of whichever process; None on PostgreSQL, which has no such counter."""
+        if not self.is_sqlite:
+            return None
+        try:
+            if self._watching is None:
+                self._watching = self.engine.raw_connection()
+            return int(self._watching.cursor().execute("PRAGMA data_version").fetchone()[0])
+        except (sqlite3.OperationalError, PoolTimeout) as error:
+            raise StoreDown from error
+
     def notify(self, connection: Connection, topic: str) -> None:
         """Wakes whoever waits for this topic, in any process, once the transaction is committed."""
         self.signals.send(connection, topic)
@@ -99,6 +111,8 @@ class Database:
         self.signals.close()
         if self._writer is not None:
             self._writer.close()
+        if self._watching is not None:
+            self._watching.close()
         self.engine.dispose()
 
 

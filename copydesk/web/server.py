@@ -13,6 +13,7 @@ from types import FrameType
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from copydesk.analytics.shared.owner import FILE
 from copydesk.core.ids import random_text
 from copydesk.desk import Desk
 from copydesk.web.app import make_app
@@ -99,9 +100,13 @@ class Server:
             thread = threading.Thread(target=self.worker.run, name="worker") if self.worker else None
             if thread:
                 thread.start()
+            self.desk.keeper.start()
+            if (self.desk.settings.data / FILE).exists():  # an earlier run may have left views to be counted
+                self.desk.keeper.arrived()
             try:
                 self._server.run(sockets)
             finally:
+                self.desk.keeper.stop()
                 if self.worker and thread:
                     self.worker.stop()
                     thread.join()

@@ -34,7 +34,7 @@ from tests.support.postgres import server_url
 from tests.support.repositories import branches, make_repository
 from tests.support.scripted import calls, finish
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 LEASE = 1.0
 
 BEFORE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md": b"# Other\n"}

@@ -1,4 +1,4 @@
-"""Projects, keys, audit, limits, jobs with their durable execution, local pull requests."""
+"""Projects, keys, audit, limits, jobs with their durable execution, local pull requests, feedback."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,0 +1,122 @@
+"""python -m benchmarks.analytics.exporting [--large]: what it takes to read the numbers over HTTP."""
+
+import argparse
+import http.client
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import duckdb
+
+from benchmarks.analytics.collecting import served
+from benchmarks.analytics.traffic import DAYS, FIRST, PROJECT, traffic
+from benchmarks.jobs.measure import cpu_of, percentile
+from copydesk.analytics.duckdb import DuckStore
+from copydesk.analytics.report import date_of
+from copydesk.analytics.shared.owner import FILE
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk
+
+TIMES = 40
+"""Requests of each kind; all of them together stay within what a project may ask for in a minute."""
+TOGETHER = 5_000
+MOST_YEAR = 50.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    name: str
+    query: str
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Measured:
+    p50: float
+    p99: float
+    cpu: float
+    """Milliseconds; the CPU is the server's."""
+    size: int
+
+
+def asked() -> list[Asked]:
+    spans = {"year": (0, DAYS), "month": (200, 230), "day": (300, 301)}
+    dated = {name: f"dateFrom={date_of(FIRST + a)}&dateTo={date_of(FIRST + b)}" for name, (a, b) in spans.items()}
+    year = dated["year"]
+    return [
+        *(Asked(f"visitors of a {name}", f"visitors?{query}", {}) for name, query in dated.items()),
+        Asked("250 rows of the year's visitors", f"visitors?{year}&limit=250", {}),
+        Asked("the same as CSV", f"visitors?{year}&limit=250", {"Accept": "text/csv"}),
+        Asked("the year's visitors, unchanged (304)", f"visitors?{year}", {"If-None-Match": "*"}),
+        Asked("views of the year", f"views?{year}", {}),
+        Asked("agents of the year", f"agents?{year}", {}),
+        Asked("the year by week", f"timeseries?{year}&interval=week", {}),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.analytics.exporting", description="Measures what reading the numbers takes."
+    )
+    parser.add_argument("--large", action="store_true", help="10 million views instead of 1 million")
+    views = 10_000_000 if parser.parse_args().large else 1_000_000
+    with tempfile.TemporaryDirectory(prefix="copydesk-benchmark-") as folder:
+        data = Path(folder)
+        project, key = prepare(data, views)
+        print(f"{views:,} views; load before the run: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.\n")
+        print("| answer | p50 ms | p99 ms | CPU ms of the server | bytes |\n|---|---:|---:|---:|---:|")
+        for question, found in measure(data, project, key):
+            print(f"| {question.name} | {found.p50:.1f} | {found.p99:.1f} | {found.cpu:.1f} | {found.size:,} |")
+
+
+def prepare(data: Path, views: int) -> tuple[str, str]:
+    """A data folder whose one project has a year of traffic; the project and its key."""
+    desk = open_desk(Settings(data=data, database_url=""))
+    project = desk.projects.create("Docs", repository=str(data), ref="main", actor="benchmark").id
+    key = desk.keys.create(project, actor="benchmark")[1]
+    desk.close()
+    store = DuckStore(data / FILE)
+    for day in traffic(views):
+        for start in range(0, len(day), TOGETHER):
+            store.log(day[start : start + TOGETHER])
+    store.fold()
+    store.close()
+    with duckdb.connect(str(data / FILE)) as connection:
+        connection.execute("update projects set name = ? where name = ?", [project, PROJECT])
+    return project, key
+
+
+def measure(data: Path, project: str, key: str) -> list[tuple[Asked, Measured]]:
+    with served(data) as (port, process):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+
+        def ask(question: Asked) -> int:
+            headers = {"Authorization": f"Bearer {key}", **question.headers}
+            connection.request("GET", f"/v1/analytics/{project}/{question.query}", headers=headers)
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status not in (200, 304):
+                raise RuntimeError(f"{question.name} answered {answer.status}: {body!r}")
+            return len(body)
+
+        found = [(one, _measured(partial(cpu_of, process), partial(ask, one))) for one in asked()]
+        connection.close()
+    return found
+
+
+def _measured(cpu: Callable[[], float], ask: Callable[[], int]) -> Measured:
+    ask()  # the first opens and settles what the others find ready
+    took, before = [], cpu()
+    for _ in range(TIMES):
+        began = time.perf_counter()
+        size = ask()
+        took.append((time.perf_counter() - began) * 1e3)
+    return Measured(percentile(took, 50), percentile(took, 99), (cpu() - before) / TIMES * 1e3, size)
+
+
+if __name__ == "__main__":
+    main()

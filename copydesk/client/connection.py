@@ -1,0 +1,83 @@
+"""The way to the service: one key, one project, and patience where the service is away for a moment."""
+
+import os
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import httpx2 as httpx
+
+TRIES = 4
+RETRIED = (502, 503, 504)
+
+
+class ApiError(Exception):
+    """The service refused; `status`, `code` and `request_id` say how."""
+
+    def __init__(self, status: int, code: str, message: str, request_id: str | None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.request_id = status, code, request_id
+
+
+class Unreachable(Exception):
+    """The service cannot be reached."""
+
+
+class NotConfigured(ValueError):
+    """The client does not know whom to ask."""
+
+
+class Connection:
+    """What it does not get from its arguments it takes from the environment."""
+
+    def __init__(self, url: str | None, key: str | None, project: str | None, timeout: float) -> None:
+        self.url = (url or os.environ.get("COPYDESK_URL") or "http://127.0.0.1:8080").rstrip("/")
+        self.project = project or os.environ.get("COPYDESK_PROJECT") or ""
+        secret = key or os.environ.get("COPYDESK_API_KEY") or ""
+        if not secret or not self.project:
+            raise NotConfigured("Give an API key and a project: set COPYDESK_API_KEY and COPYDESK_PROJECT.")
+        self._http = httpx.Client(timeout=timeout, headers={"Authorization": f"Bearer {secret}"})
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        repeatable: bool = False,
+    ) -> httpx.Response:
+        """What may be repeated without harm is tried again when the service is away for a moment."""
+        repeatable = repeatable or method == "GET"
+        asked = {name: value for name, value in (query or {}).items() if value is not None}
+        for attempt in range(1, (TRIES if repeatable else 1) + 1):
+            last = attempt == TRIES or not repeatable
+            try:
+                response = self._http.request(method, self.url + path, params=asked, json=body, headers=headers)
+            except httpx.TransportError as error:
+                if last:
+                    raise Unreachable(f"Copydesk at {self.url} cannot be reached: {error}") from None
+            else:
+                if response.status_code not in RETRIED or last:
+                    return checked(response)
+            time.sleep(0.25 * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def stream(self, path: str, headers: dict[str, str]) -> AbstractContextManager[httpx.Response]:
+        return self._http.stream("GET", self.url + path, headers=headers)
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def checked(response: httpx.Response) -> httpx.Response:
+    if response.status_code < 400:
+        return response
+    try:
+        said = response.json()
+        code, message, request_id = said["code"], said["error"], said.get("requestId")
+    except (ValueError, KeyError, TypeError):
+        code, message, request_id = "unknown", f"The service answered {response.status_code}.", None
+    raise ApiError(response.status_code, code, message, request_id)

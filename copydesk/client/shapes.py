@@ -1,0 +1,144 @@
+"""What the API answers with, for whoever checks types."""
+
+from typing import Any, Literal, TypedDict
+
+
+class Source(TypedDict):
+    repository: str
+    ref: str
+
+
+class Usage(TypedDict):
+    requests: int
+    inputTokens: int
+    outputTokens: int
+    costUsd: float | None
+
+
+class ChangedFile(TypedDict):
+    path: str
+    change: Literal["added", "modified", "renamed", "deleted"]
+    previous: str | None
+    additions: int
+    deletions: int
+
+
+class Job(TypedDict):
+    """A job as the API shows it."""
+
+    id: str
+    status: Literal["active", "completed", "archived", "failed"]
+    source: Source
+    model: str
+    prLink: str | None
+    createdAt: str
+    archivedAt: str | None
+    prompt: str
+    title: str | None
+    summary: str | None
+    phase: str
+    reason: str | None
+    message: str | None
+    branch: str
+    updatedAt: str
+    finishedAt: str | None
+    filesChanged: list[ChangedFile]
+    checks: list[Any]
+    usage: Usage
+
+
+class JobPage(TypedDict):
+    jobs: list[Job]
+    nextCursor: str | None
+
+
+class Event(TypedDict):
+    seq: int
+    kind: str
+    data: dict[str, Any]
+
+
+class Counts(TypedDict):
+    human: int
+    ai: int
+    total: int
+
+
+class PageCounts(TypedDict):
+    path: str
+    human: int
+    ai: int
+    total: int
+
+
+class Visitors(TypedDict):
+    totals: Counts
+    visitors: list[PageCounts]
+    hasMore: bool
+
+
+class Views(TypedDict):
+    totals: Counts
+    views: list[PageCounts]
+    hasMore: bool
+
+
+Agent = TypedDict("Agent", {"agent": str | None, "operator": str | None, "class": str, "visitors": int, "views": int})
+
+
+class Agents(TypedDict):
+    agents: list[Agent]
+    hasMore: bool
+
+
+class Moment(TypedDict):
+    date: str
+    human: int
+    ai: int
+    total: int
+    views: Counts
+
+
+class Timeseries(TypedDict):
+    interval: Literal["day", "week", "month"]
+    timeseries: list[Moment]
+
+
+class Remark(TypedDict):
+    id: str
+    path: str
+    helpful: bool | None
+    comment: str | None
+    createdAt: str
+
+
+class Feedback(TypedDict):
+    feedback: list[Remark]
+    nextCursor: str | None
+    hasMore: bool
+
+
+class PageRemarks(TypedDict):
+    path: str
+    helpful: int
+    unhelpful: int
+    comments: int
+    total: int
+
+
+class FeedbackByPage(TypedDict):
+    pages: list[PageRemarks]
+    hasMore: bool
+
+
+class DroppedEvent(TypedDict):
+    index: int
+    reason: str
+
+
+class Taken(TypedDict):
+    """What became of events that were sent."""
+
+    accepted: int
+    duplicates: int
+    dropped: list[DroppedEvent]

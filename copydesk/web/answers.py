@@ -1,0 +1,72 @@
+"""Answers with numbers: as JSON or CSV, tagged, so that a client that has them already is told so in few bytes."""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import TypeVar
+from urllib.parse import urlencode
+
+from fastapi import Request, Response
+
+from copydesk.analytics.rates import Rate
+from copydesk.analytics.store import Store
+from copydesk.core.projects import Project
+from copydesk.desk import Desk
+from copydesk.web.sheet import COLUMNS, flat, prefers_csv, sheet
+from copydesk.web.threads import call
+from copydesk.web.views import View
+
+T = TypeVar("T")
+NEXT_PAGE_KEEPS = ("dateFrom", "dateTo", "limit")
+
+
+class Asking:
+    """One request for a project's numbers."""
+
+    def __init__(self, request: Request, desk: Desk, project: Project) -> None:
+        self.request, self.desk, self.project = request, desk, project
+        self._headers = {"Cache-Control": "private, no-cache"}
+
+    async def read(self, question: Callable[[], T]) -> T:
+        """Counts as one export, so it is called once the request is known to be right."""
+        rate: Rate = self.request.app.state.exports
+        rate.take(self.project.id)
+        self._headers |= rate.left(self.project.id)
+        return await call(question)
+
+    async def count(self, question: Callable[[Store], T]) -> T:
+        """Asks the store, which first counts what has arrived."""
+        counted = self.project.collecting
+        self._headers |= {
+            "Copydesk-Visitor-Key": counted.privacy,
+            "Copydesk-AI-Classes": ", ".join(counted.ai_classes) or "none",
+        }
+        return await self.read(lambda: question(self._fresh()))
+
+    def _fresh(self) -> Store:
+        self.desk.sites.settle(self.project, self.desk.store)
+        self.desk.keeper.fresh()
+        return self.desk.store
+
+    def table(self, name: str, view: View, following: int | None = None) -> Response:
+        """The report of this name in the form that the client prefers; its rows are the view's field of that name."""
+        self._headers["Vary"] = "Accept"
+        if following is not None:  # CSV has no other place to say that there is more
+            asked = {one: self.request.query_params.get(one) for one in NEXT_PAGE_KEEPS}
+            query = {one: value for one, value in asked.items() if value is not None}
+            self._headers["Link"] = f'<?{urlencode({**query, "offset": following})}>; rel="next"'
+        if not prefers_csv(self.request.headers.get("accept", "")):
+            return self.json(view)
+        self._headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
+        text = sheet(COLUMNS[name], (flat(row.model_dump()) for row in getattr(view, name)))
+        return self._tagged(text, "text/csv; charset=utf-8")
+
+    def json(self, view: View) -> Response:
+        return self._tagged(view.model_dump_json(by_alias=True), "application/json")
+
+    def _tagged(self, text: str, media_type: str) -> Response:
+        body = text.encode()
+        tag = self._headers["ETag"] = f'"{blake2b(body, digest_size=16).hexdigest()}"'
+        known = self.request.headers.get("if-none-match", "")
+        if known.strip() == "*" or tag in (one.strip().removeprefix("W/") for one in known.split(",")):
+            return Response(status_code=304, headers=self._headers)
+        return Response(body, media_type=media_type, headers=self._headers)

@@ -1,0 +1,105 @@
+"""What readers say of a page, on both databases."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from copydesk.analytics.feedback import LONGEST_COMMENT, Feedback
+from copydesk.analytics.store import Range
+from copydesk.core.clock import DAY
+from copydesk.core.errors import InvalidRequest
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+
+NOON = 20_500 * DAY + DAY // 2
+
+
+@pytest.fixture
+def desk(database_url: str, tmp_path: Path) -> Iterator[Desk]:
+    desk = open_desk(Settings(data=tmp_path / "data", database_url=database_url))
+    yield desk
+    desk.close()
+
+
+@pytest.fixture
+def feedback(desk: Desk) -> Feedback:
+    return desk.feedback
+
+
+@pytest.fixture
+def project(desk: Desk) -> str:
+    return desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="ada").id
+
+
+def test_every_page_of_the_list_follows_the_one_before(feedback: Feedback, project: str) -> None:
+    made = [feedback.add(project, f"/{n}", n % 2 == 0, None, NOON + n) for n in range(7)]
+    for limit in (1, 2, 3, 6, 7, 8):
+        found, cursor = feedback.page(project, limit=limit)
+        while cursor is not None:
+            more, cursor = feedback.page(project, limit=limit, cursor=cursor)
+            assert more, "where there is a cursor there is more"
+            found += more
+        assert found == made[::-1]
+
+
+def test_a_range_of_days_bounds_list_and_sums(feedback: Feedback, project: str) -> None:
+    begin, end = 20_500 * DAY, 20_501 * DAY
+    for at in (begin - 1, begin, end - 1, end):
+        feedback.add(project, "/", True, None, at)
+    day = Range(20_500, 20_501)
+    assert [remark.created_at for remark in feedback.page(project, day)[0]] == [end - 1, begin]
+    assert [page.total for page in feedback.by_page(project, day)[0]] == [2]
+    assert feedback.page(project, Range(9, 9)) == ([], None)
+
+
+def test_pages_are_added_up_most_first_then_by_code_point(feedback: Feedback, project: str) -> None:
+    said: list[tuple[str, bool | None, str | None]] = [
+        *(("/b", True, None), ("/b", False, "no"), ("/b", None, "a comment alone")),
+        *(("/é", True, None), ("/Z", False, None), ("/a", True, "yes"), ("/_", True, None)),
+    ]
+    for path, helpful, comment in said:
+        feedback.add(project, path, helpful, comment, NOON)
+    pages, more = feedback.by_page(project)
+    assert [page.path for page in pages] == ["/b", "/Z", "/_", "/a", "/é"]
+    assert vars(pages[0]) == {"path": "/b", "helpful": 1, "unhelpful": 1, "comments": 2, "total": 3}
+    assert not more
+    assert [feedback.by_page(project, limit=2, offset=n)[1] for n in (0, 2, 3, 4, 1 << 40)] == [
+        *(True, True, False, False, False)
+    ]
+
+
+def test_a_comment_keeps_its_lines_and_loses_what_is_no_text(feedback: Feedback, project: str) -> None:
+    added = feedback.add(project, "/a\x00\nb", None, " one\r\ntwo\tthree\x00\x1b[31m\ud800 👩‍💻 \n", NOON)
+    [found] = feedback.page(project)[0]
+    assert found == added
+    assert (found.path, found.comment) == ("/ab", "one\ntwo\tthree[31m 👩‍💻")
+
+
+@pytest.mark.parametrize(
+    ("path", "helpful", "comment"),
+    [
+        ("/", None, None),
+        ("/", None, " \x00\n"),
+        ("/", True, "x" * (LONGEST_COMMENT + 1)),
+        ("docs", True, None),
+        ("", True, None),
+        ("/" + "é" * 1024, True, None),
+    ],
+)
+def test_what_says_nothing_or_too_much_is_refused(
+    feedback: Feedback, project: str, path: str, helpful: bool | None, comment: str | None
+) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        feedback.add(project, path, helpful, comment, NOON)
+    assert refusal.value.details[0].field in ("path", "helpful", "comment")
+    assert feedback.page(project) == ([], None)
+
+
+def test_a_project_is_forgotten_alone(desk: Desk, feedback: Feedback, project: str) -> None:
+    other = desk.projects.create("Other", repository="/srv/docs.git", ref="main", actor="ada").id
+    kept = feedback.add(other, "/", True, None, NOON)
+    feedback.add(project, "/", True, None, NOON)
+    assert feedback.forget(project) == 1
+    assert feedback.page(project) == ([], None)
+    assert feedback.page(other) == ([kept], None)

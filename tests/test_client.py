@@ -1,0 +1,99 @@
+"""The Python client's view of the numbers, against a served Copydesk."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+
+from copydesk.analytics.view import Class, View
+from copydesk.client import ApiError, Client
+from copydesk.core.clock import DAY
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+FIRST = (date(2026, 3, 1) - date(1970, 1, 1)).days
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("client")
+    repository = make_repository(folder / "docs.git", {"index.md": b"# Hello\n"})
+    with serve(folder / "data", repository=repository, with_worker=False) as service:
+        yield service
+
+
+@pytest.fixture
+def site(running: Service) -> Service:
+    return running.another_project()
+
+
+def keep(site: Service, path: str, visitor: int, on: int = FIRST, agent: str = "Browser") -> None:
+    site.desk.store.log([_view(site, path, visitor, on, agent)])
+
+
+def _view(site: Service, path: str, visitor: int, on: int = FIRST, agent: str = "Browser") -> View:
+    return View(site.project.id, path, on * DAY, Class.HUMAN, agent, "", "test", "1", visitor, "", "", 200, None)
+
+
+def test_every_report_is_a_call(site: Service) -> None:
+    keep(site, "/", 1)
+    site.desk.feedback.add(site.project.id, "/", True, None, FIRST * DAY)
+    one = {"human": 1, "ai": 0, "total": 1}
+    client = site.client
+    assert client.visitors() == {"totals": one, "visitors": [{"path": "/", **one}], "hasMore": False}
+    assert client.views() == {"totals": one, "views": [{"path": "/", **one}], "hasMore": False}
+    assert client.agents()["agents"][0]["class"] == "human"
+    assert client.timeseries(interval="month")["timeseries"] == [{"date": "2026-03-01", **one, "views": one}]
+    assert client.feedback()["feedback"][0]["helpful"] is True
+    assert client.feedback_by_page()["pages"][0]["total"] == 1
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "2026-03-02",
+        date(2026, 3, 2),
+        datetime(2026, 3, 2, 12, tzinfo=UTC),
+        datetime(2026, 3, 3, 1, 0, 0, 5, tzinfo=timezone(timedelta(hours=2))),
+    ],
+)
+def test_days_are_given_as_text_dates_or_moments(site: Service, second: str | date) -> None:
+    keep(site, "/one", 1)
+    keep(site, "/two", 1, FIRST + 1)
+    assert [row["path"] for row in site.client.visitors(second)["visitors"]] == ["/two"]
+    assert [row["path"] for row in site.client.visitors(None, second)["visitors"]] == ["/one"]
+
+
+def test_rows_come_from_as_many_requests_as_it_takes(site: Service) -> None:
+    site.desk.store.log([_view(site, f"/{n}", 1, agent=f"Agent {n}") for n in range(251)])
+    for n in range(101):
+        site.desk.feedback.add(site.project.id, f"/{n}", True, None, FIRST * DAY)
+    client = site.client
+    assert {row["path"] for row in client.rows("visitors")} == {f"/{n}" for n in range(251)}
+    assert len(list(client.rows("views"))) == 251
+    assert len({row["agent"] for row in client.rows("agents", "2026-03-01", "2026-03-02")}) == 251
+    assert len({row["id"] for row in client.rows("feedback")}) == 101
+    assert len({row["path"] for row in client.rows("feedback/by-page")}) == 101
+    assert list(client.rows("visitors", "2026-03-02")) == []
+
+
+def test_events_are_sent_in_as_many_requests_as_it_takes(site: Service) -> None:
+    events = [{"path": f"/{n % 10}", "visitorId": str(n), "eventId": f"e{n}"} for n in range(1_500)]
+    events[1_200] = {"path": "/logo.png"}
+    taken = site.client.send_events(iter(events))
+    assert (taken["accepted"], taken["duplicates"]) == (1_499, 0)
+    assert [(dropped["index"], dropped["reason"]) for dropped in taken["dropped"]] == [(1_200, "not_a_page")]
+    assert site.client.visitors()["totals"] == {"human": 1_499, "ai": 0, "total": 1_499}
+    again = site.client.send_events(events)
+    assert (again["accepted"], again["duplicates"]) == (0, 1_499)
+    assert site.client.send_events([]) == {"accepted": 0, "duplicates": 0, "dropped": []}
+
+
+def test_a_refusal_is_an_error_with_its_status_and_code(site: Service) -> None:
+    with pytest.raises(ApiError, match="limit") as refused:
+        site.client.visitors(limit=0)
+    assert (refused.value.status, refused.value.code) == (400, "invalid_request")
+    reader = Client(site.url, site.new_key(scopes=["read"]), site.project.id)
+    with reader, pytest.raises(ApiError) as refused:
+        reader.send_events([{"path": "/"}])
+    assert (refused.value.status, refused.value.code) == (403, "scope_missing")
