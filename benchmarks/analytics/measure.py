@@ -13,10 +13,11 @@ from typing import TypeVar
 
 import duckdb
 
-from benchmarks.analytics.traffic import DAYS, FIRST, PROJECT, traffic
+from benchmarks.analytics.traffic import DAYS, FIRST, HOST, PROJECT, TABLE, traffic
 from copydesk.analytics.duckdb import DuckStore
 from copydesk.analytics.duckdb.reports import KINDS
-from copydesk.analytics.store import Entry, Page, Range
+from copydesk.analytics.store import Page, Range
+from copydesk.analytics.view import Class, View
 from copydesk.core.clock import DAY
 
 T = TypeVar("T")
@@ -30,12 +31,22 @@ RANGES = {
     "day": Range(FIRST + 300, FIRST + 301),
 }
 DISTINCT = """
-    select {page} count(distinct visitor) filter (kind = 1), count(distinct visitor) filter (kind = 2),
+    select {page} count(distinct visitor) filter (kind = 1) as human, count(distinct visitor) filter (kind = 2) as ai,
         count(distinct visitor) filter (kind in (1, 2)) as total
     from views where project = 1 and time >= $first and time < $end {rest}
 """
-BY_PAGE = DISTINCT.format(page="path,", rest="group by path having total > 0 order by total desc, path limit 51")
 IN_TOTAL = DISTINCT.format(page="", rest="")
+BY_PAGE = f"""
+    with found as ({DISTINCT.format(page="page,", rest="group by page having total > 0")})
+    select path, human, ai, total from found join scopes on scopes.id = page order by total desc, path limit 51
+"""
+
+
+KNOWN = """
+    select pages.path, agents.agent, agents.operator, agents.kind, visitor
+    from (from views using sample {views} rows) as views
+    join scopes as pages on pages.id = views.page join scopes as agents on agents.id = views.agent
+"""
 
 
 @dataclass(frozen=True)
@@ -99,7 +110,7 @@ def _add(path: Path) -> Added:
     next_day, week, year = FIRST + DAYS, range(FIRST + DAYS + 1, FIRST + DAYS + 8), range(FIRST, FIRST + DAYS)
     few = _known(path, 700, range(next_day, next_day + 1))
     later, late = _known(path, ADDED // 2, week), _known(path, ADDED, year)
-    later += [entry for day in traffic(ADDED // 2, week, seed=3) for entry in day]
+    later += [view for day in traffic(ADDED // 2, week, seed=3) for view in day]
     store = DuckStore(path)
     small = [_folded(store, few[turn * 100 : turn * 100 + 100]) for turn in range(7)]
     in_order, late_days = _folded(store, later), _folded(store, late)
@@ -107,16 +118,18 @@ def _add(path: Path) -> Added:
     return Added(statistics.median(small) * 1e3, ADDED / in_order, ADDED / late_days)
 
 
-def _known(path: Path, views: int, days: range) -> list[Entry]:
+def _known(path: Path, views: int, days: range) -> list[View]:
     """Views of visitors who were there before, each moved to one of these days."""
     chance = random.Random(4)
     with _plain_duckdb(path) as connection:
-        sample = f"select path, agent, operator, rule, visitor, kind from views using sample {views} rows"
-        found = connection.execute(sample).fetchall()
+        found = connection.execute(KNOWN.format(views=views)).fetchall()
     return [
-        Entry(PROJECT, page, chance.choice(days) * DAY, KINDS[kind], agent, operator, rule, visitor)
-        for page, agent, operator, rule, visitor, kind in found
-    ]
+        View(
+            PROJECT, page, chance.choice(days) * DAY, Class(KINDS[kind]), agent, operator, "browser", TABLE, visitor,
+            HOST, "", 200, None,
+        )
+        for page, agent, operator, kind, visitor in found
+    ]  # fmt: skip
 
 
 def _ask(path: Path) -> dict[str, Asked]:
@@ -151,14 +164,14 @@ def _plain(page: Page) -> tuple[Counts, list[tuple[str, int, int, int]]]:
     return (totals.human, totals.ai, totals.total), rows
 
 
-def _folded(store: DuckStore, entries: list[Entry]) -> float:
-    _log(store, entries)
+def _folded(store: DuckStore, views: list[View]) -> float:
+    _log(store, views)
     return _cpu(store.fold)
 
 
-def _log(store: DuckStore, entries: list[Entry]) -> None:
-    for start in range(0, len(entries), TOGETHER):
-        store.log(entries[start : start + TOGETHER])
+def _log(store: DuckStore, views: list[View]) -> None:
+    for start in range(0, len(views), TOGETHER):
+        store.log(views[start : start + TOGETHER])
 
 
 def _median(times: int, act: Callable[[], T]) -> tuple[float, T]:

@@ -4,27 +4,28 @@ import random
 from collections.abc import Iterator
 from itertools import accumulate
 
-from copydesk.analytics.store import Entry
+from copydesk.analytics.view import Class, View
 from copydesk.core.clock import DAY
 
 PAGES = 2_000
 DAYS = 365
 FIRST = 20_454
 """2026-01-01."""
-PROJECT = "prj_benchmark"
+PROJECT, HOST, TABLE = "prj_benchmark", "docs.example.com", "2026-11-01"
 PER_VISIT = 3
 AT_ONCE = 30
 """Visits that go on at the same time."""
 RETURNING = 0.4
-KINDS = {"human": 0.65, "assistant": 0.20, "search": 0.06, "training": 0.05, "other": 0.04}
+KINDS = {Class.HUMAN: 0.65, Class.ASSISTANT: 0.20, Class.SEARCH: 0.06, Class.TRAINING: 0.05, Class.OTHER: 0.04}
 NAMES = {
-    "human": (),
-    "assistant": ("ChatGPT-User", "Claude-User", "Cursor", "Perplexity-User"),
-    "search": ("Googlebot",),
+    Class.HUMAN: (),
+    Class.ASSISTANT: ("ChatGPT-User", "Claude-User", "Cursor", "Perplexity-User"),
+    Class.SEARCH: ("Googlebot",),
 }
+REFERRERS = ("", HOST, "search.example.com", *(f"site-{number}.example.org" for number in range(200)))
 
 
-def traffic(views: int, days: range = range(FIRST, FIRST + DAYS), seed: int = 1) -> Iterator[list[Entry]]:
+def traffic(views: int, days: range = range(FIRST, FIRST + DAYS), seed: int = 1) -> Iterator[list[View]]:
     """The views of each day in turn, in order. Ten times the views come from ten times the visitors.
 
     What servers report has event ids, what the beacon sends has none.
@@ -32,32 +33,33 @@ def traffic(views: int, days: range = range(FIRST, FIRST + DAYS), seed: int = 1)
     chance = random.Random(seed)
     weights = list(accumulate(1 / rank for rank in range(1, PAGES + 1)))
     paths = [f"/docs/section-{page % 40}/page-{page}" for page in range(PAGES)]
-    known: dict[str, list[int]] = {kind: [] for kind in KINDS}
+    known: dict[Class, list[int]] = {kind: [] for kind in KINDS}
     for number, day in enumerate(days):
         size = views * (number + 1) // len(days) - views * number // len(days)
         yield _day(chance, size, day, known, weights, paths)
 
 
 def _day(
-    chance: random.Random, size: int, day: int, known: dict[str, list[int]], weights: list[float], paths: list[str]
-) -> list[Entry]:
+    chance: random.Random, size: int, day: int, known: dict[Class, list[int]], weights: list[float], paths: list[str]
+) -> list[View]:
     kinds = chance.choices(list(KINDS), list(KINDS.values()), k=size // PER_VISIT + 1)
     pages = chance.choices(paths, cum_weights=weights, k=size)
     times = sorted(chance.choices(range(day * DAY, (day + 1) * DAY), k=size))
     who = [(kind, _visitor(chance, known[kind], kind)) for kind in kinds]
-    entries = []
+    views = []
     for number, (path, at) in enumerate(zip(pages, times, strict=True)):
         kind, visitor = who[min(number // PER_VISIT + chance.randrange(AT_ONCE), len(who) - 1)]
         names = NAMES.get(kind, ("Other",))
-        agent = names[visitor % len(names)] if names else None
-        rule, event = (f"token:{agent}", chance.getrandbits(64)) if agent else ("browser", None)
-        entries.append(Entry(PROJECT, path, at, kind, agent, agent, rule, visitor, event))
-    return entries
+        agent = names[visitor % len(names)] if names else ""
+        rule, event = (f"token:{agent}", chance.getrandbits(128)) if agent else ("browser", None)
+        referrer = "" if agent else REFERRERS[min(int(chance.paretovariate(0.8)), len(REFERRERS)) - 1]
+        views.append(View(PROJECT, path, at, kind, agent, agent, rule, TABLE, visitor, HOST, referrer, 200, event))
+    return views
 
 
-def _visitor(chance: random.Random, known: list[int], kind: str) -> int:
+def _visitor(chance: random.Random, known: list[int], kind: Class) -> int:
     """Crawlers come from a hundred addresses; of people and assistants some return, mostly those of late."""
-    if len(known) > 100 and kind in ("search", "training", "other"):
+    if len(known) > 100 and kind in (Class.SEARCH, Class.TRAINING, Class.OTHER):
         return chance.choice(known)
     if known and chance.random() < RETURNING:
         return known[max(0, len(known) - 1 - int(chance.expovariate(4 / len(known))))]

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
+from copydesk.analytics.view import View
 from copydesk.core.clock import DAY
 from copydesk.core.errors import Refusal, StoreDown
 
@@ -17,26 +18,11 @@ FIRST_DAY, LAST_DAY = 1, 65_534
 Interval = Literal["day", "week", "month"]
 
 
-class Entry(NamedTuple):
-    """A view as the log keeps it."""
-
-    project_id: str
-    path: str
-    at: int
-    kind: str
-    agent: str | None
-    operator: str | None
-    rule: str
-    visitor: int | None
-    """64 bits; None counts as a view, not as a visitor."""
-    event: int | None = None
-    """Of up to 128 bits, of which 64 are kept: an event of a project that was logged before is not logged again."""
-
-
 @dataclass(frozen=True)
 class Logged:
     accepted: int
-    duplicates: int
+    duplicates: tuple[int, ...] = ()
+    """Which of the views were not logged, by position: their project has logged their event before."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +111,8 @@ def day_of(at: int) -> int:
 class Store(Protocol):
     """Views go in through log, become countable by fold, and come out as exact numbers. Safe for many threads."""
 
-    def log(self, entries: Sequence[Entry]) -> Logged:
-        """All of them or none, durable on return."""
+    def log(self, views: Sequence[View]) -> Logged:
+        """All but duplicates, or none at all; durable on return. A view without an event is nobody's duplicate."""
 
     def backlog(self) -> int:
         """How many logged views are not folded yet; no report knows of them."""
@@ -154,8 +140,8 @@ class Store(Protocol):
     def rebuild(self) -> None:
         """Makes the index anew from the visits."""
 
-    def drop_views(self, before: int) -> int:
-        """Drops folded raw views of days before this one; every number stays. How many were dropped."""
+    def drop_views(self, before: int, projects: Collection[str] | None = None) -> int:
+        """Drops folded raw views of days before this one, of these projects or of all; every number stays. How many."""
 
     def forget(self, project_id: str) -> None:
         """Drops everything of a project."""

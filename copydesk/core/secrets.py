@@ -86,8 +86,10 @@ class Secrets:
         if found is None:
             value = self._sealed(project_id, name, randomness.token_hex(32))
             row = {"project_id": project_id, "name": name, "sealed": value, "updated_at": clock.now()}
-            with suppress(IntegrityError), self.database.write() as tx:  # somebody else was first
-                tx.execute(insert(secrets).values(row))
+            mine = (secrets.c.project_id == project_id) & (secrets.c.name == name)
+            with suppress(IntegrityError), self.database.write() as tx:
+                if tx.execute(select(secrets.c.name).where(mine)).first() is None:  # else somebody else was first
+                    tx.execute(insert(secrets).values(row))
             found = self.get(project_id, name)
             assert found is not None
         return found

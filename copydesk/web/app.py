@@ -1,6 +1,5 @@
 """The application: routes, error handling, the API's own description."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,9 +9,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from copydesk import __version__
-from copydesk.core.errors import Detail, InvalidRequest, NotFound, Refusal, WrongMediaType
+from copydesk.core.errors import InvalidRequest, NotFound, Refusal, WrongMediaType
 from copydesk.desk import Desk
-from copydesk.web import health, jobs, reference, review, webhooks
+from copydesk.web import analytics, collect, health, jobs, reference, review, webhooks
+from copydesk.web.faults import explained
 from copydesk.web.front import Front, refused
 
 
@@ -32,7 +32,8 @@ def make_app(desk: Desk) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.desk = desk
-    for module in (jobs, health, reference, review, webhooks):
+    app.state.exports = analytics.exports_rate(desk)
+    for module in (jobs, analytics, collect, health, reference, review, webhooks):
         app.include_router(module.router)
     app.add_exception_handler(Refusal, _refusal)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -57,7 +58,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     in_body = all(fault["loc"][0] == "body" for fault in error.errors())
     if in_body and kind != "application/json" and not kind.endswith("+json"):
         return _answer(request, WrongMediaType())
-    return _answer(request, _explained(error.errors()))
+    return _answer(request, explained(error.errors()))
 
 
 async def _http(request: Request, error: Exception) -> Response:
@@ -68,27 +69,6 @@ async def _http(request: Request, error: Exception) -> Response:
     if error.status_code == 405:
         return _answer(request, MethodNotAllowed(headers=headers))
     return _answer(request, InvalidRequest("The request's body cannot be read."))
-
-
-def _explained(faults: Sequence[Any]) -> InvalidRequest:
-    if any(fault["type"] == "json_invalid" for fault in faults):
-        return InvalidRequest("The body is not valid JSON.")
-    details = [Detail(_field(fault["loc"]), _sentence(fault)) for fault in faults]
-    first = details[0]
-    return InvalidRequest(f"{first.field}: {first.message}" if first.field else first.message, details=details)
-
-
-def _field(place: Sequence[Any]) -> str:
-    return ".".join(str(part) for part in place[1:])
-
-
-def _sentence(fault: Any) -> str:
-    message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-    if fault["type"] == "extra_forbidden":
-        return "is not a known field."
-    if fault["type"] == "string_pattern_mismatch":
-        return "does not have the right form."
-    return message[:1].lower() + message[1:] + "."
 
 
 def _described(app: FastAPI) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What every request passes first: an id, a bound on its body, and the key that opens the project."""
 
 import logging
+import random
 import re
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
@@ -12,19 +13,22 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.core.errors import KeyMissing, KeyRejected, Refusal, StoreDown, TooLarge
-from copydesk.core.ids import random_text
-from copydesk.core.projects import Project
+from copydesk.core.ids import BASE62
 from copydesk.desk import Desk
+from copydesk.web.arrivals import Arrivals
+from copydesk.web.opening import Openings
 from copydesk.web.quick import Quick
 from copydesk.web.threads import call
 
 log = logging.getLogger(__name__)
 
 LARGEST_BODY = 1024 * 1024
-LARGEST_WEBHOOK = 5 * 1024 * 1024
+LARGEST_WEBHOOK = LARGEST_EVENTS = 5 * 1024 * 1024
+LARGEST_BEACON = 64 * 1024  # as much as a browser lets a page send when it is left
 MOST_DRAINED = 64 * LARGEST_BODY
 SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 CLOSED_AREAS = re.compile(r"/v[0-9]+/")
+COLLECTOR = re.compile(r"/v1/collect/[^/]+(?:/pixel\.gif)?")
 IN_A_PROJECT = re.compile(r"/v[0-9]+/[a-z]+/([^/]+)(/.*)?")
 
 
@@ -35,12 +39,16 @@ class InternalError(Refusal):
 
 
 class Front:
-    """Sits before routing, so that no route can forget it: everything under /v1 and /v2 needs a project's key."""
+    """Sits before routing, so that no route can forget it: everything under /v1 and /v2 needs a project's key.
+
+    The one exception is the collector, which browsers call: nobody can keep a secret in a public page."""
 
     def __init__(self, app: ASGIApp, desk: Desk) -> None:
         self.app = app
         self.desk = desk
-        self.quick = Quick(desk)
+        self.openings = Openings(desk)
+        self.arrivals = Arrivals(desk)
+        self.quick = Quick(desk, self.arrivals)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -48,7 +56,7 @@ class Front:
             return
         headers = Headers(scope=scope)
         request_id = _request_id(headers.get("x-request-id"))
-        scope.setdefault("state", {})["request_id"] = request_id
+        scope.setdefault("state", {}).update(request_id=request_id, arrivals=self.arrivals)
         answered = False
 
         async def send_with_id(message: Message) -> None:
@@ -59,10 +67,9 @@ class Front:
             await send(message)
 
         try:
-            project = await self._open(scope, headers)
-            largest = LARGEST_WEBHOOK if scope["path"].startswith("/webhooks/") else LARGEST_BODY
-            body, receive = await _bounded(headers, receive, largest)
-            quick = await self.quick.answer(project, scope, headers, body) if project else None
+            await self._open(scope, headers)
+            body, receive = await _bounded(headers, receive, _largest(scope["path"]))
+            quick = await self.quick.answer(scope, headers, body)
             await (quick or self.app)(scope, receive, send_with_id)
         except ClientDisconnect:
             return
@@ -74,25 +81,29 @@ class Front:
                 raise
             await refused(InternalError(), request_id)(scope, receive, send_with_id)
 
-    async def _open(self, scope: Scope, headers: Headers) -> Project | None:
-        """The project, which is put into the request's state too, or a refusal; None outside the closed areas."""
-        if not CLOSED_AREAS.match(scope["path"]):
-            return None
+    async def _open(self, scope: Scope, headers: Headers) -> None:
+        """Puts the caller's address and, in the closed areas, the project into the request's state; or refuses."""
+        path, state = scope["path"], scope["state"]
+        state["address"] = address = caller_address(scope, headers, self.desk.settings.trusted_proxies)
+        state["project"] = None
+        if not CLOSED_AREAS.match(path) or COLLECTOR.fullmatch(path):
+            return
         secret = _bearer(headers.get("authorization"))
-        found = IN_A_PROJECT.fullmatch(scope["path"])
+        found = IN_A_PROJECT.fullmatch(path)
         scope_needed = "read" if scope["method"] in ("GET", "HEAD", "OPTIONS") else "write"
-        address = caller_address(scope, headers, self.desk.settings.trusted_proxies)
-
-        project_id = found[1] if found else ""
-        if self.desk.database.is_sqlite:  # SQLite's readers never wait, so this costs less than going to a thread
-            key, project = self.desk.keys.open(secret, project_id, scope_needed, address)
-        else:
-            key, project = await call(self.desk.keys.open, secret, project_id, scope_needed, address)
+        key, project = await self.openings.open(secret, found[1] if found else "", scope_needed, address)
         if key.use_is_due:
             with suppress(StoreDown):  # not worth refusing a request
                 await call(self.desk.keys.note_use, key)
-        scope["state"]["project"] = project
-        return project
+        state["project"] = project
+
+
+def _largest(path: str) -> int:
+    if path.startswith("/webhooks/"):
+        return LARGEST_WEBHOOK
+    if path.startswith("/v1/analytics/") and path.endswith("/events"):
+        return LARGEST_EVENTS
+    return LARGEST_BEACON if path.startswith("/v1/collect/") else LARGEST_BODY
 
 
 def refused(refusal: Refusal, request_id: str) -> Response:
@@ -130,7 +141,10 @@ def _bearer(header: str | None) -> str:
 
 
 def _request_id(sent: str | None) -> str:
-    return sent if sent and SANE_REQUEST_ID.fullmatch(sent) else f"req_{random_text(20)}"
+    """One of ours tells requests apart and keeps no secret, so it is worth no call to the system."""
+    if sent and SANE_REQUEST_ID.fullmatch(sent):
+        return sent
+    return f"req_{''.join(random.choices(BASE62, k=20))}"  # noqa: S311
 
 
 async def _bounded(headers: Headers, receive: Receive, largest: int) -> tuple[bytes, Receive]:

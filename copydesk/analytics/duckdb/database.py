@@ -53,10 +53,11 @@ class Database:
         with self._transaction("begin transaction") as connection:
             yield connection
 
-    def write_back(self) -> None:
-        """Moves a long write-ahead log into the file. It begins in a gap between writers, and then they go on."""
+    def write_back(self, at_once: bool = False) -> None:
+        """Moves a long write-ahead log into the file, or any log at once, so that room which was given up can be used
+        again. It begins in a gap between writers, and then they go on."""
         wal = self.path.with_name(f"{self.path.name}.wal")
-        if not wal.exists() or wal.stat().st_size < self._write_back_from:
+        if not wal.exists() or (wal.stat().st_size < self._write_back_from and not at_once):
             return
         with self._connection() as connection:
             for _ in range(GAPS_TRIED):

@@ -1,59 +1,58 @@
 """Folding: logged views become visits, and the visits become links of the index, all in one transaction."""
 
+from collections.abc import Iterator
+
 from copydesk.analytics.duckdb.database import Connection, Database
 from copydesk.analytics.duckdb.statements import sql
 
 MOST = 250_000
 """Views in one transaction: enough to pay for the pass over all visits, few enough for the memory."""
-STEPS = ("counts", "came", "history", "fresh", "visits", "days")
-TEMPORARY = ("batch", "placed", "came", "history", "fresh", "days")
+STEPS = ("fold_known", "fold_visits", "fold_days", "chain")
+TEMPORARY = ("came", "known", "days")
+NEW = "select (select max(id) from scopes where sort <> 1) > (select coalesce(max(scope), 0) from targets)"
 
 
-def fold(database: Database, upto: int, most: int = MOST) -> int:
-    """Counts the logged views up to this number, in as many transactions as they need. How many there were."""
-    counted = 0
-    while (done := _fold_some(database, upto, most)) is not None:
-        counted += done
-    return counted
+def fold(database: Database, upto: int, most: int = MOST) -> Iterator[int]:
+    """Counts the logged views up to this number, in as many transactions as they need. How many there were in each."""
+    last = 0
+    while last < upto:
+        with database.write() as connection:
+            after = folded(connection)
+            last = min(upto, after + most)
+            views = _fold_some(connection, after, last) if after < last else 0
+        if after < last:
+            yield views
 
 
-def _fold_some(database: Database, upto: int, most: int) -> int | None:
-    with database.write() as connection:
-        after = folded(connection)
-        if after >= upto:
-            return None
-        last = min(upto, after + most)
-        connection.execute(sql("fold_batch"), {"after": after, "upto": last})
-        if _places(connection):
-            connection.execute(sql("fold_scopes"))
-            _places(connection)
-        for step in STEPS:
-            connection.execute(sql(f"fold_{step}"))
-        connection.execute(sql("chain"))
-        [(views,)] = connection.execute("select coalesce(sum(n), 0) from batch").fetchall()
-        for table in TEMPORARY:
-            connection.execute(f"drop table {table}")
-        connection.execute("update marks set value = $last where name = 'folded'", {"last": last})
-        return int(views)
-
-
-def _places(connection: Connection) -> bool:
-    """Finds the scopes of each view; whether some are new. Most folds bring none, and looking twice is dear."""
-    connection.execute(sql("fold_placed"))
-    [(new,)] = connection.execute(
-        "select count(*) from placed where page is null or site is null or agent is null"
-    ).fetchall()
-    return bool(new)
+def _fold_some(connection: Connection, after: int, last: int) -> int:
+    [(new,)] = connection.execute(NEW).fetchall()
+    if new:
+        connection.execute(sql("fold_targets"))
+    some = {"after": after, "upto": last}
+    connection.execute(sql("fold_counts"), some)
+    connection.execute(sql("fold_came"), some)
+    for step in STEPS:
+        connection.execute(sql(step))
+    for table in TEMPORARY:
+        connection.execute(f"drop table {table}")
+    connection.execute("update marks set value = $last where name = 'folded'", {"last": last})
+    return _count(connection, after, last)
 
 
 def backlog(database: Database) -> int:
     with database.read() as connection:
-        [(views,)] = connection.execute(
-            "select count(*) from views where seq > $after", {"after": folded(connection)}
-        ).fetchall()
-        return int(views)
+        return _count(connection, folded(connection), None)
 
 
 def folded(connection: Connection) -> int:
     [(number,)] = connection.execute("select value from marks where name = 'folded'").fetchall()
     return int(number)
+
+
+def _count(connection: Connection, after: int, upto: int | None) -> int:
+    """Of the views numbered so; some numbers are nobody's any more."""
+    [(views,)] = connection.execute(
+        "select count(*) from views where seq > $after and (seq <= $upto or $upto is null)",
+        {"after": after, "upto": upto},
+    ).fetchall()
+    return int(views)

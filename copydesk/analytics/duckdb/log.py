@@ -5,23 +5,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from copydesk.analytics.duckdb.database import Connection, Database
+from copydesk.analytics.duckdb.names import MOST_PAGES, Names, append
 from copydesk.analytics.duckdb.seen import Seen
-from copydesk.analytics.store import AI, BITS, Entry, Logged, day_of
+from copydesk.analytics.store import BITS, Logged, day_of
+from copydesk.analytics.view import View
 
 SIXTY_FOUR = (1 << 64) - 1
-VIEW = ["seq", "project", "path", "time", "kind", "agent", "operator", "rule", "visitor"]
+VIEW = ["seq", "project", "page", "agent", "rule", "kind", "time", "visitor", "host", "referrer"]
 Event = tuple[int, int]
 
 
 class Log:
     """One writer at a time. What it remembers is what was committed; after a failure it looks again."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, most_pages: int = MOST_PAGES) -> None:
+        self._database, self._most_pages = database, most_pages
         self._turn = threading.Lock()
-        self._sure = False
         self._last = 0
-        self._projects: dict[str, int] = {}
+        self._names: Names | None = None
         self._seen: Seen | None = None
         with self._writing():
             pass
@@ -31,79 +32,78 @@ class Log:
         """The number of the view that was logged last."""
         return self._last
 
-    def project(self, name: str) -> int | None:
-        return self._projects.get(name)
-
-    def write(self, entries: Sequence[Entry]) -> Logged:
-        for entry in entries:
-            day_of(entry.at)
-        with self._writing() as connection:
-            self._add_projects(connection, {entry.project_id for entry in entries})
-            wanted, events = self._unseen(connection, entries)
-            rows = [_row(seq, self._projects, entry) for seq, entry in enumerate(wanted, self._last + 1)]
-            _append(connection, "views", VIEW, rows)
-            _append(connection, "events", ["project", "id"], events)
+    def write(self, views: Sequence[View]) -> Logged:
+        for view in views:
+            day_of(view.at)
+        with self._writing() as (connection, names):
+            names.add_projects(connection, {view.project for view in views})
+            wanted, events, duplicates = self._unseen(connection, names, views)
+            numbered = zip(names.of(connection, wanted), wanted, strict=True)
+            rows = [
+                (seq, *numbers, BITS[view.kind], view.at, view.visitor, view.host, view.referrer)
+                for seq, (numbers, view) in enumerate(numbered, self._last + 1)
+            ]
+            append(connection, "views", VIEW, rows)
+            append(connection, "events", ["project", "id"], events)
         self._last += len(rows)
-        return Logged(len(wanted), len(entries) - len(wanted))
+        return Logged(len(rows), tuple(duplicates))
+
+    def project(self, name: str) -> int | None:
+        with self._writing() as (_, names):
+            return names.projects.get(name)
 
     def add_project(self, name: str) -> int:
-        with self._writing() as connection:
-            self._add_projects(connection, {name})
-        return self._projects[name]
+        with self._writing() as (connection, names):
+            names.add_projects(connection, {name})
+            return names.projects[name]
 
     @contextmanager
     def forgetting(self, project: str) -> Iterator[tuple[Connection, int | None]]:
         """Nothing is logged meanwhile. The filter may keep the project's events: it only says what may have been."""
-        with self._writing() as connection:
-            yield connection, self._projects.pop(project, None)
+        with self._writing() as (connection, names):
+            yield connection, names.projects.get(project)
+            self._names = None
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def _writing(self) -> Iterator[tuple[Connection, Names]]:
         with self._turn:
             try:
                 with self._database.write() as connection:
-                    if not self._sure:
-                        self._look(connection)
-                    yield connection
+                    if self._names is None:
+                        self._names = self._look(connection)
+                    yield connection, self._names
             except BaseException:
-                self._sure = False
+                self._names = self._seen = None
                 raise
 
-    def _look(self, connection: Connection) -> None:
+    def _look(self, connection: Connection) -> Names:
         [(self._last,)] = connection.execute(
             "select greatest((select max(seq) from views), (select value from marks where name = 'folded'))"
         ).fetchall()
-        self._projects = dict(connection.execute("select name, id from projects").fetchall())
-        self._seen = None
-        self._sure = True
+        return Names(connection, self._most_pages)
 
-    def _add_projects(self, connection: Connection, names: set[str]) -> None:
-        if new := sorted(names - self._projects.keys()):
-            highest = max(self._projects.values(), default=0)
-            added = {name: highest + number for number, name in enumerate(new, 1)}
-            ai = sum(BITS[kind] for kind in AI)
-            _append(connection, "projects", ["id", "name", "ai"], [(added[name], name, ai) for name in new])
-            self._projects = {**self._projects, **added}
-
-    def _unseen(self, connection: Connection, entries: Sequence[Entry]) -> tuple[Sequence[Entry], list[Event]]:
-        """The entries to log, and their events."""
-        if all(entry.event is None for entry in entries):
-            return entries, []
+    def _unseen(
+        self, connection: Connection, names: Names, views: Sequence[View]
+    ) -> tuple[Sequence[View], list[Event], list[int]]:
+        """The views to log, their events, and the positions of the others."""
+        if all(view.event is None for view in views):
+            return views, [], []
         if self._seen is None or self._seen.full:
             self._seen = Seen(connection)
-        events = [None if e.event is None else (self._projects[e.project_id], _short(e.event)) for e in entries]
+        events = [None if v.event is None else (names.projects[v.project], _short(v.event)) for v in views]
         doubtful = [event[1] for event in events if event is not None and self._seen.may_hold(event[1])]
         taken: set[Event] = set(_logged(connection, doubtful)) if doubtful else set()
-        wanted, new = [], []
-        for entry, event in zip(entries, events, strict=True):
+        wanted, new, duplicates = [], [], []
+        for position, event in enumerate(events):
             if event is not None:
                 if event in taken:
+                    duplicates.append(position)
                     continue
                 taken.add(event)
                 new.append(event)
-            wanted.append(entry)
+            wanted.append(views[position])
         self._seen.add(event for _, event in new)
-        return wanted, new
+        return wanted, new, duplicates
 
 
 def _logged(connection: Connection, ids: list[int]) -> list[Event]:
@@ -116,25 +116,3 @@ def _logged(connection: Connection, ids: list[int]) -> list[Event]:
 
 def _short(event: int) -> int:
     return (event ^ event >> 64) & SIXTY_FOUR
-
-
-def _row(seq: int, projects: dict[str, int], entry: Entry) -> tuple[object, ...]:
-    return (
-        seq,
-        projects[entry.project_id],
-        entry.path,
-        entry.at,
-        BITS[entry.kind],
-        entry.agent or "",
-        entry.operator or "",
-        entry.rule,
-        entry.visitor,
-    )
-
-
-def _append(connection: Connection, table: str, columns: list[str], rows: Sequence[Sequence[object]]) -> None:
-    if not rows:
-        return
-    appender = connection.appender(table, columns=columns)
-    appender.append_rows(rows)
-    appender.flush()

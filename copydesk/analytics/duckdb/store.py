@@ -8,7 +8,8 @@ from copydesk.analytics.duckdb import reports, upkeep
 from copydesk.analytics.duckdb.database import MEMORY, WRITE_BACK_FROM, Database
 from copydesk.analytics.duckdb.fold import backlog, fold
 from copydesk.analytics.duckdb.log import Log
-from copydesk.analytics.store import ALWAYS, BITS, AgentRow, Entry, Interval, Logged, Moment, Page, Range
+from copydesk.analytics.store import ALWAYS, BITS, AgentRow, Interval, Logged, Moment, Page, Range
+from copydesk.analytics.view import View
 
 
 class DuckStore:
@@ -19,17 +20,19 @@ class DuckStore:
         self._log = Log(self._database)
         self._turn = threading.Lock()
 
-    def log(self, entries: Sequence[Entry]) -> Logged:
-        return self._log.write(entries)
+    def log(self, views: Sequence[View]) -> Logged:
+        return self._log.write(views)
 
     def backlog(self) -> int:
         return backlog(self._database)
 
     def fold(self) -> int:
         with self._turn:
-            if counted := fold(self._database, self._log.last):
-                upkeep.tidy(self._database)
-            self._database.write_back()
+            counted = 0
+            for views in fold(self._database, self._log.last):
+                counted += views
+                tidied = upkeep.tidy(self._database)
+                self._database.write_back(at_once=tidied)
             return counted
 
     def visitors(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
@@ -55,9 +58,9 @@ class DuckStore:
         with self._turn:
             upkeep.rebuild(self._database)
 
-    def drop_views(self, before: int) -> int:
+    def drop_views(self, before: int, projects: Collection[str] | None = None) -> int:
         with self._turn:
-            return upkeep.drop_views(self._database, before)
+            return upkeep.drop_views(self._database, before, projects)
 
     def forget(self, project_id: str) -> None:
         with self._turn, self._log.forgetting(project_id) as (connection, project):

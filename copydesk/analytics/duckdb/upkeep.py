@@ -1,5 +1,7 @@
 """What happens now and then: tidying, rebuilding, dropping and forgetting."""
 
+from collections.abc import Collection
+
 from copydesk.analytics.duckdb.database import Connection, Database
 from copydesk.analytics.duckdb.fold import folded
 from copydesk.analytics.duckdb.statements import sql
@@ -8,23 +10,25 @@ from copydesk.core.clock import DAY
 PART = 1_000_000
 """Visits that are chained at once in a rebuild."""
 UNTIDY_FROM = 100_000
+LENGTHS = """
+    select name, value, if(name = 'firsts', (select count(*) from firsts), (select count(*) from counts))
+    from marks where name in ('firsts', 'counts')
+"""
 
 
-def tidy(database: Database, least: int = UNTIDY_FROM) -> None:
-    """Adds up rows that folds have left side by side, once a table is half again as long as after the last time."""
-    for table in ("firsts", "counts"):
+def tidy(database: Database, least: int = UNTIDY_FROM) -> bool:
+    """Adds up rows that folds have left side by side, once a table is half again as long as after the last time.
+    Whether there was something to do."""
+    with database.read() as connection:
+        found = connection.execute(LENGTHS).fetchall()
+    untidy = [table for table, tidied, length in found if length - tidied > max(least, tidied // 2)]
+    for table in untidy:
         with database.write() as connection:
-            mark = {"table": table}
-            [(tidied,)] = connection.execute("select value from marks where name = $table", mark).fetchall()
-            if _length(connection, table) - tidied > max(least, tidied // 2):
-                connection.execute(sql(f"tidy_{table}"))
-                left = _length(connection, table)
-                connection.execute("update marks set value = $left where name = $table", {**mark, "left": left})
-
-
-def _length(connection: Connection, table: str) -> int:
-    [(rows,)] = connection.execute("select count(*) from query_table($table)", {"table": table}).fetchall()
-    return int(rows)
+            connection.execute(sql(f"tidy_{table}"))
+            [(left,)] = connection.execute("select count(*) from query_table($table)", {"table": table}).fetchall()
+            marked = {"table": table, "left": left}
+            connection.execute("update marks set value = $left where name = $table", marked)
+    return bool(untidy)
 
 
 def rebuild(database: Database) -> None:
@@ -36,7 +40,7 @@ def count_as_ai(database: Database, project: int, mask: int) -> None:
     with database.write() as connection:
         asked = {"project": project, "mask": mask}
         connection.execute("update projects set ai = $mask where id = $project", asked)
-        connection.execute("update scopes set ai = $mask where project = $project and sort < 2", asked)
+        connection.execute("update targets set ai = $mask where project = $project and human <> 0", asked)
         _rebuild(connection, project)
 
 
@@ -47,15 +51,17 @@ def _rebuild(connection: Connection, project: int | None) -> None:
     parts = 1 + visits // PART
     for part in range(parts):
         connection.execute(sql("rebuild_days"), {"part": part, "parts": parts, "project": project})
-        connection.execute(sql("chain"))
+        connection.execute(sql("whole"), {"sign": 1})
     connection.execute("drop table days")
 
 
-def drop_views(database: Database, before: int) -> int:
+def drop_views(database: Database, before: int, projects: Collection[str] | None) -> int:
+    of_these = "" if projects is None else " and project in (select id from projects where list_contains($names, name))"
     with database.write() as connection:
+        asked = {"time": before * DAY, "folded": folded(connection)}
         [(dropped,)] = connection.execute(
-            "delete from views where time < $time and seq <= $folded",
-            {"time": before * DAY, "folded": folded(connection)},
+            f"delete from views where time < $time and seq <= $folded{of_these}",  # noqa: S608 - ours
+            asked if projects is None else {**asked, "names": list(projects)},
         ).fetchall()
         return int(dropped)
 
@@ -67,6 +73,7 @@ def forget(connection: Connection, project: int) -> None:
     connection.execute("delete from events where project = $project", asked)
     connection.execute("delete from firsts where project = $project", asked)
     connection.execute("delete from counts where project = $project", asked)
+    connection.execute("delete from targets where project = $project", asked)
     connection.execute("delete from scopes where project = $project", asked)
     connection.execute("delete from projects where id = $project", asked)
 
@@ -75,11 +82,11 @@ def forget_visitor(database: Database, project: int, visitor: int) -> None:
     with database.write() as connection:
         asked = {"project": project, "visitor": visitor}
         connection.execute(sql("forget_days"), asked)
-        connection.execute(sql("chain"))
+        connection.execute(sql("whole"), {"sign": -1})
         connection.execute("drop table days")
         connection.execute(
-            "delete from visits"
-            " where key in (select xor($visitor::ubigint, salt) from scopes where project = $project)",
+            "delete from visits using scopes"
+            " where scopes.id = scope and project = $project and key = xor($visitor::ubigint, salt)",
             asked,
         )
         connection.execute("update views set visitor = null where project = $project and visitor = $visitor", asked)

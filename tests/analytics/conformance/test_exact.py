@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -17,7 +18,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from copydesk.analytics.store import BITS, Entry, Interval, Page, Range, Store
+from copydesk.analytics.store import BITS, Interval, Page, Range, Store
+from copydesk.analytics.view import Class, View
 from copydesk.core.clock import DAY
 from tests.analytics.conformance.model import Model
 
@@ -25,16 +27,20 @@ FIRST = 20_470
 """2026-01-18: forty days from here hold a month and several weeks."""
 PROJECTS = ("docs", "other")
 DAYS = st.integers(FIRST, FIRST + 40)
-ENTRIES = st.builds(
-    Entry,
-    project_id=st.sampled_from((*PROJECTS[:1] * 3, *PROJECTS)),
+VIEWS = st.builds(
+    View,
+    project=st.sampled_from((*PROJECTS[:1] * 3, *PROJECTS)),
     path=st.sampled_from(("/", "/a", "/b", "/é")),
     at=st.builds(lambda day, time: day * DAY + time, DAYS, st.sampled_from((0, 1, DAY - 1))),
-    kind=st.sampled_from(("human", "assistant", *BITS)),
-    agent=st.sampled_from((None, "Reader", "Finder")),
-    operator=st.sampled_from((None, "Example")),
-    rule=st.just("rule"),
+    kind=st.sampled_from((Class.HUMAN, Class.ASSISTANT, *Class)),
+    agent=st.sampled_from(("", "Reader", "Finder")),
+    operator=st.sampled_from(("", "Example")),
+    rule=st.sampled_from(("token:a", "browser")),
+    table=st.sampled_from(("1", "2")),
     visitor=st.sampled_from((None, 1, 2, 3, 1 << 63)),
+    host=st.sampled_from(("", "docs.example.com")),
+    referrer=st.sampled_from(("", "example.org")),
+    status=st.just(200),
     event=st.none() | st.integers(0, 40),
 )
 RANGES = st.builds(Range, st.integers(FIRST - 1, FIRST + 41), st.integers(FIRST - 1, FIRST + 42)) | st.just(Range())
@@ -52,17 +58,17 @@ def machine_for(open_store: Callable[[Path], Store]) -> type[RuleBasedStateMachi
             self.store.close()
             shutil.rmtree(self.folder)
 
-        @rule(entries=st.lists(ENTRIES, min_size=1, max_size=40))
-        def log(self, entries: list[Entry]) -> None:
-            assert self.store.log(entries) == self.model.log(entries)
+        @rule(views=st.lists(VIEWS, min_size=1, max_size=40))
+        def log(self, views: list[View]) -> None:
+            assert self.store.log(views) == self.model.log(views)
 
         @rule()
         def fold(self) -> None:
             assert self.store.fold() == self.model.fold()
 
-        @rule(entries=st.lists(ENTRIES, min_size=1, max_size=10))
-        def log_and_fold(self, entries: list[Entry]) -> None:
-            self.log(entries)
+        @rule(views=st.lists(VIEWS, min_size=1, max_size=10))
+        def log_and_fold(self, views: list[View]) -> None:
+            self.log(views)
             self.fold()
 
         @rule(project=st.sampled_from(PROJECTS), days=RANGES, limit=st.integers(1, 5), offset=st.integers(0, 5))
@@ -117,13 +123,19 @@ def _plain(page: Page) -> Page:
     return replace(page, rows=list(page.rows))
 
 
-def test_every_answer_is_exact_whatever_happened(open_store: Callable[[Path], Store]) -> None:
+def drive(open_store: Callable[[Path], Store], examples: int, steps: int) -> None:
     run_state_machine_as_test(
         machine_for(open_store),
         settings=settings(
-            max_examples=10,
-            stateful_step_count=20,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
+            max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
+
+
+def test_every_answer_is_exact_whatever_happened(open_store: Callable[[Path], Store]) -> None:
+    drive(open_store, examples=8, steps=20)
+
+
+@pytest.mark.drill
+def test_every_answer_is_exact_whatever_happened_for_long(open_store: Callable[[Path], Store]) -> None:
+    drive(open_store, examples=300, steps=40)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.store import ALWAYS, Entry, Logged, Moment, Range, Row, Split, Store, UnknownDay
+from copydesk.analytics.store import ALWAYS, Logged, Moment, Range, Row, Split, Store, UnknownDay
+from copydesk.analytics.view import Class, View
 from copydesk.core.clock import DAY
 
 MONDAY = 20_458
@@ -18,13 +19,14 @@ def view(
     kind: str = "human",
     visitor: int | None = 1,
     event: int | None = None,
-    agent: str | None = None,
+    agent: str = "",
     project: str = "docs",
-) -> Entry:
-    return Entry(project, path, day * DAY + 5, kind, agent, agent and "Example", "rule", visitor, event)
+) -> View:
+    operator, at = agent and "Example", day * DAY + 5
+    return View(project, path, at, Class(kind), agent, operator, "rule", "1", visitor, "", "", 200, event)
 
 
-def counted(store: Store, *views: Entry) -> None:
+def counted(store: Store, *views: View) -> None:
     store.log(views)
     store.fold()
 
@@ -61,13 +63,13 @@ def test_a_logged_view_is_in_no_report_before_it_is_folded(store: Store) -> None
 
 
 def test_an_event_is_logged_once(store: Store) -> None:
-    assert store.log([view(event=7), view(event=7), view(event=8)]) == Logged(2, 1)
-    assert store.log([view(event=8), view(event=9), view()]) == Logged(2, 1)
-    assert store.log([view(event=7, project="other")]) == Logged(1, 0)
+    assert store.log([view(event=7), view(event=7), view(event=8)]) == Logged(2, (1,))
+    assert store.log([view(event=8), view(event=9), view(), view()]) == Logged(3, (0,))
+    assert store.log([view(event=7, project="other")]) == Logged(1)
 
 
 def test_events_of_128_bits_are_told_apart_by_either_half(store: Store) -> None:
-    assert store.log([view(event=1), view(event=1 << 64 | 2), view(event=2 << 64 | 2)]) == Logged(3, 0)
+    assert store.log([view(event=1), view(event=1 << 64 | 2), view(event=2 << 64 | 2)]) == Logged(3)
 
 
 def test_rows_come_by_total_then_by_code_point(store: Store) -> None:
@@ -168,7 +170,7 @@ def test_dropping_raw_views_changes_no_number(store: Store) -> None:
     store.rebuild()
     assert store.visitors("docs").totals.human == 2
     assert store.views("docs").totals.human == 3
-    assert store.log([view(event=5)]) == Logged(0, 1)
+    assert store.log([view(event=5)]) == Logged(0, (0,))
 
 
 def test_a_forgotten_project_leaves_nothing_and_can_begin_anew(store: Store) -> None:
@@ -179,7 +181,7 @@ def test_a_forgotten_project_leaves_nothing_and_can_begin_anew(store: Store) -> 
     store.fold()
     assert store.visitors("docs").totals == Split()
     assert store.visitors("other").totals.total == 1
-    assert store.log([view(event=1), view(event=2)]) == Logged(2, 0)
+    assert store.log([view(event=1), view(event=2)]) == Logged(2)
     store.fold()
     assert store.visitors("docs").totals.total == 1
 
@@ -213,7 +215,7 @@ def test_a_back_up_made_while_running_is_a_store(
     counted(store, view(visitor=4))
     copy = open_store(folder)
     assert copy.visitors("docs").totals.total == 2
-    assert copy.log([view(event=1)]) == Logged(0, 1)
+    assert copy.log([view(event=1)]) == Logged(0, (0,))
     copy.fold()
     assert copy.visitors("docs").totals.total == 3
     copy.close()
@@ -228,7 +230,7 @@ def test_what_was_logged_and_folded_is_there_after_a_restart(
     store.close()
     store = open_store(tmp_path)
     assert store.backlog() == 1
-    assert store.log([view(event=1), view(event=2)]) == Logged(0, 2)
+    assert store.log([view(event=1), view(event=2)]) == Logged(0, (0, 1))
     store.fold()
     assert store.visitors("docs").totals.total == 2
     store.close()

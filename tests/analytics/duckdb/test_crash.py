@@ -40,9 +40,9 @@ def drill(path: Path, rounds: int, seed: int) -> None:
         assert acknowledged * SIZE <= total <= (acknowledged + 1) * SIZE
     store, model = DuckStore(path), Model()
     for number in range(acknowledged + 1):
-        entries = batch(number)
-        store.log(entries)
-        model.log(entries)
+        views = batch(number)
+        store.log(views)
+        model.log(views)
     store.fold()
     model.fold()
     found, wanted = store.visitors("docs", ALWAYS, 50, 0), model.visitors("docs", ALWAYS, 50, 0)

@@ -40,8 +40,8 @@ def test_a_log_torn_within_its_last_batch_keeps_all_before_it(torn: tuple[Path, 
     os.truncate(f"{path}.wal", sizes[-1] - missing)
     store = DuckStore(path)
     assert store.backlog() == (BATCHES - 1) * SIZE
-    assert store.log(batch(BATCHES - 1)) == Logged(SIZE, 0)
-    assert store.log(batch(0)) == Logged(0, SIZE)
+    assert store.log(batch(BATCHES - 1)) == Logged(SIZE)
+    assert store.log(batch(0)) == Logged(0, tuple(range(SIZE)))
     assert store.fold() == BATCHES * SIZE
     store.close()
 
@@ -79,7 +79,7 @@ def test_a_full_disk_is_said_so_loses_nothing_and_is_overcome(tmp_path: Path) ->
         with pytest.raises(StoreFull):
             store.fold()
     assert accepted > 0
-    assert store.log(batch(accepted)) == Logged(SIZE, 0)
+    assert store.log(batch(accepted)) == Logged(SIZE)
     assert store.fold() == (accepted + 1) * SIZE
     store.close()
     store = DuckStore(tmp_path / "a.duckdb")
@@ -116,7 +116,7 @@ def test_readers_and_the_writer_go_on_beside_folds_and_write_backs(tmp_path: Pat
     for thread in threads:
         thread.start()
     for number in range(40):
-        assert store.log(batch(number)) == Logged(SIZE, 0)
+        assert store.log(batch(number)) == Logged(SIZE)
     done.set()
     for thread in threads:
         thread.join()

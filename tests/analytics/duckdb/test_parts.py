@@ -1,4 +1,4 @@
-"""The parts that only large stores use: the filter of events, folds in several transactions, tidying, rebuilding."""
+"""What only large stores use: the filter of events, names looked up anew, folds in several transactions, tidying."""
 
 import random
 from collections.abc import Iterator
@@ -61,7 +61,15 @@ def test_folds_of_any_size_come_to_the_same(database: Database, model: Model) ->
     log = Log(database)
     for number in range(30):
         log.write(batch(number))
-    assert fold(database, log.last, most=37) == 600
+    assert sum(fold(database, log.last, most=37)) == 600
+    assert_exact(database, model)
+
+
+def test_pages_that_are_no_longer_remembered_are_found_again(database: Database, model: Model) -> None:
+    log = Log(database, most_pages=2)
+    for number in range(30):
+        log.write(batch(number))
+    assert sum(fold(database, log.last)) == 600
     assert_exact(database, model)
 
 
@@ -69,9 +77,10 @@ def test_tidying_leaves_fewer_rows_and_the_same_answers(database: Database, mode
     log = Log(database)
     for number in range(30):
         log.write(batch(number))
-        fold(database, log.last)
+        assert list(fold(database, log.last)) == [20]
     before = {table: rows_of(database, table) for table in ("firsts", "counts")}
-    upkeep.tidy(database, least=0)
+    assert upkeep.tidy(database, least=0)
+    assert not upkeep.tidy(database, least=0)
     assert all(rows_of(database, table) < rows for table, rows in before.items())
     assert_exact(database, model)
     upkeep.rebuild(database)

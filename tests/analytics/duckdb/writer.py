@@ -5,24 +5,28 @@ import threading
 from pathlib import Path
 
 from copydesk.analytics.duckdb import DuckStore
-from copydesk.analytics.store import Entry
+from copydesk.analytics.view import Class, View
 from copydesk.core.clock import DAY
 
 SIZE = 20
 
 
-def batch(number: int) -> list[Entry]:
+def batch(number: int) -> list[View]:
     """The same whenever it is sent. Days go back and forth, visitors return, some as both human and AI."""
     return [
-        Entry(
+        View(
             "docs",
             f"/{event % 7}",
             (20_458 + event * 31 % 60) * DAY,
-            "assistant" if event % 5 == 0 else "human",
-            None,
-            None,
+            Class.ASSISTANT if event % 5 == 0 else Class.HUMAN,
+            "",
+            "",
             "rule",
+            "1",
             1 + event * 17 % 101,
+            "",
+            "",
+            200,
             event,
         )
         for event in range(number * SIZE, (number + 1) * SIZE)

@@ -1,47 +1,48 @@
--- What the days change in the index: the links of each key's chain after, less those before.
+-- What the fresh days change in the index, for each of human (1), AI (2) and either (4). A fresh day gets a link to the
+-- day before it; where the day after it was known before, that one's link now leads to the fresh day.
 insert into firsts
-with several as (
-    select key from days group by key having count(*) > 1
+with fresh as (
+    select scope, key, day, now & ~was as new from days where now <> was
 ),
-chained as (
+placed as materialized (
     select
-        scope, day, was, now,
-        max(day) filter (was & 1 <> 0) over earlier as human_was,
-        max(day) filter (now & 1 <> 0) over earlier as human_now,
-        max(day) filter (was & 2 <> 0) over earlier as ai_was,
-        max(day) filter (now & 2 <> 0) over earlier as ai_now,
-        max(day) filter (was <> 0) over earlier as any_was,
-        max(day) filter (now <> 0) over earlier as any_now
-    from days semi join several using (key)
-    window earlier as (partition by key order by day rows between unbounded preceding and 1 preceding)
-    union all by name
-    select scope, day, was, now from days anti join several using (key)
-),
-alike as (
-    select
-        scope, day, was, now, coalesce(human_was, 0) as human_was, coalesce(human_now, 0) as human_now,
-        coalesce(ai_was, 0) as ai_was, coalesce(ai_now, 0) as ai_now, coalesce(any_was, 0) as any_was,
-        coalesce(any_now, 0) as any_now, count(*)::integer as n
-    from chained
-    group by all
+        scope, day, new,
+        max(there) filter (there < day and now & 1 <> 0) as human,
+        max(there) filter (there < day and now & 2 <> 0) as ai,
+        max(there) filter (there < day and now & 4 <> 0) as either,
+        max(there) filter (there < day and was & 1 <> 0) as human_was,
+        max(there) filter (there < day and was & 2 <> 0) as ai_was,
+        max(there) filter (there < day and was & 4 <> 0) as either_was,
+        min(there) filter (there > day and now & 1 <> 0) as human_next,
+        min(there) filter (there > day and now & 2 <> 0) as ai_next,
+        min(there) filter (there > day and now & 4 <> 0) as either_next,
+        min(there) filter (there > day and was & 1 <> 0) as human_known,
+        min(there) filter (there > day and was & 2 <> 0) as ai_known,
+        min(there) filter (there > day and was & 4 <> 0) as either_known
+    from fresh join (select scope, key, day as there, was, now from days) using (scope, key)
+    group by scope, key, day, new
 ),
 links as (
-    select scope, day, unnest([
-        {'prev': human_now, 'human': if(now & 1 <> 0, n, 0), 'ai': 0, 'total': 0},
-        {'prev': ai_now, 'human': 0, 'ai': if(now & 2 <> 0, n, 0), 'total': 0},
-        {'prev': any_now, 'human': 0, 'ai': 0, 'total': if(now <> 0, n, 0)},
-        {'prev': human_was, 'human': if(was & 1 <> 0, -n, 0), 'ai': 0, 'total': 0},
-        {'prev': ai_was, 'human': 0, 'ai': if(was & 2 <> 0, -n, 0), 'total': 0},
-        {'prev': any_was, 'human': 0, 'ai': 0, 'total': if(was <> 0, -n, 0)}
-    ], recursive := true)
-    from alike
+    select scope, day, case who when 1 then human when 2 then ai else either end as prev, who, 1 as n
+    from placed, (values (1), (2), (4)) as kinds (who)
+    where new & who <> 0
+    union all
+    select
+        scope, case who when 1 then human_next when 2 then ai_next else either_next end,
+        if(n = 1, day, case who when 1 then human_was when 2 then ai_was else either_was end), who, n
+    from placed, (values (1, 1), (1, -1), (2, 1), (2, -1), (4, 1), (4, -1)) as kinds (who, n)
+    where either_known is not null and new & who <> 0 and case who
+        when 1 then human_next = human_known when 2 then ai_next = ai_known else either_next = either_known
+    end
 ),
 changes as (
-    select scope, day, prev, sum(human) as human, sum(ai) as ai, sum(total) as total
+    select
+        scope, day, coalesce(prev, 0) as prev, coalesce(sum(n) filter (who = 1), 0) as human,
+        coalesce(sum(n) filter (who = 2), 0) as ai, coalesce(sum(n) filter (who = 4), 0) as total
     from links
     group by scope, day, prev
-    having sum(human) <> 0 or sum(ai) <> 0 or sum(total) <> 0
 )
-select project, scope, day, prev, changes.human, changes.ai, total
+select project, scope, day, prev, human, ai, total
 from changes join scopes on scopes.id = scope
+where human <> 0 or ai <> 0 or total <> 0
 order by day, prev;

@@ -1,11 +1,15 @@
 -- Who came to what on which day, and as what.
 create or replace temp table came as
-select scope, key, day, bit_or(kind) as bits
-from (
-    select page as scope, xor(visitor, page_salt) as key, day, kind from placed where visitor is not null
-    union all
-    select site, xor(visitor, site_salt), day, kind from placed where visitor is not null
-    union all
-    select agent, xor(visitor, agent_salt), day, kind from placed where visitor is not null
+with seen as (
+    select page, agent, visitor, (time // 86400000)::usmallint as day, kind
+    from views
+    where seq > $after and seq <= $upto and visitor is not null
 )
+select scope, xor(visitor, salt) as key, day, bit_or(seen.kind) as bits
+from (
+    select page as scope, visitor, day, kind from seen
+    union all
+    select agent, visitor, day, kind from seen
+) as seen
+join scopes on scopes.id = scope
 group by all;

@@ -1,4 +1,8 @@
 insert into counts
-select project, coalesce(page, site, agent), day, kind, sum(n)
-from placed
-group by grouping sets ((project, page, day, kind), (project, site, day, kind), (project, agent, day, kind));
+with seen as (
+    select coalesce(page, agent) as scope, (time // 86400000)::usmallint as day, kind, count(*) as n
+    from views
+    where seq > $after and seq <= $upto
+    group by grouping sets ((page, day, kind), (agent, day, kind))
+)
+select project, target, day, kind, sum(n) from seen join targets using (scope) group by all;

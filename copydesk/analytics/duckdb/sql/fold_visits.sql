@@ -1,1 +1,1 @@
-insert into visits select scope, key, day, bits from fresh;
+insert into visits select scope, key, day, now & ~was from known where now <> was;

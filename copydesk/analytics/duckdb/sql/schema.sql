@@ -1,23 +1,35 @@
-create table if not exists projects (id integer not null, name varchar not null, ai utinyint not null);
+create table if not exists projects (
+    id integer not null, name varchar not null, site integer not null, ai utinyint not null
+);
 
--- A page, a project's site as a whole, or an agent: whatever visitors are counted of. A visit's key is its visitor
--- xor the scope's salt; a class counts as human or AI there if its bit is in that mask.
+-- A page (sort 0), a project's site as a whole (1), or an agent with its class (2): whatever visitors are counted of.
 create table if not exists scopes (
     id integer not null, project integer not null, sort utinyint not null,
     path varchar not null, agent varchar not null, operator varchar not null, kind utinyint not null,
-    salt ubigint not null, human utinyint not null, ai utinyint not null
+    salt ubigint not null
 );
 
+-- Which rule told the class of a view, and the version of the table of agents that it belongs to.
+create table if not exists rules (id integer not null, rule varchar not null, version varchar not null);
+
 create table if not exists views (
-    seq ubigint not null, project integer not null, path varchar not null, time bigint not null,
-    kind utinyint not null, agent varchar not null, operator varchar not null, rule varchar not null, visitor ubigint
+    seq ubigint not null, project integer not null, page integer not null, agent integer not null,
+    kind utinyint not null, rule integer not null, time bigint not null, visitor ubigint,
+    host varchar not null, referrer varchar not null
 );
 
 create table if not exists events (project integer not null, id ubigint not null);
 
--- Several rows of one key and day add up: their bits are or-ed.
+-- The scope is a page or an agent, and the key the visitor xor its salt. Agents have the salt of their site, whose
+-- visits are those of its agents. Several rows of one key and day add up: their bits are or-ed.
 create table if not exists visits (
     scope integer not null, key ubigint not null, day usmallint not null, bits utinyint not null
+);
+
+-- What a visit to a scope counts for, and which classes count there as human and as AI.
+create table if not exists targets (
+    scope integer not null, target integer not null, project integer not null,
+    human utinyint not null, ai utinyint not null
 );
 
 -- So many visitors came on this day and before that last on day prev, 0 for never: as human, as AI, as either. Several

@@ -1,0 +1,140 @@
+"""The load generator, a process of its own: connections that are kept, each asking again once it is answered."""
+
+import asyncio
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+
+PAGES = 2_000
+VISITORS = 20_000
+AGENTS = (
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Safari/537.36",
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:142.0) Gecko/20100101 Firefox/142.0",
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6 "
+    "Mobile/15E148 Safari/604.1",
+    "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; ChatGPT-User/1.0; +https://openai.com/bot",
+    "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
+)
+
+
+@dataclass(frozen=True)
+class Order:
+    port: int
+    kind: str
+    """`event`, `beacon` or `batch`."""
+    path: str
+    key: str
+    connections: int
+    requests: int
+    """In all, after the warm-up."""
+    together: int = 1
+    """Events in one request."""
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Taken:
+    milliseconds: list[float]
+    seconds: float
+    cpu_seconds: float
+    """The generator's own."""
+
+
+def requests(order: Order) -> list[bytes]:
+    """Made beforehand, so that making them is no part of what is measured."""
+    events = _events(order.seed)
+    return [_request(order, [next(events) for _ in range(order.together)]) for _ in range(order.requests)]
+
+
+def _events(seed: int) -> Iterator[dict[str, object]]:
+    """Zipf pages, visitors who return, agents of every kind; each event has an id of its own."""
+    chance = random.Random(seed)
+    weights = list(accumulate(1 / rank for rank in range(1, PAGES + 1)))
+    pages = range(PAGES)
+    while True:
+        [page] = chance.choices(pages, cum_weights=weights)
+        visitor = chance.randrange(VISITORS)
+        yield {
+            "url": f"https://docs.example.com/section-{page % 40}/page-{page}",
+            "userAgent": AGENTS[visitor % len(AGENTS)],
+            "ip": f"10.{visitor >> 16}.{visitor >> 8 & 255}.{visitor & 255}",
+            "referrer": "https://www.example.org/search",
+            "status": 200,
+            "eventId": f"{chance.getrandbits(96):x}",
+        }
+
+
+def _request(order: Order, events: list[dict[str, object]]) -> bytes:
+    [event] = events[:1]
+    kind, extra = "application/json", f"Authorization: Bearer {order.key}\r\n"
+    sent: object = events if order.kind == "batch" else event
+    if order.kind == "beacon":
+        sent = {"u": event["url"], "r": event["referrer"], "e": event["eventId"]}
+        kind = "text/plain;charset=UTF-8"
+        extra = f"User-Agent: {event['userAgent']}\r\nOrigin: https://docs.example.com\r\nAccept: */*\r\n"
+    body = json.dumps(sent).encode()
+    head = f"POST {order.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\n{extra}"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+class Connection(asyncio.Protocol):
+    """Sends the next request as soon as the last is answered with 202."""
+
+    def __init__(self, bodies: Iterator[bytes], times: list[float]) -> None:
+        self._bodies, self._times = bodies, times
+        self._answer = b""
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._next()
+
+    def data_received(self, data: bytes) -> None:
+        self._answer += data
+        head, end, body = self._answer.partition(b"\r\n\r\n")
+        if not end or len(body) < _length(head):
+            return
+        if not head.startswith(b"HTTP/1.1 202"):
+            self.done.set_exception(RuntimeError(self._answer.decode()))
+            return
+        self._times.append((time.perf_counter() - self._began) * 1000)
+        self._answer = b""
+        self._next()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_exception(error or RuntimeError("the server hung up"))
+
+    def _next(self) -> None:
+        body = next(self._bodies, None)
+        if body is None:
+            self.done.set_result(None)
+            self._transport.close()
+            return
+        self._began = time.perf_counter()
+        self._transport.write(body)
+
+
+def _length(head: bytes) -> int:
+    return int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+
+
+async def run(order: Order) -> Taken:
+    bodies, times = iter(requests(order)), list[float]()
+    cpu, began = time.process_time(), time.perf_counter()
+    loop = asyncio.get_running_loop()
+    connections = [
+        (await loop.create_connection(lambda: Connection(bodies, times), "127.0.0.1", order.port))[1]
+        for _ in range(order.connections)
+    ]
+    await asyncio.gather(*(connection.done for connection in connections))
+    return Taken(times, time.perf_counter() - began, time.process_time() - cpu)
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(asyncio.run(run(Order(**json.load(sys.stdin)))))))

@@ -1,0 +1,44 @@
+"""Which sites' pages may send views from a browser, and what a browser must hear to be content."""
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from copydesk.core.errors import Refusal
+
+PREFLIGHT = {
+    "Access-Control-Allow-Methods": "POST",
+    "Access-Control-Allow-Headers": "Content-Type",
+    "Access-Control-Max-Age": "86400",
+}
+EMBEDDED = {"Cross-Origin-Resource-Policy": "cross-origin"}
+"""For what pages of other sites load: those that isolate themselves would not get it otherwise."""
+
+
+class OriginRefused(Refusal):
+    """This project does not take views from pages of this site."""
+
+    status, code = 403, "origin_refused"
+
+
+def allowed(origins: Sequence[str], origin: str | None) -> dict[str, str]:
+    """The headers that let the page read the answer. A list keeps other sites' copies out, not forgers, who can name
+    any origin."""
+    if not origins:
+        return {"Access-Control-Allow-Origin": "*"}
+    if origin is None or not any(_is(origin.lower(), each) for each in origins):
+        raise OriginRefused
+    return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
+
+
+def of(address: str) -> str | None:
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return None
+    return f"{parts.scheme}://{parts.netloc}" if parts.scheme and parts.netloc else None
+
+
+def _is(origin: str, pattern: str) -> bool:
+    """`*.` stands for any subdomain, however deep."""
+    scheme, _, host = pattern.partition("://*")
+    return origin == pattern if not host else origin.startswith(f"{scheme}://") and origin.endswith(host)
