@@ -27,33 +27,31 @@ TAKES_WHAT_CAN_BE_READ = {
 }
 
 
-def config(service: Service, examples: int, walks: int, *, deterministic: bool) -> schemathesis.Config:
+def config(service: Service, examples: int, walks: int) -> schemathesis.Config:
     settings: dict[str, Any] = {
         "base-url": service.url,
         "headers": {"Authorization": f"Bearer {service.key}"},
         "parameters": {"path.projectId": service.project.id, "path.siteId": service.project.site_id},
         "request-timeout": 20,
         "continue-on-failure": True,
-        "generation": {
-            "max-examples": examples,
-            "deterministic": deterministic,
-            "database": "none",
-            "no-shrink": deterministic,
-        },
+        "generation": {"max-examples": max(1, examples), "database": "none"},
         "operations": [OFFERS_ITS_OWN_MODELS, TAKES_WHAT_CAN_BE_READ],
-        "phases": {"stateful": {"generation": {"max-examples": walks}}},
+        "phases": {
+            "fuzzing": {"enabled": examples > 0},
+            "stateful": {"enabled": walks > 0, "generation": {"max-examples": max(1, walks)}},
+        },
     }
     return schemathesis.Config.from_dict(settings)
 
 
 class Examined:
-    """Runs every phase: examples, coverage, fuzzing, and walks along links from one call to the next."""
+    """Runs the examples and the bounds of each field; then random cases, and walks along links from call to call."""
 
-    def __init__(self, service: Service, examples: int, walks: int, *, deterministic: bool = True) -> None:
+    def __init__(self, service: Service, examples: int = 0, walks: int = 0) -> None:
         self.phases: set[str] = set()
         self.answers: Counter[tuple[str, int]] = Counter()
         self.faults: list[str] = []
-        chosen = config(service, examples, walks, deterministic=deterministic)
+        chosen = config(service, examples, walks)
         self.schema = schemathesis.openapi.from_url(f"{service.url}/openapi.json", config=chosen)
         for event in from_schema(self.schema).execute():
             if isinstance(event, events.NonFatalError) and isinstance(event.value, FailedHealthCheck):
@@ -100,9 +98,9 @@ def busy_service(tmp_path: Path) -> Iterator[Service]:
 
 
 def test_every_operation_keeps_to_its_description(busy_service: Service) -> None:
-    seen = Examined(busy_service, examples=40, walks=6)
+    seen = Examined(busy_service)
     assert not seen.faults, "\n\n".join(seen.faults[:10])
-    assert seen.phases == {"EXAMPLES", "COVERAGE", "FUZZING", "STATEFUL_TESTING"}
+    assert seen.phases == {"EXAMPLES", "COVERAGE"}
     assert sum(seen.answers.values()) >= 500
     assert {operation for operation, _ in seen.answers} == seen.operations
     answered_well = {operation for operation, status in seen.answers if status in (200, 201, 202)}
@@ -113,6 +111,7 @@ def test_every_operation_keeps_to_its_description(busy_service: Service) -> None
 
 @pytest.mark.drill
 def test_every_operation_keeps_to_its_description_over_many_random_cases(busy_service: Service) -> None:
-    seen = Examined(busy_service, examples=1000, walks=200, deterministic=False)
+    seen = Examined(busy_service, examples=1000, walks=200)
     assert not seen.faults, "\n\n".join(seen.faults[:10])
+    assert seen.phases == {"EXAMPLES", "COVERAGE", "FUZZING", "STATEFUL_TESTING"}
     assert sum(seen.answers.values()) >= 8000

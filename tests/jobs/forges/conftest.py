@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from copydesk.core.collecting import Collecting
 from copydesk.core.policy import Policy
 from copydesk.core.projects import Project
 from copydesk.jobs.publish.forges.forge import Credentials, Forge, Proposal
@@ -34,6 +35,7 @@ def project_on(kind: str, repository: str, **about: Any) -> Project:
         "token_env": None,
         "allow_private": True,
         "policy": Policy(),
+        "collecting": Collecting(),
         "created_at": 0,
     }
     return Project(**{**fields, **about})
