@@ -1,13 +1,14 @@
 """The crash matrix: a worker is killed (kill -9) at every point of a job, and the next one finishes it."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from tests.crash.harness import AFTER_FOLLOW_UP, KILLING, SCRIPT, Case, killing_git, new_case, wait_until
+from tests.support.drills import drills
 from tests.support.model_server import ModelServer, Request, Said, call, together
 
 STEPS = ("pin", "turn-1-reply", "turn-1-acts", "turn-2-reply", "turn-2-acts", "commit")
@@ -28,12 +29,6 @@ PAIRS = (
     "push:inside, push:acted",
     "open:recorded, settle:inside",
 )
-
-
-def drills(points: Collection[Any], *, but: Collection[Any]) -> list[Any]:
-    """All are run with --all, and these few by default."""
-    assert set(but) <= set(points)
-    return [point if point in but else pytest.param(point, marks=pytest.mark.drill) for point in points]
 
 
 class Crashes:

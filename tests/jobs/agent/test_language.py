@@ -16,6 +16,7 @@ from copydesk.jobs.agent.language import LanguageModel
 from copydesk.jobs.agent.tools import TOOLS, Toolbox
 from copydesk.jobs.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
+from tests.support.drills import drills
 from tests.support.model_server import (
     Answer,
     ModelServer,
@@ -73,7 +74,7 @@ def test_a_stream_that_ends_as_if_that_were_all_is_tried_again(name: str, docs: 
     assert (reply.text, reply.calls, len(requests)) == (LONG.text, (), 2)
 
 
-@every_provider
+@pytest.mark.parametrize("name", drills(PROVIDERS, but=tuple(PROVIDERS)[:1]))
 def test_a_stalled_stream_is_noticed(name: str, docs: Workspace) -> None:
     begun = time.monotonic()
     reply, requests = heard([stall(LONG, 30), say("Done.")], ASKED, docs, name, idle=0.5)
@@ -104,7 +105,7 @@ def test_what_failed_tries_cost_is_told_with_the_failure(docs: Workspace) -> Non
     assert (told.usage.requests, told.usage.input_tokens) == (4, 400)
 
 
-@pytest.mark.parametrize("in_words", [False, True])
+@pytest.mark.parametrize("in_words", drills((False, True), but=(False,)))
 def test_the_wait_is_as_long_as_the_provider_asks(in_words: bool, docs: Workspace) -> None:
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=2.5), usegmt=True)
     _, (first, second) = heard([fail(429, retry_after=date if in_words else 1), say("Done.")], ASKED, docs)

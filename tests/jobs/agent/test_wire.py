@@ -10,6 +10,7 @@ from copydesk.jobs.agent.tools import TOOLS, Toolbox
 from copydesk.jobs.agent.wire import LARGEST_KEEPSAKE
 from copydesk.jobs.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
+from tests.support.drills import drills
 from tests.support.model_server import ModelServer, Request, call, say, together
 from tests.support.models.asking import ASKED, COMPATIBLE, KEY, PROVIDERS, heard, talking_to
 
@@ -116,7 +117,7 @@ SIBLINGS = ("openai-compatible:other", "openai:gpt-5-mini", "anthropic:claude-ha
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-@pytest.mark.parametrize("another", ["sibling", "stranger"])
+@pytest.mark.parametrize("another", drills(("sibling", "stranger"), but=("sibling",)))
 def test_thoughts_do_not_go_to_another_model(name: str, another: str, docs: Workspace) -> None:
     conversation, (_, _, third) = three_turns(name, docs)
     at = PROVIDERS.index(name)

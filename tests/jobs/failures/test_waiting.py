@@ -8,6 +8,7 @@ from copydesk.desk import Desk
 from copydesk.jobs.job import COMPLETED, FAILED, Reason
 from tests.jobs.bench import bench_on, wait_until
 from tests.jobs.forges.stage import on_branch, project_on
+from tests.support.drills import drills
 from tests.support.scripted import edit, finish
 
 SCRIPT = (edit("docs/index.md", "colour", "color"), finish("Spell color so"))
@@ -57,7 +58,7 @@ def test_a_limit_is_waited_out_as_long_as_the_forge_says(desk: Desk, fake: Any) 
     assert len(fake.pulls) == 1
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", drills(PARTS, but=("push",)))
 def test_a_forge_that_never_comes_back_ends_the_job_within_its_time(desk: Desk, github: Any, part: str) -> None:
     github.faults.answer(503, times=10_000, where=PARTS[part])
     with bench_on(github, desk, project_on(desk, "github", github), *SCRIPT, minutes=2 / 60) as bench:
@@ -67,7 +68,7 @@ def test_a_forge_that_never_comes_back_ends_the_job_within_its_time(desk: Desk, 
     assert (job.finished_at or 0) - job.created_at < (2 + SLACK) * 1000
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", drills(PARTS, but=("api",)))
 def test_a_forge_that_does_not_answer_ends_the_job_within_its_time(desk: Desk, github: Any, part: str) -> None:
     github.faults.slow(5, times=1, where=PARTS[part])
     with bench_on(github, desk, project_on(desk, "github", github), *SCRIPT, minutes=2.5 / 60) as bench:

@@ -1,0 +1,12 @@
+"""Which cases of a test run by default."""
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+
+def drills(points: Collection[Any], *, but: Collection[Any]) -> list[Any]:
+    """All are run with --all, and these few by default."""
+    assert set(but) <= set(points)
+    return [point if point in but else pytest.param(point, marks=pytest.mark.drill) for point in points]
