@@ -385,7 +385,7 @@ def assert_nowhere(secret: str, folder: Path) -> None:
         assert not file.is_file() or secret.encode() not in file.read_bytes(), file
 
 
-@pytest.mark.parametrize("count", [150, pytest.param(1000, marks=pytest.mark.drill)])
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.drill)])
 def test_jobs_that_come_all_at_once_are_all_taken_and_all_end(tmp_path: Path, count: int) -> None:
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
     model = ScriptedModel([finish()])
