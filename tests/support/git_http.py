@@ -14,7 +14,9 @@ from urllib.parse import urlsplit
 
 @cache
 def backend() -> str:
-    found = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
+    environment = {"PATH": os.environ["PATH"]}  # a test may look at what every git is given
+    asked = subprocess.run(["git", "--exec-path"], env=environment, capture_output=True, text=True, check=True)
+    found = asked.stdout.strip()
     return str(Path(found) / "git-http-backend")
 
 
