@@ -17,6 +17,7 @@ from tests.support.forges.base import Forge
 from tests.support.repositories import branches, file_on
 
 TOKEN, BRANCH = "secret-of-copydesk", "copydesk/job_1"
+pytestmark = pytest.mark.drill  # of the tests' own tools; what uses them would fail with them
 
 
 @dataclass

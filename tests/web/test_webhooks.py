@@ -21,7 +21,8 @@ from copydesk.jobs.service import NewJob
 from copydesk.jobs.tables import jobs, messages
 from copydesk.web.front import LARGEST_WEBHOOK
 from tests.jobs.forges.conftest import TOKEN
-from tests.jobs.forges.more import FAKES
+from tests.jobs.forges.more import FAKES, UNLIKE
+from tests.support.drills import drills
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -75,7 +76,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield s
 
 
-@pytest.fixture(params=tuple(FAKES))
+@pytest.fixture(params=drills(FAKES, but=UNLIKE))
 def place(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> Iterator[Place]:
     with FAKES[request.param](tmp_path) as fake:
         fake.add_token(TOKEN, user="copydesk")

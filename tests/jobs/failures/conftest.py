@@ -8,8 +8,9 @@ import pytest
 
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from tests.jobs.forges.more import FAKES
+from tests.jobs.forges.more import FAKES, UNLIKE
 from tests.jobs.forges.stage import fake_forge
+from tests.support.drills import drills
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     desk.close()
 
 
-@pytest.fixture(params=tuple(FAKES))
+@pytest.fixture(params=drills(FAKES, but=UNLIKE))
 def fake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     with fake_forge(request.param, tmp_path) as fake:
         yield fake

@@ -14,9 +14,9 @@ from copydesk.core.projects import Project
 from copydesk.jobs.publish.forges.forge import Credentials, Forge, Proposal
 from copydesk.jobs.publish.forges.publish import Published, publish_pull
 from copydesk.jobs.publish.forges.remote import forge_for
-from tests.jobs.forges.more import FAKES
+from tests.jobs.forges.more import FAKES, UNLIKE
+from tests.support.drills import drills
 
-KINDS = tuple(FAKES)
 TOKEN = "token-of-the-desk-4711"
 BRANCH = "copydesk/job_1"
 HOUR_AGO = int((time.time() - 3600) * 1000)
@@ -76,7 +76,7 @@ class Desk:
         return forge_for(project_on(self.kind, self.fake.repository_url("acme/docs")), Credentials(token=token))
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=drills(FAKES, but=UNLIKE))
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     """A repository with a branch that a job has pushed, and nothing wrong so far."""
     with FAKES[request.param](tmp_path) as fake:

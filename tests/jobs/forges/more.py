@@ -143,3 +143,5 @@ class GitLab(forges.gitlab):
 
 
 FAKES: dict[str, Any] = {"github": GitHub, "gitlab": GitLab, "gitea": Gitea, "forgejo": Forgejo}
+UNLIKE = ("github", "gitlab", "gitea")
+"""Forgejo does what Gitea does, which the drills look after."""

@@ -12,6 +12,7 @@ from copydesk.client import Client, Job
 from copydesk.jobs.publish.forges.watch import notice_ends
 from copydesk.jobs.workspace import digest
 from tests.jobs.forges.stage import APP, FILES, WAYS, WEBHOOK_SECRET, fake_forge, on_branch, project_on
+from tests.support.drills import drills
 from tests.support.model_server import ModelServer, call
 from tests.support.repositories import branches, make_repository
 from tests.support.scripted import ScriptedModel, edit, finish
@@ -72,7 +73,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=drills(WAYS, but=("github", "gitlab", APP)))
 def place(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> Iterator[Place]:
     with place_on(request.param, service, tmp_path, **POLICY) as place:
         yield place
