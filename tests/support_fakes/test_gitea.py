@@ -16,6 +16,8 @@ from tests.support.forges import forgejo, gitea
 from tests.support.forges.gitea_published import operation
 from tests.support.forges.receiver import receiver
 
+pytestmark = pytest.mark.drill  # of the tests' own tools
+
 TOKEN, BRANCH = "gta_copydesk", "copydesk/job_1"
 NEW = {"owner": "acme", "repo": "docs", "head": BRANCH, "base": "main", "title": "A guide"}
 HERE = {"owner": "acme", "repo": "docs", "index": 1}

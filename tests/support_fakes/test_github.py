@@ -13,6 +13,8 @@ from tests.support.forges.calls import Reply
 from tests.support.forges.receiver import receiver
 from tests.support_fakes.callers import BRANCH, NEW, TOKEN, connect, refused
 
+pytestmark = pytest.mark.drill  # of the tests' own tools
+
 
 @pytest.fixture
 def fake(tmp_path: Path) -> Iterator[github]:

@@ -14,6 +14,8 @@ from githubkit import AppAuthStrategy, AppInstallationAuthStrategy
 from tests.support.forges import github
 from tests.support_fakes.callers import BRANCH, NEW, connect, refused
 
+pytestmark = pytest.mark.drill  # of the tests' own tools
+
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 PRIVATE = KEY.private_bytes(
     serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

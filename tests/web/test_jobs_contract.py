@@ -407,12 +407,8 @@ def test_a_follow_up_goes_to_the_same_branch_and_pull_request(serving: Serve) ->
         first = client.wait(client.create_job("First")["id"])
         head = branches(service.repository)[first["branch"]]
         again = client.message_job(first["id"], "Second")
-        assert (again["status"], again["phase"], again["prLink"], again["finishedAt"]) == (
-            "active",
-            "queued",
-            None,
-            None,
-        )
+        assert (again["status"], again["prLink"], again["finishedAt"]) == ("active", None, None)
+        assert again["phase"] in ("queued", "preparing"), "a worker may have been quick"
         second = client.wait(first["id"])
         assert (second["prLink"], second["branch"]) == (first["prLink"], first["branch"])
         assert set(branches(service.repository)) == {"main", first["branch"]}
