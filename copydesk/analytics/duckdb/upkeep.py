@@ -37,9 +37,12 @@ def rebuild(database: Database) -> None:
 
 
 def count_as_ai(database: Database, project: int, mask: int) -> None:
+    """Costs nothing when it is so already."""
     with database.write() as connection:
         asked = {"project": project, "mask": mask}
-        connection.execute("update projects set ai = $mask where id = $project", asked)
+        changing = "update projects set ai = $mask where id = $project and ai <> $mask returning id"
+        if not connection.execute(changing, asked).fetchall():
+            return
         connection.execute("update targets set ai = $mask where project = $project and human <> 0", asked)
         _rebuild(connection, project)
 
