@@ -1,7 +1,6 @@
 """python -m benchmarks.analytics.collecting: what it costs to collect a view, durable before the answer."""
 
 import argparse
-import http.client
 import json
 import os
 import socket
@@ -19,6 +18,7 @@ import psutil
 
 from benchmarks.analytics.generator import Order, Taken
 from benchmarks.jobs.measure import cpu_of, percentile
+from benchmarks.jobs.service import healthy
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 
@@ -143,7 +143,7 @@ def served(data: Path) -> Iterator[tuple[int, psutil.Process]]:
     with bound_to(SERVER):
         process = subprocess.Popen(command, cwd=ROOT, env={**given, **chosen})
     try:
-        while not _healthy(port):
+        while not healthy(port):
             if process.poll() is not None:
                 raise RuntimeError(f"copydesk serve ended with {process.returncode} before it answered")
             time.sleep(0.01)
@@ -184,17 +184,6 @@ def checkpoints(data: Path) -> Iterator[list[int]]:
     finally:
         over.set()
         watcher.join()
-
-
-def _healthy(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", "/healthz")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def serve(data: Path, *, with_worker: bool = True) -> Iterator[Served]:
     began = time.perf_counter()
     process = subprocess.Popen(command, cwd=ROOT, env={**given, **chosen}, stderr=subprocess.DEVNULL)
     try:
-        while not _healthy(port):
+        while not healthy(port):
             if process.poll() is not None:
                 raise RuntimeError(f"copydesk serve ended with {process.returncode} before it answered")
             time.sleep(0.005)
@@ -106,7 +106,7 @@ def serve(data: Path, *, with_worker: bool = True) -> Iterator[Served]:
         process.wait(timeout=30)
 
 
-def _healthy(port: int) -> bool:
+def healthy(port: int) -> bool:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/healthz")

@@ -12,6 +12,7 @@ from copydesk.analytics.pipeline import accept
 from copydesk.analytics.store import Logged
 from copydesk.analytics.view import Dropped, Reason, View
 from copydesk.core.errors import Refusal, StoreDown
+from copydesk.core.futures import settle
 
 log = logging.getLogger(__name__)
 
@@ -96,13 +97,7 @@ class Collector:
 
     def _settle(self, group: "list[_Waiting]", size: int, outcomes: "Sequence[_Outcome]") -> None:
         self._views -= size
-        for (_, kept), outcome in zip(group, outcomes, strict=True):
-            if kept.done():  # its request was cancelled
-                continue
-            if isinstance(outcome, Exception):
-                kept.set_exception(outcome)
-            else:
-                kept.set_result(outcome)
+        settle((kept for _, kept in group), outcomes)
         self._is_busy = bool(self._waiting)
         if self._is_busy:
             loop = asyncio.get_running_loop()

@@ -12,6 +12,7 @@ from copydesk.analytics.store import Store
 from copydesk.core.projects import Project
 from copydesk.desk import Desk
 from copydesk.web.sheet import COLUMNS, flat, prefers_csv, sheet
+from copydesk.web.tags import is_known
 from copydesk.web.threads import call
 from copydesk.web.views import View
 
@@ -66,7 +67,6 @@ class Asking:
     def _tagged(self, text: str, media_type: str) -> Response:
         body = text.encode()
         tag = self._headers["ETag"] = f'"{blake2b(body, digest_size=16).hexdigest()}"'
-        known = self.request.headers.get("if-none-match", "")
-        if known.strip() == "*" or tag in (one.strip().removeprefix("W/") for one in known.split(",")):
+        if is_known(tag, self.request.headers.get("if-none-match", "")):
             return Response(status_code=304, headers=self._headers)
         return Response(body, media_type=media_type, headers=self._headers)

@@ -64,7 +64,7 @@ def caller(scope: Scope, headers: Headers) -> Caller:
 class Arrivals:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._collector = Collector(lambda views: desk.store.log(views), lambda: desk.keeper.arrived())
+        self._collector = Collector(desk.store.log, desk.keeper.arrived)
         self._per_site = Rate(Limit("collect-site", desk.settings.collect_per_minute, MINUTE))
         self._per_address = Rate(Limit("collect-address", desk.settings.collect_per_address, MINUTE))
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read")

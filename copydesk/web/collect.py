@@ -14,6 +14,7 @@ from copydesk.web.arrivals import Arrivals, caller
 from copydesk.web.bodies import FeedbackBeacon, ViewBeacon
 from copydesk.web.jobs import Opened, ProjectId, bearer, errors
 from copydesk.web.origins import EMBEDDED
+from copydesk.web.tags import is_known
 from copydesk.web.views import Body, ErrorView, View
 
 router = APIRouter(tags=["collecting"])
@@ -164,7 +165,7 @@ async def beacon(if_none_match: Annotated[str, Header()] = "") -> Response:
     """The script that a page loads to be counted."""
     script, tag = _script()
     headers = {"ETag": tag, "Cache-Control": "public, max-age=86400", "Access-Control-Allow-Origin": "*", **EMBEDDED}
-    if if_none_match.strip() == "*" or tag in (each.strip().removeprefix("W/") for each in if_none_match.split(",")):
+    if is_known(tag, if_none_match):
         return Response(status_code=304, headers=headers)
     return Response(script, headers={**headers, "X-Content-Type-Options": "nosniff"}, media_type="text/javascript")
 

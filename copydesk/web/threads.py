@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from copydesk.core.database import Database
+from copydesk.core.futures import settle
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -52,13 +53,7 @@ class Together:
             return [error] * len(acts)
 
     def _settle(self, batch: "Sequence[_Waiting]", outcomes: Sequence[Any]) -> None:
-        for (_, future), outcome in zip(batch, outcomes, strict=True):
-            if future.done():  # its client went away
-                continue
-            if isinstance(outcome, Exception):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
+        settle((future for _, future in batch), outcomes)
         self._next_batch()
 
 
