@@ -1,15 +1,19 @@
 """Address ranges that operators publish for their agents: read from a file, so that they work without a network."""
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.resources import files
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 
 from copydesk.analytics.addresses import Networks
 from copydesk.analytics.view import Class
+
+log = logging.getLogger(__name__)
 
 WIDEST = {4: 12, 6: 28}
 """No operator owns more: a list that claims the whole internet is a mistake or an attack."""
@@ -76,6 +80,17 @@ def refreshed(listed: Listed, published: bytes, today: str) -> Listed:
 def shipped() -> tuple[Listed, ...]:
     """The lists that Copydesk ships with."""
     return read(files("copydesk.analytics").joinpath("ranges.json").read_text("utf-8"))
+
+
+def current(file: Path) -> tuple[Listed, ...]:
+    """The lists that hold: those of the file where they are newer, and what ships where it is missing or damaged."""
+    if not file.exists():
+        return shipped()
+    try:
+        return newest(read(file.read_text("utf-8")))
+    except (OSError, ValueError) as fault:
+        log.warning("%s is not used: %s", file, fault)
+        return shipped()
 
 
 def newest(kept: Iterable[Listed]) -> tuple[Listed, ...]:

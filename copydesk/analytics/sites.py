@@ -1,6 +1,5 @@
 """The sites that views come from: each project's choices and its key, made once and shared by all its views."""
 
-import logging
 import threading
 import time
 from collections import OrderedDict
@@ -17,8 +16,6 @@ from copydesk.analytics.store import Store
 from copydesk.core.collecting import Collecting
 from copydesk.core.projects import Project, Projects
 from copydesk.core.secrets import Secrets
-
-log = logging.getLogger(__name__)
 
 LOOKED_UP_EVERY = 5
 """Seconds for which a site's project is taken to be unchanged."""
@@ -74,16 +71,9 @@ class Sites:
         except OSError:
             written = 0.0
         if self._classifier is None or self._classifier[0] != written:
-            lists = ranges.newest(self._refreshed() if written else ())
-            self._classifier = written, Classifier(table(), ranges.Ranges(lists), opinions())
+            lists = ranges.Ranges(ranges.current(self._ranges))
+            self._classifier = written, Classifier(table(), lists, opinions())
         return self._classifier[1]
-
-    def _refreshed(self) -> tuple[ranges.Listed, ...]:
-        try:
-            return ranges.read(self._ranges.read_text("utf-8"))
-        except (OSError, ValueError) as fault:
-            log.warning("%s is not used: %s", self._ranges, fault)
-            return ()
 
 
 def ranges_file(data: Path) -> Path:

@@ -97,8 +97,7 @@ def refresh_ranges(json: AsJson = False) -> None:
     settings = read_settings()
     settings.make_data_folder()
     file = ranges_file(settings.data)
-    known = ranges.newest(ranges.read(file.read_text("utf-8"))) if file.exists() else ranges.shipped()
-    outcomes = [(listed, None) if listed.page else _refreshed(listed) for listed in known]
+    outcomes = [(listed, None) if listed.page else _refreshed(listed) for listed in ranges.current(file)]
     written = file.with_suffix(".new")
     written.write_text(ranges.written(listed for listed, _ in outcomes), "utf-8")
     os.replace(written, file)
