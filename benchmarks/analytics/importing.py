@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from benchmarks.analytics.logs import ASSETS_A_PAGE, write
 from copydesk.analytics.agents import table
@@ -27,7 +27,9 @@ from copydesk.analytics.logs.keeping import Tally, keep
 from copydesk.analytics.opinions import opinions
 from copydesk.analytics.pipeline import accept
 from copydesk.analytics.ranges import Ranges, shipped
+from copydesk.analytics.sent import EVENT
 from copydesk.analytics.view import View
+from copydesk.core import memory
 from copydesk.core.clock import now
 
 T = TypeVar("T")
@@ -52,13 +54,14 @@ class Imported:
 
 
 def imported(log: Path, store: Path) -> Imported:
+    memory.settle()
     opened, tally, began, cpu = DuckStore(store), Tally(), time.perf_counter(), time.process_time()
     keep(batches_apart(Job([str(log)], _site(), now())), opened, tally, lambda: None)
     wall, storing = time.perf_counter() - began, time.process_time() - cpu
     opened.close()
     child, own = resource.getrusage(resource.RUSAGE_CHILDREN), resource.getrusage(resource.RUSAGE_SELF)
-    memory = (child.ru_maxrss + own.ru_maxrss) / 1e3
-    return Imported(tally.lines, tally.views, wall, storing, child.ru_utime + child.ru_stime, memory)
+    resident = (child.ru_maxrss + own.ru_maxrss) / 1e3
+    return Imported(tally.lines, tally.views, wall, storing, child.ru_utime + child.ru_stime, resident)
 
 
 def plain(log: Path) -> tuple[int, float]:
@@ -78,11 +81,11 @@ def _plainly(log: Path, site: Site, at: int) -> Iterator[object]:
     with log.open(encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             if match := LINE.match(line):
-                event: dict[str, object] = match.groupdict()
+                event: dict[str, Any] = match.groupdict()
                 event["timestamp"] = datetime.strptime(match["timestamp"], "%d/%b/%Y:%H:%M:%S %z").timestamp()
                 event["status"] = int(match["status"])
                 event["eventId"] = str(hash(line))
-                raw = read(event, site, at)
+                raw = read(EVENT.validate_python(event), site, at)
                 yield accept(raw) if isinstance(raw, Raw) else raw
 
 

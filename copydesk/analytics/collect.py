@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
-from copydesk.analytics.event import LONGEST, Site, read
+from copydesk.analytics.event import Site, read
 from copydesk.analytics.pipeline import accept
+from copydesk.analytics.sent import Event
 from copydesk.analytics.store import Logged
-from copydesk.analytics.view import Dropped, Reason, View
+from copydesk.analytics.view import Dropped, View
 from copydesk.core.errors import Refusal, StoreDown
 from copydesk.core.futures import settle
 
 log = logging.getLogger(__name__)
 
-KNOWN_FIELDS = frozenset({*LONGEST, "timestamp"})
-LONGEST_NAME = 64
 GATHERING, LONGEST_GATHERING = 2, 0.04
 """So many times as long as the last commit took is gathered for the next, up to so many seconds: a commit of one view
 costs nearly as much as one of a hundred, and all of them together should leave time for the rest."""
@@ -25,7 +24,7 @@ MOST_TOGETHER = 20_000
 """Views from which a commit takes no further request."""
 MOST_WAITING = 200_000
 
-Numbered = tuple[int, object]
+Numbered = tuple[int, Event | Dropped]
 
 
 class CollectorBusy(Refusal):
@@ -42,7 +41,7 @@ def views_of(events: Iterable[Numbered], site: Site, now: int) -> tuple[list[Vie
     views: list[View] = []
     dropped: list[tuple[int, Dropped]] = []
     for number, event in events:
-        view = event if isinstance(event, Dropped) else view_of(event, site, now)
+        view = view_of(event, site, now) if isinstance(event, dict) else event
         if isinstance(view, Dropped):
             dropped.append((number, view))
         else:
@@ -50,11 +49,7 @@ def views_of(events: Iterable[Numbered], site: Site, now: int) -> tuple[list[Vie
     return views, dropped
 
 
-def view_of(event: object, site: Site, now: int) -> View | Dropped:
-    """What an unknown field means is not known either, so its event is not counted on a guess."""
-    if isinstance(event, dict) and not event.keys() <= KNOWN_FIELDS:
-        unknown = next(name for name in event if name not in KNOWN_FIELDS)
-        return Dropped(Reason.UNKNOWN_FIELD, unknown[:LONGEST_NAME])
+def view_of(event: Event, site: Site, now: int) -> View | Dropped:
     raw = read(event, site, now)
     return raw if isinstance(raw, Dropped) else accept(raw)
 

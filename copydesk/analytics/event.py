@@ -1,25 +1,24 @@
 """A view as it arrives: from a site's server, a beacon or a log."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from copydesk.analytics.addresses import packed
 from copydesk.analytics.classify import LONGEST_AGENT, Classifier
 from copydesk.analytics.identify import Key
-from copydesk.analytics.paths import LONGEST_URL, Place
+from copydesk.analytics.paths import Place
+from copydesk.analytics.sent import LONGEST_TIMESTAMP, Event
 from copydesk.analytics.view import Dropped, Reason, Verdict
 from copydesk.core.clock import DAY
 
-LONGEST_ID, LONGEST_TIMESTAMP = 256, 64
 EPOCH, MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 YEAR_2000 = 946_684_800_000
 AHEAD = DAY
 """How far ahead a timestamp may be: clocks run fast, and some servers send their local time as UTC."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Site:
     """What a project says about its views, made once and shared by all of them."""
 
@@ -33,7 +32,7 @@ class Site:
 
 @dataclass(slots=True)
 class Raw:
-    """On its way through the pipeline: the stages fill in `place` and `verdict`."""
+    """On its way through the pipeline: the stages fill in what is not known when it arrives."""
 
     site: Site
     url: str
@@ -44,27 +43,18 @@ class Raw:
     method: str = "GET"
     status: int = 200
     accept: str | None = None
+    visitor_id: str | None = None
+    event_id: str | None = None
     purpose: str | None = None
     """`Sec-Purpose`, `Purpose` or `X-Moz`, where the request itself was seen."""
     signer: str | None = None
     """The host that signed the request, as `botauth` verified it."""
-    visitor_id: str | None = None
-    event_id: str | None = None
     place: Place = field(init=False)
     verdict: Verdict = field(init=False)
+    visitor: int | None = field(init=False)
 
 
-def read(event: object, site: Site, now: int) -> Raw | Dropped:
-    """An event as a site's server sends it. Unknown fields are the caller's to refuse."""
-    if not isinstance(event, Mapping):
-        return Dropped(Reason.NOT_AN_EVENT)
-    for name, value in event.items():
-        longest = LONGEST.get(name)
-        if longest is None or value is None:
-            continue
-        if len(value) > longest if isinstance(value, str) else type(value) is not NUMBERS.get(name):
-            too_long = name in ("url", "path") and isinstance(value, str)
-            return Dropped(Reason.PATH_TOO_LONG if too_long else Reason.BAD_FIELD, name)
+def read(event: Event, site: Site, now: int) -> Raw | Dropped:
     url = event.get("url") or event.get("path")
     if not url:
         return Dropped(Reason.NO_PATH)
@@ -72,37 +62,20 @@ def read(event: object, site: Site, now: int) -> Raw | Dropped:
     at = now if timestamp is None else moment(timestamp, now)
     if isinstance(at, Dropped):
         return at
-    agent, visitor_id, ip = event.get("userAgent"), event.get("visitorId"), event.get("ip")
-    status = event.get("status")
+    agent, visitor_id, ip, status = event.get("userAgent"), event.get("visitorId"), event.get("ip"), event.get("status")
     return Raw(
         site,
         url,
         at,
-        user_agent=agent[:LONGEST_AGENT] if agent is not None else None,
-        address=packed(ip) if ip else None,
-        referrer=event.get("referrer"),
-        method=event.get("method") or "GET",
-        status=200 if status is None else status,
-        accept=event.get("accept"),
-        visitor_id=None if visitor_id is None else str(visitor_id),
-        event_id=event.get("eventId"),
+        agent[:LONGEST_AGENT] if agent is not None else None,
+        packed(ip) if ip else None,
+        event.get("referrer"),
+        event.get("method") or "GET",
+        200 if status is None else status,
+        event.get("accept"),
+        None if visitor_id is None else str(visitor_id),
+        event.get("eventId"),
     )
-
-
-LONGEST = {
-    "url": LONGEST_URL,
-    "path": LONGEST_URL,
-    "userAgent": 1 << 16,
-    "ip": LONGEST_ID,
-    "referrer": 1 << 16,
-    "method": 32,
-    "status": -1,
-    "accept": 4096,
-    "visitorId": LONGEST_ID,
-    "eventId": LONGEST_ID,
-}
-"""How long the text in a field may be; a status is never text."""
-NUMBERS = {"status": int, "visitorId": int}
 
 
 def moment(timestamp: object, now: int) -> int | Dropped:

@@ -31,7 +31,7 @@ def period(rotation: Rotation, day: int) -> str:
 class Key:
     """A project's secret and how long what it hashes can be recognised."""
 
-    __slots__ = ("_hashes", "_secret", "_visitors", "rotation")
+    __slots__ = ("_event", "_hashes", "_secret", "rotation")
 
     def __init__(self, project: str, secret: bytes, rotation: Rotation = Rotation.LASTING) -> None:
         derived = blake2b(project.encode(), key=blake2b(secret).digest(), person=b"copydesk project").digest()
@@ -40,7 +40,7 @@ class Key:
     def _become(self, derived: bytes, rotation: Rotation) -> None:
         self._secret, self.rotation = derived, rotation
         self._hashes = lru_cache(maxsize=4096)(self._hash)
-        self._visitors = lru_cache(maxsize=1 << 14)(self._visitor)
+        self._event = blake2b(key=derived, digest_size=16, person=b"copydesk event  ")
 
     def __getstate__(self) -> tuple[bytes, Rotation]:
         """For another process of ours; whoever writes this down has the project's key."""
@@ -49,29 +49,28 @@ class Key:
     def __setstate__(self, state: tuple[bytes, Rotation]) -> None:
         self._become(*state)
 
+    def day(self, at: int) -> int:
+        """What of a view's time matters: its UTC day, or nothing where a visitor is recognised for ever."""
+        return 0 if self.rotation is Rotation.LASTING else at // DAY
+
     def visitor(self, at: int, visitor_id: str | None, address: bytes | None, agent: str | None) -> int | None:
         """64 bits, never 0; None with neither id nor address."""
-        if not visitor_id and not address:
-            return None
-        return self._visitors(0 if self.rotation is Rotation.LASTING else at // DAY, visitor_id, address, agent)
-
-    def _visitor(self, day: int, visitor_id: str | None, address: bytes | None, agent: str | None) -> int:
         if visitor_id:
             material = b"id\0" + visitor_id.encode("utf-8", "surrogatepass")
-        else:
-            assert address
+        elif address:
             seen = address if len(address) == 4 else address[:NETWORK_OF_ONE_HOME]
             material = b"at" + bytes([len(seen)]) + seen + (agent or "").encode("utf-8", "surrogatepass")
-        hashed = self._hashes(day).copy()
+        else:
+            return None
+        hashed = self._hashes(self.day(at)).copy()
         hashed.update(material)
         return int.from_bytes(hashed.digest(), "big") or 1
 
     def event(self, event_id: str) -> int:
         """128 bits, the same for ever: a repetition must be recognised in any period."""
-        text = event_id.encode("utf-8", "surrogatepass")
-        return int.from_bytes(
-            blake2b(text, key=self._secret, digest_size=16, person=b"copydesk event  ").digest(), "big"
-        )
+        hashed = self._event.copy()
+        hashed.update(event_id.encode("utf-8", "surrogatepass"))
+        return int.from_bytes(hashed.digest(), "big")
 
     def _hash(self, day: int) -> blake2b:
         label = period(self.rotation, day).encode()

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from functools import lru_cache
 
-from copydesk.analytics.event import Raw
-from copydesk.analytics.paths import NOT_A_PAGE, clean, host_of
-from copydesk.analytics.view import Dropped, Reason, View
+from copydesk.analytics.classify import markdown_asked
+from copydesk.analytics.event import Raw, Site
+from copydesk.analytics.paths import LONGEST_REMEMBERED, NOT_A_PAGE, Form, clean, host_of
+from copydesk.analytics.view import Dropped, Reason, Verdict, View
+from copydesk.core.clock import DAY
 
 PAGE_TYPES = ("text/html", "application/xhtml", "text/markdown", "text/x-markdown", "text/plain", "text/*", "*/*")
-
-
 NOT_GET, NOT_SUCCESSFUL = Dropped(Reason.NOT_GET), Dropped(Reason.NOT_SUCCESSFUL)
 PREFETCH = Dropped(Reason.PREFETCH)
 
@@ -39,30 +39,41 @@ def clean_path(raw: Raw) -> Raw | Dropped:
     return raw
 
 
-def classify(raw: Raw) -> Raw:
-    raw.verdict = raw.site.classifier.judge(
-        raw.user_agent,
-        raw.accept,
-        raw.place.form,
-        address=raw.address,
-        signer=raw.signer,
-        known_visitor=raw.visitor_id is not None,
-    )
+def recognise(raw: Raw) -> Raw:
+    """Who asks is remembered: a visitor sees several pages, and classifying and hashing cost most of the way."""
+    site, asked = raw.site, raw.accept if raw.accept and markdown_asked(raw.accept) else None
+    who = _who if asked is None or len(asked) <= LONGEST_REMEMBERED else _who.__wrapped__
+    day, form = site.key.day(raw.at), raw.place.form
+    raw.verdict, raw.visitor = who(site, day, raw.user_agent, asked, form, raw.address, raw.signer, raw.visitor_id)
     return raw
 
 
-def identify(raw: Raw) -> View:
-    site, place, verdict = raw.site, raw.place, raw.verdict
+@lru_cache(maxsize=1 << 15)
+def _who(
+    site: Site,
+    day: int,
+    agent: str | None,
+    accept: str | None,
+    form: Form,
+    address: bytes | None,
+    signer: str | None,
+    visitor_id: str | None,
+) -> tuple[Verdict, int | None]:
+    verdict = site.classifier.judge(
+        agent, accept, form, address=address, signer=signer, known_visitor=visitor_id is not None
+    )
+    return verdict, site.key.visitor(day * DAY, visitor_id, address, agent)
+
+
+def kept(raw: Raw) -> View:
+    site, place = raw.site, raw.place
     return View(
         site.project,
         place.path,
         raw.at,
-        verdict.kind,
-        verdict.agent,
-        verdict.operator,
-        verdict.rule,
+        *raw.verdict,
         site.classifier.version,
-        site.key.visitor(raw.at, raw.visitor_id, raw.address, raw.user_agent),
+        raw.visitor,
         place.host,
         host_of(raw.referrer) if raw.referrer else "",
         raw.status,
@@ -71,15 +82,16 @@ def identify(raw: Raw) -> View:
 
 
 Stage = Callable[[Raw], Raw | View | Dropped]
-STAGES: tuple[Stage, ...] = (only_pages, clean_path, classify, identify)
+STAGES: tuple[Stage, ...] = (only_pages, clean_path, recognise, kept)
 
 
 def accept(raw: Raw) -> View | Dropped:
     for stage in STAGES:
         passed = stage(raw)
-        if not isinstance(passed, Raw):
-            return passed
-    raise AssertionError("the last stage makes a view")
+        if passed is not raw:
+            break
+    assert not isinstance(passed, Raw), "the last stage makes a view"
+    return passed
 
 
 @lru_cache(maxsize=1 << 10)

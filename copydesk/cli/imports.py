@@ -44,6 +44,7 @@ def import_logs(
     from copydesk.analytics.logs.keeping import Tally, keep
     from copydesk.analytics.logs.reading import size_of
     from copydesk.analytics.paths import host_name
+    from copydesk.core import memory
     from copydesk.core.clock import now
 
     tally, began, interrupted = Tally(), time.monotonic(), False
@@ -57,6 +58,7 @@ def import_logs(
         store = None if dry_run else desk.store
         if store:
             desk.sites.settle(found, store)
+        memory.settle()
         try:
             with _progress(tally, size) as seen:
                 keep(read, store, tally, seen)

@@ -6,44 +6,18 @@ from pathlib import Path as File
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
-from pydantic import Field
 
-from copydesk.analytics.event import LONGEST, LONGEST_ID, LONGEST_TIMESTAMP
+from copydesk.analytics.sent import EVENT
 from copydesk.analytics.view import Reason
 from copydesk.web.arrivals import Arrivals, caller
 from copydesk.web.bodies import FeedbackBeacon, ViewBeacon
 from copydesk.web.jobs import Opened, ProjectId, bearer, errors
 from copydesk.web.origins import EMBEDDED
 from copydesk.web.tags import is_known
-from copydesk.web.views import Body, ErrorView, View
+from copydesk.web.views import ErrorView, View
 
 router = APIRouter(tags=["collecting"])
 BEACON = File(__file__).parent / "static" / "beacon.js"
-
-
-class Event(Body):
-    """A request for a page, as the site's server saw it. It needs `url` or `path`."""
-
-    url: Annotated[str, Field(max_length=LONGEST["url"])] | None = Field(
-        None, examples=["https://docs.example.com/guide/install"]
-    )
-    path: Annotated[str, Field(max_length=LONGEST["path"])] | None = None
-    """Instead of `url`."""
-    timestamp: Annotated[str, Field(max_length=LONGEST_TIMESTAMP)] | float | None = Field(
-        None, examples=["2026-01-31T09:30:00Z"]
-    )
-    """ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970; now when left out."""
-    user_agent: str | None = Field(None, alias="userAgent", examples=["ChatGPT-User/1.0"])
-    ip: str | None = Field(None, examples=["203.0.113.7"])
-    """The visitor's address. It is hashed, never stored."""
-    referrer: str | None = None
-    method: str | None = Field(None, examples=["GET"])
-    status: int | None = Field(None, examples=[200])
-    accept: str | None = Field(None, examples=["text/markdown, */*"])
-    visitor_id: Annotated[str, Field(max_length=LONGEST_ID)] | int | None = Field(None, alias="visitorId")
-    """The site's own id of the visitor. It is hashed, never stored."""
-    event_id: Annotated[str, Field(max_length=LONGEST_ID)] | None = Field(None, alias="eventId")
-    """Seen before in this project, the event is a duplicate, and not counted again."""
 
 
 class DroppedView(View):
@@ -65,10 +39,10 @@ class CollectedView(View):
     """Events that are no views, each with its reason. With the other two this adds up to what was sent."""
 
 
-EVENT = Event.model_json_schema()
+SENT = EVENT.json_schema()
 EVENTS_BODY = {
     "application/json": {
-        "schema": {"anyOf": [EVENT, {"type": "array", "items": EVENT}]},
+        "schema": {"anyOf": [SENT, {"type": "array", "items": SENT}]},
         "examples": {
             "one": {"value": {"url": "https://docs.example.com/guide", "userAgent": "ChatGPT-User/1.0"}},
             "several": {"value": [{"path": "/guide", "ip": "203.0.113.7"}, {"path": "/guide", "eventId": "7c9e6679"}]},

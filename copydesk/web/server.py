@@ -1,6 +1,5 @@
 """Serving: the API and, unless told otherwise, a worker, in one process that stops cleanly."""
 
-import gc
 import json
 import logging
 import signal
@@ -14,6 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from copydesk.analytics.shared.owner import FILE
+from copydesk.core import memory
 from copydesk.core.ids import random_text
 from copydesk.desk import Desk
 from copydesk.web.app import make_app
@@ -36,12 +36,6 @@ class Protocol(HttpToolsProtocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.close()
-
-
-def _settle_memory() -> None:
-    """What is loaded by now stays: going through it again and again cost requests up to 0.4 s now and then."""
-    gc.collect()
-    gc.freeze()
 
 
 @contextmanager
@@ -95,7 +89,7 @@ class Server:
 
     def run(self, sockets: list[socket.socket]) -> None:
         """On these sockets, until a signal or stop(). Whatever the worker has under way is handed back."""
-        _settle_memory()
+        memory.settle()
         with _signals(self._server.handle_exit):
             thread = threading.Thread(target=self.worker.run, name="worker") if self.worker else None
             if thread:

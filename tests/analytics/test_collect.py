@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.analytics import collect
-from copydesk.analytics.collect import KNOWN_FIELDS, Collector, CollectorBusy, shares, view_of, views_of
+from copydesk.analytics.collect import Collector, CollectorBusy, Numbered, shares, views_of
 from copydesk.analytics.duckdb import DuckStore
 from copydesk.analytics.event import Site
 from copydesk.analytics.rates import MOST_OWNERS, Rate
+from copydesk.analytics.sent import Event, checked
 from copydesk.analytics.store import Logged, StoreFull
 from copydesk.analytics.view import Class, Dropped, Reason, View
 from copydesk.core.limits import Limit, TooManyRequests
@@ -180,13 +181,18 @@ def test_no_views_need_no_commit() -> None:
     assert together([Collector(log, lambda: None).keep([])]) == [Logged(0)]
 
 
-def test_an_unknown_field_drops_its_event_and_is_named(site: Site) -> None:
-    assert view_of({"path": "/a", "colour": 1}, site, NOW) == Dropped(Reason.UNKNOWN_FIELD, "colour")
-    assert view_of({"path": "/a", "x" * 1000: 1}, site, NOW) == Dropped(Reason.UNKNOWN_FIELD, "x" * 64)
+def test_an_unknown_field_drops_its_event_and_is_named() -> None:
+    assert checked({"path": "/a", "colour": 1}) == Dropped(Reason.UNKNOWN_FIELD, "colour")
+    assert checked({"path": 3, "x" * 1000: 1}) == Dropped(Reason.UNKNOWN_FIELD, "x" * 64)
 
 
 def test_events_keep_their_numbers_whatever_becomes_of_the_others(site: Site) -> None:
-    sent = [(3, {"path": "/a"}), (5, Dropped(Reason.NOT_JSON)), (8, None), (9, {"path": "/b", "status": 404})]
+    sent: list[Numbered] = [
+        (3, {"path": "/a"}),
+        (5, Dropped(Reason.NOT_JSON)),
+        (8, checked(None)),
+        (9, {"path": "/b", "status": 404}),
+    ]
     views, dropped = views_of(sent, site, NOW)
     assert [view.path for view in views] == ["/a"]
     assert [(number, drop.reason) for number, drop in dropped] == [
@@ -201,12 +207,12 @@ JSON = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3)),
     max_leaves=5,
 )
-EVENT = st.dictionaries(st.sampled_from(sorted(KNOWN_FIELDS)), JSON, max_size=6)
+EVENT = st.dictionaries(st.sampled_from(sorted(Event.__annotations__)), JSON, max_size=6)
 
 
 @given(st.lists(st.one_of(EVENT, JSON), max_size=5))
 def test_whatever_is_sent_becomes_a_view_or_a_reason(site: Site, sent: list[object]) -> None:
-    views, dropped = views_of(enumerate(sent), site, NOW)
+    views, dropped = views_of(enumerate(map(checked, sent)), site, NOW)
     assert len(views) + len(dropped) == len(sent)
     assert all(drop.message for _, drop in dropped)
 

@@ -8,13 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from copydesk.analytics import event
 from copydesk.analytics.classify import LONGEST_AGENT
-from copydesk.analytics.event import Raw, Site, moment, read
+from copydesk.analytics.event import Raw, Site, moment
 from copydesk.analytics.pipeline import accept
+from copydesk.analytics.sent import checked
 from copydesk.analytics.view import SENTENCES, Dropped, Reason, View
 from copydesk.core.clock import DAY
 
 NOW = 1_794_700_800_000  # 2026-11-15T00:00:00Z
+
+
+def read(sent: object, site: Site, now: int) -> Raw | Dropped:
+    found = checked(sent)
+    return found if isinstance(found, Dropped) else event.read(found, site, now)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +78,9 @@ def test_an_event_needs_no_more_than_a_path(site: Site) -> None:
     assert (raw.url, raw.at, raw.method, raw.status) == ("/a", NOW, "GET", 200)
 
 
-@pytest.mark.parametrize("event", [None, [], "x", 3, {}, {"path": ""}, {"url": None}])
-def test_what_is_no_event_is_refused(event: object, site: Site) -> None:
-    dropped = read(event, site, NOW)
+@pytest.mark.parametrize("sent", [None, [], "x", 3, {}, {"path": ""}, {"url": None}])
+def test_what_is_no_event_is_refused(sent: object, site: Site) -> None:
+    dropped = read(sent, site, NOW)
     assert isinstance(dropped, Dropped)
     assert dropped.reason in (Reason.NOT_AN_EVENT, Reason.NO_PATH)
 
@@ -118,8 +125,8 @@ FIELD = st.sampled_from(
 
 
 @given(st.dictionaries(FIELD, JSON | st.text(), max_size=11))
-def test_any_event_becomes_a_view_or_a_reason(site: Site, event: dict[str, Any]) -> None:
-    raw = read(event, site, NOW)
+def test_any_event_becomes_a_view_or_a_reason(site: Site, sent: dict[str, Any]) -> None:
+    raw = read(sent, site, NOW)
     outcome = accept(raw) if isinstance(raw, Raw) else raw
     assert isinstance(outcome, View | Dropped)
     if isinstance(outcome, View):

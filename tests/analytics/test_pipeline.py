@@ -7,6 +7,7 @@ import pytest
 from copydesk.analytics.event import Raw, Site, read
 from copydesk.analytics.identify import Key
 from copydesk.analytics.pipeline import STAGES, accept
+from copydesk.analytics.sent import EVENT
 from copydesk.analytics.view import Class, Dropped, Reason, View
 
 NOW = 1_794_700_800_000
@@ -17,7 +18,7 @@ HTML = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
 def outcome(site: Site, purpose: str | None = None, **event: Any) -> View | Dropped:
-    raw = read({"path": "/a", "userAgent": CHROME, "ip": "203.0.113.9"} | event, site, NOW)
+    raw = read(EVENT.validate_python({"path": "/a", "userAgent": CHROME, "ip": "203.0.113.9"} | event), site, NOW)
     assert isinstance(raw, Raw), raw
     raw.purpose = purpose
     return accept(raw)
@@ -109,4 +110,4 @@ def test_a_projects_base_and_parameters_are_its_own(site: Site) -> None:
 
 
 def test_the_stages_are_those_of_the_flow() -> None:
-    assert [stage.__name__ for stage in STAGES] == ["only_pages", "clean_path", "classify", "identify"]
+    assert [stage.__name__ for stage in STAGES] == ["only_pages", "clean_path", "recognise", "kept"]

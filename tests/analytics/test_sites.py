@@ -9,6 +9,7 @@ import pytest
 from copydesk.analytics import ranges
 from copydesk.analytics.event import Raw, read
 from copydesk.analytics.pipeline import accept
+from copydesk.analytics.sent import Event
 from copydesk.analytics.sites import Sites, ranges_file
 from copydesk.analytics.view import Class, View
 from copydesk.core.clock import DAY, now
@@ -37,7 +38,7 @@ def project(desk: Desk) -> Project:
 
 
 def view(sites: Sites, project: Project, path: str = "/", ago: int = 0) -> View:
-    event = {"path": path, "ip": "192.0.2.7", "userAgent": BROWSER, "timestamp": now() - ago}
+    event: Event = {"path": path, "ip": "192.0.2.7", "userAgent": BROWSER, "timestamp": now() - ago}
     raw = read(event, sites.of(project), now())
     assert isinstance(raw, Raw), raw
     kept = accept(raw)

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from copydesk.analytics.duckdb.database import Connection, Database
-from copydesk.analytics.duckdb.names import MOST_PAGES, Names, append
-from copydesk.analytics.duckdb.seen import Seen
-from copydesk.analytics.store import BITS, Logged, day_of
+from copydesk.analytics.duckdb.names import MOST_PAGES, VIEW, Names, append
+from copydesk.analytics.duckdb.seen import Seen, over_all
+from copydesk.analytics.store import Logged, day_of
 from copydesk.analytics.view import View
 
 SIXTY_FOUR = (1 << 64) - 1
-VIEW = ["seq", "project", "page", "agent", "rule", "kind", "time", "visitor", "host", "referrer"]
 Event = tuple[int, int]
 
 
@@ -33,20 +32,29 @@ class Log:
         return self._last
 
     def write(self, views: Sequence[View]) -> Logged:
-        for view in views:
-            day_of(view.at)
+        times = [view.at for view in views]
+        for at in (min(times), max(times)) if times else ():
+            day_of(at)
         with self._writing() as (connection, names):
             names.add_projects(connection, {view.project for view in views})
             wanted, events, duplicates = self._unseen(connection, names, views)
-            numbered = zip(names.of(connection, wanted), wanted, strict=True)
-            rows = [
-                (seq, *numbers, BITS[view.kind], view.at, view.visitor, view.host, view.referrer)
-                for seq, (numbers, view) in enumerate(numbered, self._last + 1)
-            ]
+            rows = names.rows(connection, wanted, self._last + 1)
             append(connection, "views", VIEW, rows)
             append(connection, "events", ["project", "id"], events)
         self._last += len(rows)
         return Logged(len(rows), tuple(duplicates))
+
+    def look_back(self) -> None:
+        """Makes a filter over all events where one is wanted, while logging goes on."""
+        with self._turn:
+            seen = self._seen
+            if seen is None or not seen.wants_making:
+                return
+            replaced = seen.make_way()
+        with self._database.read() as connection:
+            made = over_all(connection)
+        with self._turn:
+            seen.replace(replaced, made)
 
     def project(self, name: str) -> int | None:
         with self._writing() as (_, names):
@@ -88,11 +96,17 @@ class Log:
         """The views to log, their events, and the positions of the others."""
         if all(view.event is None for view in views):
             return views, [], []
-        if self._seen is None or self._seen.full:
+        if self._seen is None:
             self._seen = Seen(connection)
-        events = [None if v.event is None else (names.projects[v.project], _short(v.event)) for v in views]
-        doubtful = [event[1] for event in events if event is not None and self._seen.may_hold(event[1])]
-        taken: set[Event] = set(_logged(connection, doubtful)) if doubtful else set()
+        events = [
+            None if v.event is None else (names.projects[v.project], (v.event ^ v.event >> 64) & SIXTY_FOUR)
+            for v in views
+        ]
+        sent = [event for event in events if event is not None]
+        doubtful = self._seen.doubtful([event for _, event in sent])
+        if not doubtful:
+            return views, sent, []
+        taken = set(_logged(connection, doubtful))
         wanted, new, duplicates = [], [], []
         for position, event in enumerate(events):
             if event is not None:
@@ -102,7 +116,6 @@ class Log:
                 taken.add(event)
                 new.append(event)
             wanted.append(views[position])
-        self._seen.add(event for _, event in new)
         return wanted, new, duplicates
 
 
@@ -112,7 +125,3 @@ def _logged(connection: Connection, ids: list[int]) -> list[Event]:
         "select project, id from events where id in (select unnest($ids::ubigint[]))", {"ids": ids}
     )
     return [(project, event) for project, event in found.fetchall()]
-
-
-def _short(event: int) -> int:
-    return (event ^ event >> 64) & SIXTY_FOUR

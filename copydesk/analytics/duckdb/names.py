@@ -13,8 +13,8 @@ MOST_PAGES = 100_000
 """Pages remembered; beyond it they are looked up anew."""
 Agent = tuple[int, str, str, str]
 Rule = tuple[str, str]
-Numbers = tuple[int, int, int, int]
-"""Of a view's project, page, agent and rule."""
+Row = tuple[int, int, int, int, int, int, int, int | None, str, str]
+VIEW = ["seq", "project", "page", "agent", "rule", "kind", "time", "visitor", "host", "referrer"]
 
 
 class Names:
@@ -34,18 +34,26 @@ class Names:
         self._pages: dict[tuple[int, str], int] = {}
         [(self._highest,)] = ask("select coalesce(max(id), 0) from scopes").fetchall()
 
-    def of(self, connection: Connection, views: Sequence[View]) -> list[Numbers]:
-        """The numbers of each view, whose projects are known; other names that are new are stored."""
-        self._add_agents(connection, views)
-        self._add_rules(connection, views)
-        self._add_pages(connection, views)
+    def rows(self, connection: Connection, views: Sequence[View], first: int) -> list[Row]:
+        """As the log keeps the views, whose projects are known, numbered on; other names that are new are stored."""
+        try:
+            return self._rows(views, first)
+        except KeyError:
+            self._add_agents(connection, views)
+            self._add_rules(connection, views)
+            self._add_pages(connection, views)
+            return self._rows(views, first)
+
+    def _rows(self, views: Sequence[View], first: int) -> list[Row]:
         projects, pages, agents, rules = self.projects, self._pages, self._agents, self._rules
-        numbers = []
-        for view in views:
-            project = projects[view.project]
-            agent = agents[project, view.agent, view.operator, view.kind]
-            numbers.append((project, pages[project, view.path], agent, rules[view.rule, view.table]))
-        return numbers
+        rows: list[Row] = []
+        for seq, view in enumerate(views, first):
+            name, path, at, kind, agent, operator, rule, table, visitor, host, referrer, _, _ = view
+            project = projects[name]
+            page, agent_number = pages[project, path], agents[project, agent, operator, kind]
+            number = rules[rule, table]
+            rows.append((seq, project, page, agent_number, number, BITS[kind], at, visitor, host, referrer))
+        return rows
 
     def add_projects(self, connection: Connection, names: set[str]) -> None:
         if new := sorted(names - self.projects.keys()):

@@ -29,6 +29,7 @@ class DuckStore:
     def fold(self) -> int:
         with self._turn:
             counted = 0
+            self._log.look_back()
             for views in fold(self._database, self._log.last):
                 counted += views
                 tidied = upkeep.tidy(self._database)

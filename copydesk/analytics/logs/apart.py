@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection
 from copydesk.analytics.logs.importing import Batch, batches
 from copydesk.analytics.logs.judging import Job
 from copydesk.analytics.view import View
+from copydesk.core import memory
 from copydesk.core.errors import Explained
 
 
@@ -33,6 +34,7 @@ def batches_apart(job: Job) -> Iterator[Batch]:
 
 
 def _read(job: Job, theirs: Connection) -> None:
+    memory.settle()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells both, and who keeps the views decides
     try:
         for batch in batches(job):

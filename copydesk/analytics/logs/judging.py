@@ -11,7 +11,7 @@ from copydesk.analytics.logs.formats import AUTO
 from copydesk.analytics.logs.line import Line, moment
 from copydesk.analytics.logs.ordinals import Ordinals
 from copydesk.analytics.paths import NOT_A_PAGE, clean, host_name
-from copydesk.analytics.pipeline import asks_for_a_page, classify, identify, refused
+from copydesk.analytics.pipeline import asks_for_a_page, kept, recognise, refused
 from copydesk.analytics.view import Dropped, Reason, View
 
 NOTHING = "-"
@@ -69,11 +69,11 @@ class Judge:
             method,
             status,
             accept,
-            visitor_id=more.visitor_id if more else None,
-            event_id=(more and more.event_id) or self._ordinals.id(text),
+            more.visitor_id if more else None,
+            (more and more.event_id) or self._ordinals.id(text),
         )
         raw.place = place
-        return identify(classify(raw))
+        return kept(recognise(raw))
 
     def _client(self, peer: str, rest: str) -> bytes | None:
         """nginx's own example of a format ends with the forwarding header, in quotes; JSON logs give it as it is."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from copydesk.analytics.event import LONGEST_ID
 from copydesk.analytics.logs.line import MALFORMED, Line, More, asked
+from copydesk.analytics.sent import LONGEST_ID
 from copydesk.analytics.view import Dropped, Reason
 
 Names = Mapping[str, tuple[str, ...]]

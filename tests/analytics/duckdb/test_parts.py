@@ -1,18 +1,20 @@
 """What only large stores use: the filter of events, names looked up anew, folds in several transactions, tidying."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from copydesk.analytics.duckdb import seen as filters
 from copydesk.analytics.duckdb import upkeep
 from copydesk.analytics.duckdb.database import Database
 from copydesk.analytics.duckdb.fold import fold
 from copydesk.analytics.duckdb.log import Log
 from copydesk.analytics.duckdb.reports import visitors
-from copydesk.analytics.duckdb.seen import SMALLEST, Seen
-from copydesk.analytics.store import ALWAYS, Range
+from copydesk.analytics.duckdb.seen import SMALLEST, Seen, over_all
+from copydesk.analytics.store import ALWAYS, Logged, Range
+from copydesk.analytics.view import View
 from tests.analytics.conformance.model import Model
 from tests.analytics.duckdb.writer import batch
 
@@ -45,16 +47,43 @@ def assert_exact(database: Database, model: Model) -> None:
         assert visitors(database, "docs", days, 50, 0) == model.visitors("docs", days, 50, 0)
 
 
-@pytest.mark.parametrize("known", [0, 1000, SMALLEST])
+@pytest.mark.parametrize("known", [0, 1000, SMALLEST, SMALLEST + 1])
 def test_the_filter_never_denies_a_logged_event_and_rarely_doubts_a_new_one(database: Database, known: int) -> None:
     chance = random.Random(known)
     stored, added, new = ([chance.getrandbits(64) for _ in range(count)] for count in (known, 5_000, 20_000))
     with database.write() as connection:
         connection.execute("insert into events select 1, unnest($ids::ubigint[])", {"ids": stored})
         seen = Seen(connection)
-    seen.add(added)
-    assert all(map(seen.may_hold, stored + added))
-    assert sum(map(seen.may_hold, new)) < len(new) / 100
+    assert seen.wants_making == (known > SMALLEST)
+    if seen.wants_making:
+        assert seen.doubtful(stored) == stored
+        replaced = seen.make_way()
+        with database.read() as connection:
+            seen.replace(replaced, over_all(connection))
+    seen.doubtful(added)
+    assert seen.doubtful(stored + added) == stored + added
+    assert len(seen.doubtful(new)) < len(new) / 100
+
+
+def once(events: Iterable[int]) -> list[View]:
+    [first, *_] = batch(0)
+    return [first._replace(event=event << 30) for event in events]
+
+
+def test_a_filter_that_is_full_makes_way_for_one_over_all(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "SMALLEST", 64)
+    monkeypatch.setattr(filters, "PIECE", 10)
+    log, events = Log(database), range(1, 2_001)
+    for first in range(0, len(events), 100):
+        some = once(events[first : first + 100])
+        assert log.write(some) == Logged(100)
+        assert log.write(some) == Logged(0, tuple(range(100)))
+        if first % 300 == 0:
+            log.look_back()
+    again = Log(database)
+    for _ in range(2):
+        assert again.write(once(events)).accepted == 0
+        again.look_back()
 
 
 def test_folds_of_any_size_come_to_the_same(database: Database, model: Model) -> None:
