@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 GATHERING, LONGEST_GATHERING = 2, 0.04
 """So many times as long as the last commit took is gathered for the next, up to so many seconds: a commit of one view
 costs nearly as much as one of a hundred, and all of them together should leave time for the rest."""
+WORTHWHILE = 1_000
+"""Views that are worth a commit of their own, without gathering more."""
 MOST_TOGETHER = 20_000
 """Views from which a commit takes no further request."""
 MOST_WAITING = 200_000
@@ -97,7 +99,7 @@ class Collector:
         if self._is_busy:
             loop = asyncio.get_running_loop()
             pause = min(GATHERING * (loop.time() - self._began), LONGEST_GATHERING)
-            loop.call_later(pause if self._views < MOST_TOGETHER else 0, self._commit)
+            loop.call_later(pause if self._views < WORTHWHILE else 0, self._commit)
 
     def _committed(self, requests: Sequence[Sequence[View]]) -> "Sequence[_Outcome]":
         outcomes = self._logged(requests)

@@ -50,11 +50,11 @@ class Log:
             seen = self._seen
             if seen is None or not seen.wants_making:
                 return
-            replaced = seen.make_way()
+            seen.begin_making()
         with self._database.read() as connection:
             made = over_all(connection)
         with self._turn:
-            seen.replace(replaced, made)
+            seen.replace(made)
 
     def project(self, name: str) -> int | None:
         with self._writing() as (_, names):
