@@ -52,6 +52,7 @@ def _rows(
         _least("folding in order onto them", 100_000, added.in_order),
         _least("folding late days onto them", 30_000, added.late),
         _most("a fold of 100 views onto them, CPU", 120, added.few, "ms"),
+        ("the filter of known events, once after a start, CPU", "", f"{added.filter:.1f} s", True),
         _most("memory while folding all of them", 300, filled.memory, "MB"),
         _most("disk per view, all that is kept", 40, filled.disk, "bytes"),
         ("logging, views per CPU second", "", f"{filled.logging:,.0f}", True),

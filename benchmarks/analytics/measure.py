@@ -4,6 +4,7 @@ import multiprocessing
 import random
 import resource
 import statistics
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ class Added:
     in_order: float
     late: float
     """Views folded per CPU second with all others behind them."""
+    filter: float
+    """CPU seconds to make the filter of known events, once after a start, beside the writers."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,18 @@ def _add(path: Path) -> Added:
     later += [view for day in traffic(ADDED // 2, week, seed=3) for view in day]
     store = DuckStore(path)
     small = [_folded(store, few[turn * 100 : turn * 100 + 100]) for turn in range(7)]
-    in_order, late_days = _folded(store, later), _folded(store, late)
+    _log(store, later)
+    filter_seconds = _cpu(_filter_made)
+    in_order, late_days = _cpu(store.fold), _folded(store, late)
     store.close()
-    return Added(statistics.median(small) * 1e3, ADDED / in_order, ADDED / late_days)
+    return Added(statistics.median(small) * 1e3, ADDED / in_order, ADDED / late_days, filter_seconds)
+
+
+def _filter_made() -> None:
+    """The filter of known events is made beside, once after a start."""
+    for thread in threading.enumerate():
+        if thread.name == "filter":
+            thread.join()
 
 
 def _known(path: Path, views: int, days: range) -> list[View]:

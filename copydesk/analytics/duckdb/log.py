@@ -1,5 +1,6 @@
 """Logging: one transaction per call, and no event twice."""
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,9 @@ from copydesk.analytics.duckdb.names import MOST_PAGES, VIEW, Names, append
 from copydesk.analytics.duckdb.seen import Seen, over_all
 from copydesk.analytics.store import Logged, day_of
 from copydesk.analytics.view import View
+from copydesk.core.errors import StoreDown
+
+log = logging.getLogger(__name__)
 
 SIXTY_FOUR = (1 << 64) - 1
 Event = tuple[int, int]
@@ -23,6 +27,8 @@ class Log:
         self._last = 0
         self._names: Names | None = None
         self._seen: Seen | None = None
+        self._making: threading.Thread | None = None
+        self._closing = threading.Event()
         with self._writing():
             pass
 
@@ -42,19 +48,13 @@ class Log:
             append(connection, "views", VIEW, rows)
             append(connection, "events", ["project", "id"], events)
         self._last += len(rows)
+        self._make_filter()
         return Logged(len(rows), tuple(duplicates))
 
-    def look_back(self) -> None:
-        """Makes a filter over all events where one is wanted, while logging goes on."""
-        with self._turn:
-            seen = self._seen
-            if seen is None or not seen.wants_making:
-                return
-            seen.begin_making()
-        with self._database.read() as connection:
-            made = over_all(connection)
-        with self._turn:
-            seen.replace(made)
+    def close(self) -> None:
+        self._closing.set()
+        if self._making is not None:
+            self._making.join()
 
     def project(self, name: str) -> int | None:
         with self._writing() as (_, names):
@@ -89,6 +89,26 @@ class Log:
             "select greatest((select max(seq) from views), (select value from marks where name = 'folded'))"
         ).fetchall()
         return Names(connection, self._most_pages)
+
+    def _make_filter(self) -> None:
+        """Where one is wanted, in a thread of its own: logging goes on."""
+        seen, making = self._seen, self._making
+        if seen is None or not seen.wants_making or (making is not None and making.is_alive()):
+            return
+        self._making = threading.Thread(target=self._make, args=[seen], name="filter", daemon=True)
+        self._making.start()
+
+    def _make(self, seen: Seen) -> None:
+        try:
+            with self._turn:
+                seen.begin_making()
+            with self._database.read() as connection:
+                made = over_all(connection, self._closing.is_set)
+            with self._turn:
+                if made is not None:
+                    seen.replace(made)
+        except StoreDown:
+            log.warning("the filter of known events could not be made; the next views will try again", exc_info=True)
 
     def _unseen(
         self, connection: Connection, names: Names, views: Sequence[View]

@@ -1,6 +1,6 @@
 """Which events may have been logged before: a filter that never says no to one that was."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from copydesk.analytics.duckdb.database import Connection
 
@@ -21,7 +21,7 @@ class Seen:
 
     def __init__(self, connection: Connection) -> None:
         self._is_whole = count(connection) <= SMALLEST
-        self._filter = over_all(connection) if self._is_whole else Filter(0)
+        self._filter = (self._is_whole and over_all(connection)) or Filter(0)
         self._meanwhile: list[int] | None = None
 
     def doubtful(self, events: Sequence[int]) -> list[int]:
@@ -71,12 +71,14 @@ class Filter:
         return self.count > self.room
 
 
-def over_all(connection: Connection) -> Filter:
-    """Half full with the events that are stored."""
+def over_all(connection: Connection, stopped: Callable[[], bool] = lambda: False) -> Filter | None:
+    """Half full with the events that are stored; None when it was stopped."""
     known = count(connection)
     made = Filter(2 * known)
     made.count = known
     for first in range(0, made.size if known else 0, PIECE):
+        if stopped():
+            return None
         length = min(PIECE, made.size - first)
         made.words.cast("B")[first * 8 : (first + length) * 8] = _piece(connection, made.size, first, length)
     return made

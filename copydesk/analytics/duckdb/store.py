@@ -29,7 +29,6 @@ class DuckStore:
     def fold(self) -> int:
         with self._turn:
             counted = 0
-            self._log.look_back()
             for views in fold(self._database, self._log.last):
                 counted += views
                 tidied = upkeep.tidy(self._database)
@@ -77,4 +76,5 @@ class DuckStore:
         self._database.copy_to(target)
 
     def close(self) -> None:
+        self._log.close()
         self._database.close()
