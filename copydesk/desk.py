@@ -11,6 +11,7 @@ from copydesk.core.clock import SECOND
 from copydesk.core.database import Database
 from copydesk.core.keys import Keys
 from copydesk.core.migrate import migrate
+from copydesk.core.people import People
 from copydesk.core.projects import Projects
 from copydesk.core.secrets import Secrets
 from copydesk.core.settings import BadSettings, Settings
@@ -29,6 +30,7 @@ class Desk:
     projects: Projects
     secrets: Secrets
     keys: Keys
+    people: People
     jobs: Jobs
     pulls: Pulls
     sites: Sites
@@ -63,12 +65,14 @@ def open_desk(settings: Settings) -> Desk:
     projects, secrets = Projects(database), Secrets(database, settings)
     store = SharedStore(settings.data.absolute())
     jobs = Jobs(database, default_model=settings.model, more_models=settings.models, per_hour=settings.jobs_per_hour)
+    keys = Keys(database, settings.keys_per_hour)
     return Desk(
         settings=settings,
         database=database,
         projects=projects,
         secrets=secrets,
-        keys=Keys(database, settings.keys_per_hour),
+        keys=keys,
+        people=People(database, keys),
         jobs=jobs,
         pulls=Pulls(database, jobs),
         sites=Sites(projects, secrets, settings.data),

@@ -42,6 +42,8 @@ def serve(
     typer.echo(
         f"Copydesk is at {settings.base_url} (data in {settings.data.absolute()}). Stop it with Ctrl-C.", err=True
     )
+    if secret := desk.people.first_link():
+        typer.echo(f"Nobody has an account yet. Make the first at {settings.base_url}/join/{secret}", err=True)
     Server(desk, with_worker=not no_worker).run([listener])
     desk.close()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from sqlalchemy import Row, bindparam, select, update
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from copydesk.core import audit, clock
 from copydesk.core.database import Database
@@ -38,6 +38,7 @@ class Key:
     scopes: tuple[str, ...]
     allow: tuple[str, ...]
     created_at: int
+    created_by: str
     expires_at: int | None
     last_used_at: int | None
     revoked_at: int | None
@@ -93,6 +94,7 @@ class Keys:
             scopes=_checked_scopes(scopes),
             allow=tuple(_checked_network(network) for network in allow),
             created_at=now,
+            created_by=actor,
             expires_at=None if expires_in is None else now + expires_in,
             last_used_at=None,
             revoked_at=None,
@@ -121,6 +123,15 @@ class Keys:
                 tx.execute(update(keys).where(keys.c.id == key_id).values(revoked_at=clock.now()))
                 audit.record(tx, row.project_id, actor, "key.revoked", key_id)
             return _key(tx.execute(select(keys).where(keys.c.id == key_id)).one())
+
+    def revoke_made_by(self, tx: Connection, creator: str, *, actor: str) -> int:
+        """All that this person made, in whichever project."""
+        mine = keys.c.created_by == creator, keys.c.revoked_at.is_(None)
+        found = tx.execute(select(keys.c.id, keys.c.project_id).where(*mine)).all()
+        tx.execute(update(keys).where(*mine).values(revoked_at=clock.now()))
+        for row in found:
+            audit.record(tx, row.project_id, actor, "key.revoked", row.id, because=f"{creator} was removed")
+        return len(found)
 
     def open(self, secret: str, project_id: str, scope: str, address: str | None) -> tuple[Key, Project]:
         """The key and the project, when the one opens the other for this scope from this address. Only reads."""

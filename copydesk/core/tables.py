@@ -1,4 +1,4 @@
-"""The tables of projects, secrets, keys, audit and limits. Times are milliseconds; JSON is text of our own types."""
+"""Tables of projects, secrets, keys, people, audit and limits. Times are in milliseconds; JSON is of our own types."""
 
 from sqlalchemy import (
     JSON,
@@ -62,10 +62,48 @@ keys = Table(
     Column("scopes", JSON, nullable=False),
     Column("allow", JSON, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(200), nullable=False),
     Column("expires_at", BigInteger),
     Column("last_used_at", BigInteger),
     Column("revoked_at", BigInteger),
     Index(None, "project_id", "created_at"),
+)
+
+people = Table(
+    "people",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("email", String(200), nullable=False, unique=True),
+    Column("name", String(200), nullable=False),
+    Column("role", String(20), nullable=False),
+    Column("password", String(200)),
+    Column("subject", String(400), unique=True),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+invitations = Table(
+    "invitations",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("email", String(200), nullable=False),
+    Column("role", String(20), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(200), nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("person_id", ForeignKey("people.id"), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("address", String(64)),
+    Column("agent", String(400), nullable=False),
+    Index(None, "person_id"),
 )
 
 audit = Table(

@@ -1,5 +1,7 @@
 """The application: routes, error handling, the API's own description."""
 
+import re
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -11,9 +13,14 @@ from starlette.responses import Response
 from copydesk import __version__
 from copydesk.core.errors import InvalidRequest, NotFound, Refusal, WrongMediaType
 from copydesk.desk import Desk
-from copydesk.web import analytics, collect, health, jobs, reference, review, webhooks
+from copydesk.web import analytics, assets, collect, dash, health, jobs, reference, review, webhooks
+from copydesk.web.dash.visit import SignInFirst, to_sign_in
 from copydesk.web.faults import explained
 from copydesk.web.front import Front, refused
+from copydesk.web.pages import page
+
+FOR_PEOPLE = re.compile(r"/(?:$|projects|people|system|account|sign-|join/|review/)")
+"""Where people look: what is refused there is said on a page, to those who ask for one."""
 
 
 class MethodNotAllowed(Refusal):
@@ -33,7 +40,7 @@ def make_app(desk: Desk) -> FastAPI:
     )
     app.state.desk = desk
     app.state.exports = analytics.exports_rate(desk)
-    for module in (jobs, analytics, collect, health, reference, review, webhooks):
+    for module in (jobs, analytics, collect, health, reference, review, webhooks, assets, dash):
         app.include_router(module.router)
     app.add_exception_handler(Refusal, _refusal)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -44,7 +51,12 @@ def make_app(desk: Desk) -> FastAPI:
 
 
 def _answer(request: Request, refusal: Refusal) -> Response:
-    return refused(refusal, request.state.request_id)
+    if not FOR_PEOPLE.match(request.url.path) or "text/html" not in request.headers.get("accept", ""):
+        return refused(refusal, request.state.request_id)
+    if isinstance(refusal, SignInFirst):
+        return to_sign_in(request)
+    shown = {"title": HTTPStatus(refusal.status).phrase, "message": refusal.message}
+    return page("refused.html", refusal.status, refusal.headers, **shown, request_id=request.state.request_id)
 
 
 async def _refusal(request: Request, error: Exception) -> Response:

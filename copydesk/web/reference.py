@@ -1,7 +1,5 @@
 """/docs: the API's reference as a plain page, made from the same description that /openapi.json gives."""
 
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -9,7 +7,6 @@ from fastapi import APIRouter, Request, Response
 from copydesk.web.pages import page
 
 router = APIRouter(include_in_schema=False)
-STYLE = Path(__file__).parent / "static" / "style.css"
 
 
 @router.get("/docs")
@@ -21,16 +18,6 @@ def reference(request: Request) -> Response:
         for method, operation in methods.items()
     ]
     return page("reference.html", title="API reference", operations=operations, schemas=_schemas(schema))
-
-
-@router.get("/static/style.css")
-def style() -> Response:
-    return Response(_style(), media_type="text/css", headers={"Cache-Control": "max-age=3600"})
-
-
-@lru_cache
-def _style() -> bytes:
-    return STYLE.read_bytes()
 
 
 def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:

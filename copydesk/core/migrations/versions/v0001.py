@@ -21,12 +21,35 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_audit_project_id_at"), "audit", ["project_id", "at"], unique=False)
     op.create_table(
+        "invitations",
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("email", sa.String(length=200), nullable=False),
+        sa.Column("role", sa.String(length=20), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("created_by", sa.String(length=200), nullable=False),
+        sa.Column("expires_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("digest", name=op.f("pk_invitations")),
+    )
+    op.create_table(
         "limits",
         sa.Column("bucket", sa.String(length=120), nullable=False),
         sa.Column("started_at", sa.BigInteger(), nullable=False),
         sa.Column("used", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("bucket", name=op.f("pk_limits")),
         sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "people",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("email", sa.String(length=200), nullable=False),
+        sa.Column("name", sa.String(length=200), nullable=False),
+        sa.Column("role", sa.String(length=20), nullable=False),
+        sa.Column("password", sa.String(length=200), nullable=True),
+        sa.Column("subject", sa.String(length=400), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_people")),
+        sa.UniqueConstraint("email", name=op.f("uq_people_email")),
+        sa.UniqueConstraint("subject", name=op.f("uq_people_subject")),
     )
     op.create_table(
         "projects",
@@ -113,6 +136,7 @@ def upgrade() -> None:
         sa.Column("scopes", sa.JSON(), nullable=False),
         sa.Column("allow", sa.JSON(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("created_by", sa.String(length=200), nullable=False),
         sa.Column("expires_at", sa.BigInteger(), nullable=True),
         sa.Column("last_used_at", sa.BigInteger(), nullable=True),
         sa.Column("revoked_at", sa.BigInteger(), nullable=True),
@@ -130,6 +154,21 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_secrets_project_id")),
         sa.PrimaryKeyConstraint("project_id", "name", name=op.f("pk_secrets")),
     )
+    op.create_table(
+        "sessions",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("person_id", sa.String(length=40), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("seen_at", sa.BigInteger(), nullable=False),
+        sa.Column("expires_at", sa.BigInteger(), nullable=False),
+        sa.Column("address", sa.String(length=64), nullable=True),
+        sa.Column("agent", sa.String(length=400), nullable=False),
+        sa.ForeignKeyConstraint(["person_id"], ["people.id"], name=op.f("fk_sessions_person_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_sessions")),
+        sa.UniqueConstraint("digest", name=op.f("uq_sessions_digest")),
+    )
+    op.create_index(op.f("ix_sessions_person_id"), "sessions", ["person_id"], unique=False)
     op.create_table(
         "webhook_deliveries",
         sa.Column("project_id", sa.String(length=40), nullable=False),

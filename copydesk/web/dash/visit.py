@@ -1,0 +1,154 @@
+"""Who visits the dashboard and what they may do: every page asks here first, and every form."""
+
+import hmac
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import quote, urlsplit
+
+from fastapi import Depends, Request, Response
+from starlette.responses import RedirectResponse
+
+from copydesk.core.errors import Refusal
+from copydesk.core.people import SESSION, Person, Session, form_token
+from copydesk.core.projects import Project
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk
+from copydesk.web.dash.forms import Form, form_of
+from copydesk.web.jobs import OpenDesk
+from copydesk.web.threads import call
+
+SIGN_IN = "/sign-in"
+
+
+class SignInFirst(Refusal):
+    """Sign in first."""
+
+    status, code = 401, "sign_in_first"
+
+
+class NotAllowed(Refusal):
+    """Your role does not allow this; ask an administrator."""
+
+    status, code = 403, "not_allowed"
+
+
+class ForeignForm(Refusal):
+    """This form was not sent from its own page, or the page is too old: go back, reload it, and try again."""
+
+    status, code = 403, "foreign_form"
+
+
+@dataclass(frozen=True)
+class Visit:
+    desk: Desk
+    person: Person
+    session: Session
+    token: str
+    """What the page's forms carry."""
+
+    async def project(self, project_id: str) -> Project:
+        return await call(self.desk.projects.get, project_id)
+
+    def may(self, role: str) -> bool:
+        return self.person.may(role)
+
+
+@dataclass(frozen=True)
+class Post(Visit):
+    """A visit that sent a form, which is surely of a page of ours."""
+
+    form: Form
+
+
+def at_least(role: str) -> Callable[[Request, Desk], Awaitable[Visit]]:
+    async def check(request: Request, desk: OpenDesk) -> Visit:
+        return await _visit(request, desk, role)
+
+    return check
+
+
+def post_of(role: str) -> Callable[[Request, Desk], Awaitable[Post]]:
+    async def check(request: Request, desk: OpenDesk) -> Post:
+        visit = await _visit(request, desk, role)
+        form = await form_of(request)
+        if not is_from_here(request, desk.settings) or not hmac.compare_digest(form.get("token"), visit.token):
+            raise ForeignForm
+        return Post(visit.desk, visit.person, visit.session, visit.token, form)
+
+    return check
+
+
+Viewer = Annotated[Visit, Depends(at_least("viewer"))]
+Editor = Annotated[Visit, Depends(at_least("editor"))]
+Admin = Annotated[Visit, Depends(at_least("admin"))]
+ViewerPost = Annotated[Post, Depends(post_of("viewer"))]
+EditorPost = Annotated[Post, Depends(post_of("editor"))]
+AdminPost = Annotated[Post, Depends(post_of("admin"))]
+
+
+async def _visit(request: Request, desk: Desk, role: str) -> Visit:
+    secret = request.cookies.get(cookie_name(desk.settings), "")
+    found = await call(desk.people.of_session, secret) if secret else None
+    if found is None:
+        raise SignInFirst
+    person, session = found
+    if not person.may(role):
+        raise NotAllowed
+    return Visit(desk, person, session, form_token(secret))
+
+
+def is_from_here(request: Request, settings: Settings) -> bool:
+    """Whether no other site sent this. A browser always says where a form comes from; other programs bring no cookies
+    that they were not given."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    return origin is None or origin in (_origin(settings.base_url), _origin(str(request.base_url)))
+
+
+def _origin(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def is_secure(settings: Settings) -> bool:
+    return settings.base_url.startswith("https://")
+
+
+def cookie_name(settings: Settings) -> str:
+    """A browser takes `__Host-` only from the very host and over TLS, so that no neighbour can set it."""
+    return "__Host-copydesk" if is_secure(settings) else "copydesk"
+
+
+def remember(response: Response, settings: Settings, secret: str) -> None:
+    response.set_cookie(
+        cookie_name(settings),
+        secret,
+        max_age=SESSION // 1000,
+        path="/",
+        secure=is_secure(settings),
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def forget(response: Response, settings: Settings) -> None:
+    response.delete_cookie(cookie_name(settings), path="/", secure=is_secure(settings), httponly=True, samesite="lax")
+
+
+def see(path: str) -> Response:
+    """After a form: the page to look at next, which is safe to reload."""
+    return RedirectResponse(path, status_code=303)
+
+
+def to_sign_in(request: Request) -> Response:
+    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return see(SIGN_IN if request.method != "GET" or asked == "/" else f"{SIGN_IN}?next={quote(asked, safe='')}")
+
+
+def own_path(text: str) -> str:
+    """Where to go after signing in: a path of ours, whatever a link says."""
+    is_ours = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable() and "\\" not in text
+    return text if is_ours else "/"
