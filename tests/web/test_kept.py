@@ -124,4 +124,4 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
 
 @pytest.mark.drill
 def test_what_was_acknowledged_survives_many_kills(tmp_path: Path) -> None:
-    kill_again_and_again(tmp_path / "data", rounds=40)
+    kill_again_and_again(tmp_path / "data", rounds=200)
