@@ -24,7 +24,8 @@ from copydesk.core.clock import DAY
 T = TypeVar("T")
 Counts = tuple[int, int, int]
 TOGETHER = 5_000
-ADDED = 250_000
+ADDED, WEEKS = 250_000, 4
+"""Views of a fold, and folds in order: one of them may have to tidy up after all before it."""
 """Views that are added in order, and as late ones, to see what folding costs by then."""
 RANGES = {
     "year": Range(FIRST, FIRST + DAYS),
@@ -110,17 +111,22 @@ def _fold_all(path: Path) -> tuple[float, float]:
 
 
 def _add(path: Path) -> Added:
-    next_day, week, year = FIRST + DAYS, range(FIRST + DAYS + 1, FIRST + DAYS + 8), range(FIRST, FIRST + DAYS)
-    few = _known(path, 700, range(next_day, next_day + 1))
-    later, late = _known(path, ADDED // 2, week), _known(path, ADDED, year)
-    later += [view for day in traffic(ADDED // 2, week, seed=3) for view in day]
+    next_day, year = FIRST + DAYS, range(FIRST, FIRST + DAYS)
+    few, late = _known(path, 700, range(next_day, next_day + 1)), _known(path, ADDED, year)
+    weeks = [_week(path, range(next_day + 1 + 7 * number, next_day + 8 + 7 * number)) for number in range(WEEKS)]
     store = DuckStore(path)
     small = [_folded(store, few[turn * 100 : turn * 100 + 100]) for turn in range(7)]
-    _log(store, later)
+    _log(store, weeks[0])
     filter_seconds = _cpu(_filter_made)
-    in_order, late_days = _cpu(store.fold), _folded(store, late)
+    in_order = _cpu(store.fold) + sum(_folded(store, week) for week in weeks[1:])
+    late_days = _folded(store, late)
     store.close()
-    return Added(statistics.median(small) * 1e3, ADDED / in_order, ADDED / late_days, filter_seconds)
+    return Added(statistics.median(small) * 1e3, WEEKS * ADDED / in_order, ADDED / late_days, filter_seconds)
+
+
+def _week(path: Path, days: range) -> list[View]:
+    """Half of it by visitors who were there before."""
+    return _known(path, ADDED // 2, days) + [view for day in traffic(ADDED // 2, days, seed=days.start) for view in day]
 
 
 def _filter_made() -> None:
