@@ -12,12 +12,13 @@ from copydesk.core.database import Database
 from copydesk.core.keys import Keys
 from copydesk.core.migrate import migrate
 from copydesk.core.people import People
-from copydesk.core.projects import Projects
+from copydesk.core.projects import Project, Projects
 from copydesk.core.secrets import Secrets
 from copydesk.core.settings import BadSettings, Settings
 from copydesk.jobs.agent.models import FORMS, known_model
 from copydesk.jobs.performing import ModelFor, Performer
 from copydesk.jobs.publish.forges.local import Pulls
+from copydesk.jobs.publish.repository import Mirror
 from copydesk.jobs.queue import Bounds, Queue
 from copydesk.jobs.service import Jobs
 from copydesk.jobs.worker import Worker
@@ -45,6 +46,10 @@ class Desk:
         return Worker(
             Queue(self.database, bounds), performer, slots=settings.worker_slots, job_seconds=settings.job_minutes * 60
         )
+
+    def mirror(self, project: Project) -> Mirror:
+        """The repository, with the token that the project has for it."""
+        return Mirror.of(self.settings.mirrors, project, self.secrets.get(project.id, "forge_token"))
 
     def close(self) -> None:
         self.store.close()

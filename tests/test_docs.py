@@ -30,17 +30,19 @@ from copydesk.desk import open_desk
 from copydesk.jobs.job import Phase, Reason, Status
 from copydesk.web import views
 from copydesk.web.app import make_app
+from tests.support.dashboard import routes as dashboard
 from tests.support.repositories import make_repository
 
 ROOT = Path(__file__).parent.parent
 README, API, CLI, SETTINGS = (ROOT / name for name in ("README.md", "docs/api.md", "docs/cli.md", "docs/settings.md"))
 PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ANALYTICS, EVENTS = ROOT / "docs/analytics.md", ROOT / "docs/collect/events.md"
+DASHBOARD = ROOT / "docs/dashboard.md"
 EXAMPLES = [README, ROOT / "docs/quickstart.md", API, ANALYTICS, EVENTS]
 
 EVENT_KINDS = {"queued", "message", "phase", "resumed", "thought", "tool", "pushed", "pull_request", "finished"}
 EVENT_KINDS |= {"archived", "unarchived", "checked", "waiting"}
-NOT_OVER_HTTP = {"conflict", "key_not_found", "pull_conflict"}
+NOT_OVER_HTTP = {"conflict"}
 MACHINE_PATH = re.compile(r"(?<![\w.…/:])/(?:work|home|root|tmp|Users|usr|var|opt|etc|mnt)(?:/|\b)")
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.M | re.S)
@@ -89,6 +91,7 @@ def test_every_route_is_documented(tmp_path: Path) -> None:
     found = set(routes(make_app(desk).routes))
     desk.close()
     page = API.read_text("utf-8")
+    found -= {f"{method} {route.path}" for route in dashboard() for method in route.methods}
     assert {"POST /v2/agent/{projectId}/job", "GET /review/{token}/pulls/{number}", "GET /openapi.json"} <= found
     assert [route for route in sorted(found) if f"`{route}`" not in page] == []
 
@@ -139,7 +142,7 @@ def test_every_kind_of_event_is_documented() -> None:
 
 
 def test_every_word_of_the_api_is_documented() -> None:
-    page = API.read_text("utf-8")
+    page = API.read_text("utf-8") + DASHBOARD.read_text("utf-8")
     words = {*Status, *Phase, *Reason, *(refusal.code for refusal in refusals(Refusal))} - NOT_OVER_HTTP
     assert [word for word in sorted(words) if f"`{word}`" not in page] == []
 

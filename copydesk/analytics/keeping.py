@@ -55,7 +55,7 @@ class Keeper:
         self._brief = True
         self._asked = self._answered = 0
         self._failures = {FOLDING: 0, DROPPING: 0}
-        self._fold_at = self._fresh_at = 0.0
+        self._fold_at = self._fresh_at = self._since = 0.0
         self._drop_at = math.inf
 
     def start(self) -> None:
@@ -74,8 +74,17 @@ class Keeper:
         """Views were logged: to be called after each commit, and costs next to nothing."""
         if not self._arrived:
             with self._changed:
-                self._arrived = True
+                self._arrived, self._since = True, time.monotonic()
                 self._changed.notify_all()
+
+    @property
+    def lag(self) -> float:
+        """For how many seconds the first view that no fold has begun with has waited."""
+        return time.monotonic() - self._since if self._arrived else 0.0
+
+    @property
+    def is_failing(self) -> bool:
+        return bool(self._failures[FOLDING])
 
     def fresh(self) -> None:
         """Before a report: returns once all that was logged before is counted, or when that would take too long.

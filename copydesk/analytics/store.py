@@ -16,6 +16,7 @@ FIRST_DAY, LAST_DAY = 1, 65_534
 """1970-01-02 to 2149-06-05: days are stored in two bytes, and 0 stands for never."""
 
 Interval = Literal["day", "week", "month"]
+Column = Literal["path", "human", "ai", "total"]
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,35 @@ class Page:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Which pages, and which of them first; those that are equal come by path."""
+
+    search: str = ""
+    """A part of the path, in capitals or not."""
+    by: Column = "total"
+    descending: bool = True
+
+
+MOST_FIRST = Choice()
+
+
+@dataclass(frozen=True)
 class AgentRow:
     agent: str | None
     operator: str | None
     kind: str
     visitors: int
+    views: int
+
+
+@dataclass(frozen=True)
+class RuleRow:
+    """So many of an agent's views were told to be its own by this rule."""
+
+    agent: str | None
+    operator: str | None
+    kind: str
+    rule: str
     views: int
 
 
@@ -120,8 +145,11 @@ class Store(Protocol):
     def fold(self) -> int:
         """Counts what was logged since the last fold, however late its days; how many views that were."""
 
-    def visitors(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
-        """Unique visitors by page, most first, then by path; pages without any are left out."""
+    def visitors(
+        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0, choice: Choice = MOST_FIRST
+    ) -> Page:
+        """Unique visitors by page, most first, then by path; pages without any are left out. A choice changes which
+        pages come and in which order, never the totals."""
 
     def views(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
         """The same for views."""
@@ -130,6 +158,10 @@ class Store(Protocol):
         self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0
     ) -> tuple[Sequence[AgentRow], bool]:
         """Every agent of every class, most visitors first, then views, then by name; and whether there are more."""
+
+    def rules(self, project_id: str, days: Range = ALWAYS, limit: int = 1000) -> Sequence[RuleRow]:
+        """Which rules told the agents, most views first. It looks at raw views: those that were dropped have no rule
+        any more, and a long range costs what it holds."""
 
     def timeseries(self, project_id: str, interval: Interval, days: Range = ALWAYS) -> Sequence[Moment]:
         """Weeks begin on Monday. Only the part of an interval that lies in the range is counted."""

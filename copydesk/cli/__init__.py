@@ -6,7 +6,7 @@ import sys
 import typer
 
 from copydesk import __version__
-from copydesk.cli import analytics, doctor, job, key, project, pull, secret, serve
+from copydesk.cli import analytics, doctor, job, key, person, project, pull, secret, serve
 from copydesk.cli.output import fail
 from copydesk.client import ApiError, NotConfigured, Unreachable
 from copydesk.core.errors import Explained
@@ -22,6 +22,7 @@ app = typer.Typer(
 app.add_typer(project.app, name="project")
 app.add_typer(secret.app, name="secret")
 app.add_typer(key.app, name="key")
+app.add_typer(person.app, name="person")
 app.add_typer(job.app, name="job")
 app.add_typer(pull.app, name="pull")
 app.add_typer(analytics.app, name="analytics")

@@ -40,7 +40,7 @@ def run_demo(*, keep_serving: bool, port: int) -> None:
             time.sleep(0.01)
         worked = _show(desk, settings, folder)
         if worked and keep_serving:
-            _say("Serving until Ctrl-C. The project's key and id are above; try 'copydesk job create'.")
+            _say(f"Serving until Ctrl-C. The dashboard: {base_url}/join/{desk.people.first_link()}")
             thread.join()
     except KeyboardInterrupt:
         worked = True

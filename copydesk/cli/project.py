@@ -48,36 +48,24 @@ def create(
     json: AsJson = False,
 ) -> None:
     """Creates a project, after looking whether its repository can be used."""
-    from copydesk.core.collecting import Collecting
-    from copydesk.core.policy import Policy
-    from copydesk.core.projects import Project, checked_repository, choices
-    from copydesk.jobs.agent.models import known_model
-    from copydesk.jobs.publish.access import usable_branch
-    from copydesk.jobs.publish.forges.remote import forge_of
+    from copydesk.jobs.founding import Wanted, found
 
-    if model is not None and not known_model(model):
-        raise InvalidRequest(f"There is no model '{model}'.")
     if not check and ref is None:
         raise InvalidRequest("Without a look at the repository the branch must be named: --ref.")
-    address = checked_repository(repo)
-    of_policy, of_collecting = choices(_assignments(policy or []))
-    wanted: dict[str, Any] = {
-        "repository": address,
-        "root": root,
-        "forge": forge or forge_of(address),
-        "model": model,
-        "token_env": token_env,
-        "allow_private": not forbid_private,
-        "policy": Policy().changed(of_policy),
-        "collecting": Collecting().changed(of_collecting),
-    }
-    token = sys.stdin.read().strip() if token_stdin else None
-    probe = Project(id="", site_id="", name=name, ref=ref or "", created_at=0, **wanted)
-    branch = usable_branch(probe, {"forge_token": token} if token else {}, ref) if check else str(ref)
+    wanted = Wanted(
+        name=name,
+        repository=repo,
+        ref=ref,
+        root=root,
+        forge=forge,
+        model=model,
+        token_env=token_env,
+        token=sys.stdin.read().strip() if token_stdin else None,
+        allow_private=not forbid_private,
+        choices=_assignments(policy or []),
+    )
     with the_desk() as desk:
-        project = desk.projects.create(name, ref=branch, actor=actor(), **wanted)
-        if token is not None:
-            desk.secrets.set(project.id, "forge_token", token, actor=actor())
+        project = found(desk.projects, desk.secrets, wanted, look=check, actor=actor())
     _print(project, json)
 
 
@@ -116,11 +104,10 @@ def change(
     check_command="mkdocs build --strict", on_findings=fail, sign_off=true, origins=https://docs.example.com,
     base_path=/docs, ai_classes=assistant,search, privacy=monthly. `show` lists all with their values.
     """
-    from copydesk.jobs.agent.models import known_model
+    from copydesk.jobs.founding import check_choices
 
     wanted = _assignments(values)
-    if wanted.get("model") and not known_model(wanted["model"]):
-        raise InvalidRequest(f"There is no model '{wanted['model'][:80]}'.")
+    check_choices(wanted)
     with the_desk() as desk:
         _print(desk.projects.change(project, wanted, actor=actor()), json)
 
@@ -151,17 +138,7 @@ def _assignments(values: list[str]) -> dict[str, str]:
         if "=" not in value:
             raise InvalidRequest(f"'{value[:80]}' is not NAME=VALUE.")
     pairs = (value.split("=", 1) for value in values)
-    wanted = {name.strip().replace("-", "_"): value.strip() for name, value in pairs}
-    _check_names(wanted.get("ignored_checks", ""))
-    return wanted
-
-
-def _check_names(ignored: str) -> None:
-    from copydesk.jobs.checks import RULES
-
-    for name in filter(None, (part.strip().partition(":")[0] for part in ignored.split(","))):
-        if name not in (*RULES, "*"):
-            raise InvalidRequest(f"There is no check '{name[:40]}'; there are {', '.join(RULES)}.")
+    return {name.strip().replace("-", "_"): value.strip() for name, value in pairs}
 
 
 def _print(project: "Project", json: bool) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from copydesk.cli.output import AsJson, InProject, print_facts, print_json, print_table, the_desk
+from copydesk.cli.output import AsJson, InProject, actor, print_facts, print_json, print_table, the_desk
 from copydesk.core.clock import iso
 
 if TYPE_CHECKING:
@@ -46,19 +46,16 @@ def show(number: Number, project: InProject, json: AsJson = False) -> None:
 @app.command()
 def merge(number: Number, project: InProject, json: AsJson = False) -> None:
     """Merges a pull request into its base branch and archives its job."""
-    from copydesk.jobs.publish.repository import Mirror
-
     with the_desk() as desk:
-        token = desk.secrets.get(project, "forge_token")
-        mirror = Mirror.of(desk.settings.mirrors, desk.projects.get(project), token)
-        _print(desk, desk.pulls.merge(desk.pulls.get(project, number), mirror), json)
+        mirror = desk.mirror(desk.projects.get(project))
+        _print(desk, desk.pulls.merge(desk.pulls.get(project, number), mirror, actor()), json)
 
 
 @app.command()
 def close(number: Number, project: InProject, json: AsJson = False) -> None:
     """Closes a pull request without merging it and archives its job."""
     with the_desk() as desk:
-        _print(desk, desk.pulls.close(desk.pulls.get(project, number)), json)
+        _print(desk, desk.pulls.close(desk.pulls.get(project, number), actor()), json)
 
 
 def _print(desk: "Desk", pull: "Pull", json: bool) -> None:

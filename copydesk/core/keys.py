@@ -9,11 +9,20 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select, update
+from sqlalchemy.exc import IntegrityError
 
 from copydesk.core import audit, clock
 from copydesk.core.database import Database
-from copydesk.core.errors import AddressRefused, InvalidRequest, KeyRejected, NotFound, ProjectNotFound, ScopeMissing
-from copydesk.core.ids import is_wellformed_key, new_id, new_key
+from copydesk.core.errors import (
+    AddressRefused,
+    Conflict,
+    InvalidRequest,
+    KeyRejected,
+    NotFound,
+    ProjectNotFound,
+    ScopeMissing,
+)
+from copydesk.core.ids import is_id, is_wellformed_key, new_id, new_key
 from copydesk.core.limits import Limit, take
 from copydesk.core.projects import Project, stored_project
 from copydesk.core.tables import keys, projects
@@ -29,6 +38,12 @@ class KeyNotFound(NotFound):
     code = "key_not_found"
 
 
+class KeyMadeBefore(Conflict):
+    """This form was sent before: the key that it made was shown then, and cannot be shown again."""
+
+    code = "key_made_before"
+
+
 @dataclass(frozen=True)
 class Key:
     id: str
@@ -42,6 +57,10 @@ class Key:
     expires_at: int | None
     last_used_at: int | None
     revoked_at: int | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > clock.now())
 
     @property
     def use_is_due(self) -> bool:
@@ -82,12 +101,18 @@ class Keys:
         scopes: Sequence[str] = (),
         expires_in: int | None = None,
         allow: Sequence[str] = (),
+        key_id: str | None = None,
         actor: str,
     ) -> tuple[Key, str]:
-        """The key's record, and the key itself, which cannot be had again."""
+        """The key's record, and the key itself, which cannot be had again.
+
+        Whoever may ask twice for the same names its id beforehand, and gets KeyMadeBefore instead of a second key.
+        """
+        if key_id is not None and not is_id(key_id, "key"):
+            raise InvalidRequest("This is not an API key's id; reload the page and try again.")
         secret, now = new_key(), clock.now()
         key = Key(
-            id=new_id("key"),
+            id=key_id or new_id("key"),
             project_id=project_id,
             name=_checked_name(name),
             hint=secret[:9],
@@ -100,13 +125,25 @@ class Keys:
             revoked_at=None,
         )
         row = {**key.__dict__, "scopes": list(key.scopes), "allow": list(key.allow), "digest": _digest(secret)}
-        with self.database.write() as tx:
-            if tx.execute(select(projects.c.id).where(projects.c.id == project_id)).first() is None:
-                raise ProjectNotFound
-            take(self.database, tx, self.limit, project_id)
-            tx.execute(keys.insert().values(row))
-            audit.record(tx, project_id, actor, "key.created", key.id, name=key.name, scopes=list(key.scopes))
+        try:
+            with self.database.write() as tx:
+                if tx.execute(select(projects.c.id).where(projects.c.id == project_id)).first() is None:
+                    raise ProjectNotFound
+                take(self.database, tx, self.limit, project_id)
+                tx.execute(keys.insert().values(row))
+                audit.record(tx, project_id, actor, "key.created", key.id, name=key.name, scopes=list(key.scopes))
+        except IntegrityError:
+            raise KeyMadeBefore from None
         return key, secret
+
+    def get(self, project_id: str, key_id: str) -> Key:
+        """One of this project's; another's is as good as not there."""
+        mine = (keys.c.id == key_id) & (keys.c.project_id == project_id)
+        with self.database.read() as tx:
+            row = tx.execute(select(keys).where(mine)).first()
+        if row is None:
+            raise KeyNotFound
+        return _key(row)
 
     def of_project(self, project_id: str) -> list[Key]:
         with self.database.read() as tx:
@@ -137,13 +174,13 @@ class Keys:
         """The key and the project, when the one opens the other for this scope from this address. Only reads."""
         if not is_wellformed_key(secret):
             raise KeyRejected("This is not a Copydesk API key: it is malformed or mistyped.")
-        digest, now = _digest(secret), clock.now()
+        digest = _digest(secret)
         with self.database.read() as tx:
             row = tx.execute(BY_DIGEST, {"digest": digest}).first()
         if row is None or not hmac.compare_digest(row.digest, digest):
             raise KeyRejected
         key = _key(row)
-        if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
+        if not key.is_open:
             raise KeyRejected
         if key.project_id != project_id:
             raise ProjectNotFound

@@ -1,42 +1,37 @@
-"""People who sign in to the dashboard: accounts, roles, invitations and sessions. Secrets are stored as digests."""
+"""People who sign in to the dashboard: accounts, roles and invitations. Secrets are stored as digests."""
 
-import hashlib
-import hmac
-import re
-import secrets
 from dataclasses import dataclass, fields
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from ipaddress import ip_address, ip_network
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, select, update
 
 from copydesk.core import audit, clock
+from copydesk.core.audit import EVERYWHERE
 from copydesk.core.database import Database
 from copydesk.core.errors import Conflict, InvalidRequest, NotFound, Refusal
 from copydesk.core.ids import new_id, random_text
 from copydesk.core.keys import Keys
 from copydesk.core.limits import Limit, take
-from copydesk.core.tables import invitations, people, sessions
+from copydesk.core.passwords import hash_of, is_password
+from copydesk.core.person import PERSON, Person, checked_email, checked_name, checked_role, person_of
+from copydesk.core.sessions import Sessions, digest
+from copydesk.core.tables import invitations, keys, limits, people, sessions
 
-if TYPE_CHECKING:
-    from argon2 import PasswordHasher
-
-ROLES = ("viewer", "editor", "admin")
-"""Each may do what those before it may: look; start and steer jobs; change projects, keys and people."""
-SHORTEST_PASSWORD, LONGEST_PASSWORD = 10, 1000
-SESSION, SEEN_EVERY = 30 * clock.DAY, 60 * clock.SECOND
 INVITATION = 7 * clock.DAY
 SYSTEM = "copydesk"
-EVERYWHERE = ""
-"""The project of audit entries that belong to none."""
 PER_PERSON, PER_ADDRESS = Limit("sign-in", 10, 15 * 60_000), Limit("sign-in-address", 50, 15 * 60_000)
-EMAIL = re.compile(r"[^\s<>@,;\"']{1,100}@[^\s<>@,;\"']{1,90}")
 
 
 class WrongPassword(Refusal):
     """The address or the password is wrong."""
 
     status, code = 401, "wrong_password"
+
+
+class NotInvited(Refusal):
+    """Nobody has invited this address yet; ask an administrator."""
+
+    status, code = 403, "not_invited"
 
 
 class InvitationGone(NotFound):
@@ -58,64 +53,52 @@ class LastAdmin(Conflict):
 
 
 @dataclass(frozen=True)
-class Person:
-    id: str
-    email: str
-    name: str
-    role: str
-    created_at: int
-
-    def may(self, role: str) -> bool:
-        return ROLES.index(self.role) >= ROLES.index(role)
-
-
-@dataclass(frozen=True)
-class Session:
-    id: str
-    person_id: str
-    created_at: int
-    seen_at: int
-    expires_at: int
-    address: str | None
-    agent: str
-
-
-@dataclass(frozen=True)
 class Invitation:
     email: str
-    """Empty when whoever has the link may choose."""
+    """Empty when whoever has the link may choose: the first of all."""
     role: str
     created_at: int
     created_by: str
     expires_at: int
+    is_reset: bool
+    """Whether the account is there already, and the link sets a new password."""
 
 
-PERSON = [people.c[field.name] for field in fields(Person)]
-SESSION_FIELDS = [sessions.c[field.name] for field in fields(Session)]
-INVITED = [invitations.c[field.name] for field in fields(Invitation)]
+HAS_ACCOUNT = exists().where(people.c.email == invitations.c.email).label("is_reset")
+INVITED = [HAS_ACCOUNT, *(invitations.c[field.name] for field in fields(Invitation) if field.name != "is_reset")]
 
 
 class People:
     def __init__(self, database: Database, keys: Keys) -> None:
         self.database, self._keys = database, keys
+        self.sessions = Sessions(database)
 
     def all(self) -> list[Person]:
         with self.database.read() as tx:
-            return [_person(row) for row in tx.execute(select(*PERSON).order_by(people.c.email))]
+            return [person_of(row) for row in tx.execute(select(*PERSON).order_by(people.c.email))]
 
     def get(self, person_id: str) -> Person:
+        return self._one(people.c.id == person_id)
+
+    def by_email(self, email: str) -> Person:
+        return self._one(people.c.email == checked_email(email))
+
+    def keys_made(self) -> dict[str, int]:
+        """How many keys that still open something each creator has made."""
+        is_live = keys.c.revoked_at.is_(None) & (keys.c.expires_at.is_(None) | (keys.c.expires_at > clock.now()))
+        wanted = select(keys.c.created_by, func.count()).where(is_live).group_by(keys.c.created_by)
         with self.database.read() as tx:
-            row = tx.execute(select(*PERSON).where(people.c.id == person_id)).first()
-        if row is None:
-            raise PersonNotFound
-        return _person(row)
+            return {row[0]: row[1] for row in tx.execute(wanted)}
+
+    def is_anybody(self) -> bool:
+        with self.database.read() as tx:
+            return _is_anybody(tx)
 
     def first_link(self) -> str | None:
         """The secret of a link by which the first person becomes administrator; None once there is somebody."""
         with self.database.write() as tx:
-            if tx.execute(select(func.count()).select_from(people)).scalar_one():
+            if _is_anybody(tx):
                 return None
-            tx.execute(delete(invitations).where(invitations.c.created_by == SYSTEM))
             return _invite(tx, "", "admin", SYSTEM)
 
     def invite(self, email: str, role: str, *, actor: str) -> str:
@@ -124,9 +107,15 @@ class People:
         with self.database.write() as tx:
             if tx.execute(select(people.c.id).where(people.c.email == email)).first():
                 raise InvalidRequest(f"{email} has an account already.")
-            tx.execute(delete(invitations).where(invitations.c.email == email))
             secret = _invite(tx, email, role, actor)
-            audit.record(tx, EVERYWHERE, actor, "person.invited", email, role=role)
+            audit.record(tx, EVERYWHERE, actor, "person.invited", "", email=email, role=role)
+        return secret
+
+    def reset(self, person: Person, *, actor: str) -> str:
+        """The secret of a link by which somebody who forgot their password sets a new one."""
+        with self.database.write() as tx:
+            secret = _invite(tx, person.email, person.role, actor)
+            audit.record(tx, EVERYWHERE, actor, "person.reset", person.id, email=person.email)
         return secret
 
     def invitations(self) -> list[Invitation]:
@@ -139,233 +128,169 @@ class People:
         with self.database.write() as tx:
             mine = (invitations.c.email == email) & (invitations.c.email != "")
             if tx.execute(delete(invitations).where(mine)).rowcount:
-                audit.record(tx, EVERYWHERE, actor, "person.invitation_withdrawn", email)
+                audit.record(tx, EVERYWHERE, actor, "person.invitation_withdrawn", "", email=email)
 
     def invited(self, secret: str) -> Invitation:
         with self.database.read() as tx:
             return _invited(tx, secret)
 
     def accept(self, secret: str, email: str, name: str, password: str) -> Person:
-        """Makes the account that the link is for, and uses it up."""
-        hashed = hasher().hash(checked_password(password))
+        """Makes the account that the link is for, or sets its password, and uses the link up."""
+        hashed = hash_of(password)
         with self.database.write() as tx:
-            found = _invited(tx, secret)
-            tx.execute(delete(invitations).where(invitations.c.digest == _digest(secret)))
-            return self._add(tx, found.email or email, name, found.role, password=hashed)
+            invitation = _invited(tx, secret)
+            if not tx.execute(delete(invitations).where(invitations.c.digest == digest(secret))).rowcount:
+                raise InvitationGone  # somebody else was quicker
+            if not invitation.is_reset:
+                return _add(tx, invitation.email or email, name, invitation.role, password=hashed)
+            row = tx.execute(select(*PERSON).where(people.c.email == invitation.email)).one()
+            _set_password(tx, person_of(row), hashed)
+            return person_of(row)
 
     def sign_in(self, email: str, password: str, address: str | None) -> Person:
-        """Failures are counted before the password is looked at, so that many guesses at once are no way around."""
+        """Tries are counted before the password is looked at, so that many guesses at once are no way around."""
         email = email.strip().lower()[:200]
         with self.database.write() as tx:
-            take(self.database, tx, PER_ADDRESS, address or "unknown")
-            take(self.database, tx, PER_PERSON, _digest(email)[:32])
+            take(self.database, tx, PER_ADDRESS, _network(address))
+            take(self.database, tx, PER_PERSON, digest(email))
         with self.database.read() as tx:
             row = tx.execute(select(*PERSON, people.c.password).where(people.c.email == email)).first()
-        known = row.password if row is not None and row.password else _nobodys_password()
-        if not _is_password(known, password) or row is None or not row.password:
+        if not is_password(row.password if row else None, password) or row is None:
             raise WrongPassword
-        return Person(**{field.name: row._mapping[field.name] for field in fields(Person)})
-
-    def signed_in_by(self, subject: str, email: str, name: str, role: str) -> Person:
-        """Whom an identity provider vouches for: known by the provider's id, else by a verified address, else new."""
-        email = checked_email(email)
         with self.database.write() as tx:
-            row = tx.execute(select(*PERSON).where(people.c.subject == subject)).first()
-            if row is None:
-                row = tx.execute(select(*PERSON).where(people.c.email == email)).first()
-                if row is None:
-                    return self._add(tx, email, name, checked_role(role), subject=subject)
-                tx.execute(update(people).where(people.c.id == row.id).values(subject=subject))
-            return _person(row)
+            _forget_tries(tx, email)
+        return person_of(row)
 
-    def begin(self, person: Person, address: str | None, agent: str) -> str:
-        """A session's secret, for the browser alone."""
-        secret, now = random_text(43), clock.now()
-        row = {
-            "id": new_id("sess"),
-            "digest": _digest(secret),
-            "person_id": person.id,
-            "created_at": now,
-            "seen_at": now,
-            "expires_at": now + SESSION,
-            "address": address,
-            "agent": agent[:400],
-        }
+    def signed_in_by(self, subject: str, issuer: str, email: str, name: str, role: str | None) -> Person:
+        """Whom an identity provider vouches for: known by its own id, else by the address, which it has verified.
+
+        Somebody new comes in by an invitation, or with this role where one is given."""
+        email, known_as = checked_email(email), f"{issuer}#{subject}"
         with self.database.write() as tx:
-            tx.execute(delete(sessions).where(sessions.c.expires_at < now))
-            tx.execute(insert(sessions).values(row))
-            audit.record(tx, EVERYWHERE, person.email, "person.signed_in", person.id)
-        return secret
+            row = tx.execute(select(*PERSON).where(people.c.subject == known_as)).first()
+            if row is not None:
+                return person_of(row)
+            row = tx.execute(select(*PERSON, people.c.subject).where(people.c.email == email)).first()
+            if row is not None:
+                if row.subject and row.subject.startswith(f"{issuer}#"):  # the address has passed to somebody else
+                    raise NotInvited("This address belongs to another account of the same provider.")
+                tx.execute(update(people).where(people.c.id == row.id).values(subject=known_as))
+                audit.record(tx, EVERYWHERE, email, "person.linked", row.id, issuer=issuer)
+                return person_of(row)
+            mine = (invitations.c.email == email) & (invitations.c.expires_at > clock.now())
+            invited = tx.execute(select(invitations.c.role).where(mine)).scalar()
+            if invited is None and role is None:
+                raise NotInvited
+            return _add(tx, email, name, invited or checked_role(role or ""), subject=known_as)
 
-    def of_session(self, secret: str) -> tuple[Person, Session] | None:
-        wanted = select(*(column.label(f"person_{column.name}") for column in PERSON), *SESSION_FIELDS)
-        joined = wanted.join(people, people.c.id == sessions.c.person_id).where(sessions.c.digest == _digest(secret))
+    def has_password(self, person: Person) -> bool:
         with self.database.read() as tx:
-            row = tx.execute(joined).first()
-        now = clock.now()
-        if row is None or row.expires_at < now:
-            return None
-        values = row._mapping
-        session = Session(**{column.name: values[column.name] for column in SESSION_FIELDS})
-        if session.seen_at + SEEN_EVERY < now:
-            with self.database.write() as tx:
-                tx.execute(update(sessions).where(sessions.c.id == session.id).values(seen_at=now))
-        return Person(**{column.name: values[f"person_{column.name}"] for column in PERSON}), session
-
-    def sessions(self, person_id: str) -> list[Session]:
-        """Newest first."""
-        mine = (sessions.c.person_id == person_id) & (sessions.c.expires_at > clock.now())
-        with self.database.read() as tx:
-            rows = tx.execute(select(*SESSION_FIELDS).where(mine).order_by(sessions.c.id.desc()))
-            return [Session(**row._mapping) for row in rows]
-
-    def end_session(self, person: Person, session_id: str) -> None:
-        """One's own; another's is as good as not there."""
-        with self.database.write() as tx:
-            gone = delete(sessions).where(sessions.c.id == session_id, sessions.c.person_id == person.id)
-            if tx.execute(gone).rowcount:
-                audit.record(tx, EVERYWHERE, person.email, "person.session_ended", session_id)
+            return tx.execute(select(people.c.password).where(people.c.id == person.id)).scalar() is not None
 
     def change_password(self, person: Person, old: str, new: str, keep: str) -> None:
         """Ends all other sessions: whoever has the old password may be in one of them."""
-        with self.database.read() as tx:
-            known = tx.execute(select(people.c.password).where(people.c.id == person.id)).scalar_one()
-        if known and not _is_password(known, old):
-            raise WrongPassword("The present password is wrong.")
-        hashed = hasher().hash(checked_password(new))
         with self.database.write() as tx:
-            tx.execute(update(people).where(people.c.id == person.id).values(password=hashed))
-            tx.execute(delete(sessions).where(sessions.c.person_id == person.id, sessions.c.id != keep))
-            audit.record(tx, EVERYWHERE, person.email, "person.password_changed", person.id)
+            take(self.database, tx, PER_PERSON, digest(person.email))
+            known = tx.execute(select(people.c.password).where(people.c.id == person.id)).scalar()
+        if not known:
+            raise Conflict("This account has no password: you sign in with your identity provider.")
+        if not is_password(known, old):
+            raise InvalidRequest("The present password is wrong.")
+        hashed = hash_of(new)
+        with self.database.write() as tx:
+            _forget_tries(tx, person.email)
+            _set_password(tx, person, hashed, keep)
 
     def change_role(self, person_id: str, role: str, *, actor: str) -> None:
         role = checked_role(role)
         with self.database.write() as tx:
-            person = self._held(tx, person_id)
-            if person.role == "admin" and role != "admin":
-                _leave_an_admin(tx)
-            tx.execute(update(people).where(people.c.id == person_id).values(role=role))
-            audit.record(tx, EVERYWHERE, actor, "person.role_changed", person.email, role=role)
+            person = self._held(tx, person_id, stays_admin=role == "admin")
+            if person.role != role:
+                tx.execute(update(people).where(people.c.id == person_id).values(role=role))
+                changed = {"email": person.email, "before": person.role, "role": role}
+                audit.record(tx, EVERYWHERE, actor, "person.role_changed", person.id, **changed)
 
     def remove(self, person_id: str, *, actor: str) -> int:
         """Ends their sessions and revokes the keys they made. How many keys that were."""
         with self.database.write() as tx:
-            person = self._held(tx, person_id)
-            if person.role == "admin":
-                _leave_an_admin(tx)
+            person = self._held(tx, person_id, stays_admin=False)
             tx.execute(delete(sessions).where(sessions.c.person_id == person_id))
+            tx.execute(delete(invitations).where(invitations.c.email == person.email))
             tx.execute(delete(people).where(people.c.id == person_id))
             revoked = self._keys.revoke_made_by(tx, person.email, actor=actor)
-            audit.record(tx, EVERYWHERE, actor, "person.removed", person.email, keys=revoked)
+            audit.record(tx, EVERYWHERE, actor, "person.removed", person.id, email=person.email, keys=revoked)
         return revoked
 
-    def _held(self, tx: Connection, person_id: str) -> Person:
-        """While this transaction lasts, nobody else changes who is an administrator."""
+    def _one(self, which: ColumnElement[bool]) -> Person:
+        with self.database.read() as tx:
+            row = tx.execute(select(*PERSON).where(which)).first()
+        if row is None:
+            raise PersonNotFound
+        return person_of(row)
+
+    def _held(self, tx: Connection, person_id: str, *, stays_admin: bool) -> Person:
+        """While this transaction lasts, nobody else changes who is an administrator; and one stays."""
         wanted = select(*PERSON).order_by(people.c.id)
         rows = tx.execute(wanted if self.database.is_sqlite else wanted.with_for_update()).all()
-        found = next((_person(row) for row in rows if row.id == person_id), None)
+        found = next((person_of(row) for row in rows if row.id == person_id), None)
         if found is None:
             raise PersonNotFound
+        if found.role == "admin" and not stays_admin and sum(row.role == "admin" for row in rows) < 2:
+            raise LastAdmin
         return found
 
-    def _add(
-        self,
-        tx: Connection,
-        email: str,
-        name: str,
-        role: str,
-        *,
-        password: str | None = None,
-        subject: str | None = None,
-    ) -> Person:
-        email = checked_email(email)
-        if tx.execute(select(people.c.id).where(people.c.email == email)).first():
-            raise InvalidRequest(f"{email} has an account already.")
-        person = Person(new_id("pers"), email, checked_name(name or email), role, clock.now())
-        tx.execute(insert(people).values({**vars(person), "password": password, "subject": subject}))
-        audit.record(tx, EVERYWHERE, email, "person.joined", person.id, role=role)
-        return person
+
+def _add(
+    tx: Connection, email: str, name: str, role: str, *, password: str | None = None, subject: str | None = None
+) -> Person:
+    email = checked_email(email)
+    if tx.execute(select(people.c.id).where(people.c.email == email)).first():
+        raise InvalidRequest(f"{email} has an account already.")
+    person = Person(new_id("pers"), email, checked_name(name or email), role, clock.now())
+    tx.execute(insert(people).values({**vars(person), "password": password, "subject": subject}))
+    tx.execute(delete(invitations).where(invitations.c.email == email))  # else it would now set the password
+    audit.record(tx, EVERYWHERE, email, "person.joined", person.id, role=role)
+    return person
 
 
-def checked_email(text: str) -> str:
-    """Lower case throughout: nobody has two accounts that differ in that alone."""
-    email = text.strip().lower()
-    if not EMAIL.fullmatch(email) or not email.isprintable():
-        raise InvalidRequest("Give an e-mail address, such as ada@example.org.")
-    return email
-
-
-def checked_name(text: str) -> str:
-    name = text.strip()
-    if not 1 <= len(name) <= 200 or not name.isprintable():
-        raise InvalidRequest("A name has 1 to 200 printable characters.")
-    return name
-
-
-def checked_role(role: str) -> str:
-    if role not in ROLES:
-        raise InvalidRequest(f"A role is one of {', '.join(ROLES)}.")
-    return role
-
-
-def checked_password(password: str) -> str:
-    if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
-        raise InvalidRequest(f"A password has at least {SHORTEST_PASSWORD} characters.")
-    return password
-
-
-@cache
-def hasher() -> "PasswordHasher":
-    """Argon2id with the library's own cost, about 50 ms and 64 MB; loaded when first needed."""
-    from argon2 import PasswordHasher
-
-    return PasswordHasher()
-
-
-def _is_password(hashed: str, password: str) -> bool:
-    from argon2.exceptions import InvalidHashError, VerificationError
-
-    if len(password) > LONGEST_PASSWORD:
-        return False
-    try:
-        return hasher().verify(hashed, password)
-    except (VerificationError, InvalidHashError):
-        return False
-
-
-@cache
-def _nobodys_password() -> str:
-    """Looked at for addresses that have no account, so that the time does not tell which have one."""
-    return hasher().hash(secrets.token_hex(16))
+def _set_password(tx: Connection, person: Person, hashed: str, keep: str = "") -> None:
+    tx.execute(update(people).where(people.c.id == person.id).values(password=hashed))
+    tx.execute(delete(sessions).where(sessions.c.person_id == person.id, sessions.c.id != keep))
+    audit.record(tx, EVERYWHERE, person.email, "person.password_changed", person.id)
 
 
 def _invite(tx: Connection, email: str, role: str, actor: str) -> str:
+    """One link for each address: an older one is worth nothing any more."""
     secret, now = random_text(32), clock.now()
-    row = {"digest": _digest(secret), "email": email, "role": role, "created_at": now, "created_by": actor}
+    tx.execute(delete(invitations).where((invitations.c.email == email) | (invitations.c.expires_at < now)))
+    row = {"digest": digest(secret), "email": email, "role": role, "created_at": now, "created_by": actor}
     tx.execute(insert(invitations).values({**row, "expires_at": now + INVITATION}))
     return secret
 
 
 def _invited(tx: Connection, secret: str) -> Invitation:
-    row = tx.execute(select(*INVITED).where(invitations.c.digest == _digest(secret))).first()
+    row = tx.execute(select(*INVITED).where(invitations.c.digest == digest(secret))).first()
     if row is None or row.expires_at < clock.now():
+        raise InvitationGone
+    if not row.email and _is_anybody(tx):  # the first link is for the first person
         raise InvitationGone
     return Invitation(**row._mapping)
 
 
-def _leave_an_admin(tx: Connection) -> None:
-    if tx.execute(select(func.count()).select_from(people).where(people.c.role == "admin")).scalar_one() < 2:
-        raise LastAdmin
+def _is_anybody(tx: Connection) -> bool:
+    return tx.execute(select(people.c.id).limit(1)).first() is not None
 
 
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+def _forget_tries(tx: Connection, email: str) -> None:
+    """Whoever has shown the password is none of those who guess."""
+    tx.execute(delete(limits).where(limits.c.bucket == f"{PER_PERSON.name}:{digest(email)}"))
 
 
-def form_token(session_secret: str) -> str:
-    """What a form of this session carries, so that no other site can send one in its person's name."""
-    return hmac.new(session_secret.encode(), b"form", hashlib.sha256).hexdigest()
-
-
-def _person(row: Row[Any]) -> Person:
-    return Person(**row._mapping)
+def _network(address: str | None) -> str:
+    """What one attacker has at once: of IPv6 that is a whole network."""
+    try:
+        found = ip_address(address or "")
+        mapped = getattr(found, "ipv4_mapped", None) or found
+        return str(mapped if mapped.version == 4 else ip_network((int(mapped), 64), strict=False))
+    except ValueError:
+        return "unknown"

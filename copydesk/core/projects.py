@@ -12,7 +12,7 @@ from sqlalchemy import Row, bindparam, select, update
 from copydesk.core import audit, clock
 from copydesk.core.collecting import Collecting
 from copydesk.core.database import Database
-from copydesk.core.errors import InvalidRequest, NotFound, ProjectNotFound
+from copydesk.core.errors import Detail, InvalidRequest, NotFound, ProjectNotFound
 from copydesk.core.ids import new_id
 from copydesk.core.policy import Policy
 from copydesk.core.tables import projects
@@ -56,44 +56,19 @@ class Projects:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def create(
-        self,
-        name: str,
-        *,
-        repository: str,
-        ref: str,
-        root: str = "",
-        forge: str = "local",
-        model: str | None = None,
-        token_env: str | None = None,
-        allow_private: bool = True,
-        policy: Policy = Policy(),  # noqa: B008 - it is frozen
-        collecting: Collecting = Collecting(),  # noqa: B008 - it is frozen
-        actor: str,
-    ) -> Project:
-        project = Project(
-            id=new_id("proj"),
-            site_id=new_id("site"),
-            name=_checked_name(name),
-            repository=checked_repository(repository),
-            ref=checked_ref(ref),
-            root=checked_root(root),
-            forge=_checked_forge(forge, repository),
-            model=model,
-            token_env=_checked_variable(token_env),
-            allow_private=allow_private,
-            policy=policy,
-            collecting=collecting,
-            created_at=clock.now(),
-        )
+    def create(self, name: str, *, actor: str, **wanted: Any) -> Project:
+        return self.add(new_project(name, **wanted), actor=actor)
+
+    def add(self, project: Project, *, actor: str) -> Project:
+        row = {**vars(project), **_chosen(project.policy, project.collecting)}
         with self.database.write() as tx:
-            tx.execute(projects.insert().values({**vars(project), **_chosen(policy, collecting)}))
+            tx.execute(projects.insert().values(row))
             audit.record(tx, project.id, actor, "project.created", project.id, name=project.name)
         return project
 
     def change(self, project_id: str, values: Mapping[str, str], *, actor: str) -> Project:
         """Changes a project's own fields (CHANGEABLE) and its choices, given as a person types them."""
-        own: dict[str, Any] = {name: check(values[name]) for name, check in CHANGEABLE.items() if name in values}
+        own = _checked(CHANGEABLE, {name: values[name] for name in values if name in CHANGEABLE})
         of_policy, of_collecting = choices({name: values[name] for name in values if name not in CHANGEABLE})
         with self.database.write() as tx:
             found = tx.execute(
@@ -128,6 +103,33 @@ class Projects:
         return _project(row)
 
 
+def new_project(
+    name: str,
+    *,
+    repository: str,
+    ref: str,
+    root: str = "",
+    forge: str = "local",
+    model: str | None = None,
+    token_env: str | None = None,
+    allow_private: bool = True,
+    policy: Policy = Policy(),  # noqa: B008 - it is frozen
+    collecting: Collecting = Collecting(),  # noqa: B008 - it is frozen
+) -> Project:
+    """Checked, but not stored; InvalidRequest names each field that is wrong."""
+    checks = {**CHANGEABLE, "repository": checked_repository, "forge": lambda forge: _checked_forge(forge, repository)}
+    given = {"name": name, "repository": repository, "ref": ref, "root": root, "forge": forge}
+    return Project(
+        id=new_id("proj"),
+        site_id=new_id("site"),
+        **_checked(checks, {**given, "model": model or "", "token_env": token_env or ""}),
+        allow_private=allow_private,
+        policy=policy,
+        collecting=collecting,
+        created_at=clock.now(),
+    )
+
+
 def checked_repository(address: str) -> str:
     """A path, file://, http:// or https:// address; never one that carries a secret or names a program to run."""
     if not address.strip() or any(ord(c) < 32 for c in address):
@@ -138,7 +140,11 @@ def checked_repository(address: str) -> str:
         if re.match(r"[^/]+@[^/]+:", address):
             raise InvalidRequest("SSH addresses are not supported: use https:// and a token.")
         return str(Path(address).expanduser().absolute())
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+        parts.port  # noqa: B018 - read to be checked
+    except ValueError:
+        raise InvalidRequest("This address cannot be read; it looks like https://github.com/owner/name.") from None
     if parts.scheme not in ("file", "http", "https"):
         raise InvalidRequest(f"{parts.scheme}:// is not supported: use a path, file:// or https://.")
     if "@" in parts.netloc:
@@ -196,6 +202,18 @@ CHANGEABLE: dict[str, Callable[[str], str | None]] = {
     "token_env": lambda name: _checked_variable(name or None),
 }
 """What may change after a project was made; its repository and forge may not, since its jobs refer to them."""
+
+
+def _checked(checks: Mapping[str, Callable[[str], str | None]], values: Mapping[str, str]) -> dict[str, Any]:
+    checked, faults = {}, []
+    for name, value in values.items():
+        try:
+            checked[name] = checks[name](value)
+        except InvalidRequest as fault:
+            faults.append(Detail(name, fault.message))
+    if faults:
+        raise InvalidRequest(" ".join(fault.message for fault in faults), details=faults)
+    return checked
 
 
 def choices(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -1,10 +1,12 @@
 """Every setting, read once at start from the environment and checked there and then."""
 
+from collections.abc import Sequence
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from copydesk.core.errors import Explained
@@ -31,6 +33,17 @@ class Settings(BaseSettings):
     """32 bytes in base64 that seal secrets, older ones after a comma; empty for a file in the data folder."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """How much is logged."""
+
+    oidc_issuer: str = ""
+    """An OpenID Connect provider that people may sign in with, as it names itself: `https://login.example.org`."""
+    oidc_client_id: str = ""
+    """What Copydesk is called there; its redirect address is `{base_url}/sign-in/oidc/back`."""
+    oidc_client_secret: str = Field("", repr=False)
+    """The secret that the provider gave Copydesk."""
+    oidc_domains: Annotated[tuple[str, ...], NoDecode] = ()
+    """Domains of e-mail addresses whose people come in without an invitation, with commas between."""
+    oidc_role: Literal["viewer", "editor", "admin"] = "viewer"
+    """The role of those who come in so."""
 
     model: str = "mechanic"
     """The model that does the jobs: `mechanic`, `openai:…`, `anthropic:…`, `google:…` or `openai-compatible:…`."""
@@ -74,7 +87,7 @@ class Settings(BaseSettings):
     archive_days: float = Field(30, gt=0)
     """A job that ended this long ago is archived."""
 
-    @field_validator("trusted_proxies", "models", "secret_key", "check_tools", mode="before")
+    @field_validator("trusted_proxies", "models", "secret_key", "check_tools", "oidc_domains", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -92,6 +105,27 @@ class Settings(BaseSettings):
         if not value.startswith(("http://", "https://")):
             raise ValueError("must begin with http:// or https://")
         return value.rstrip("/")
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _is_issuer(cls, value: str) -> str:
+        """Whoever can change what a provider says can be anybody, so it is heard over TLS, or from this machine."""
+        parts = urlsplit(value)
+        is_near = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost")
+        if value and not (parts.hostname and (parts.scheme == "https" or is_near)):
+            raise ValueError("must begin with https://")
+        return value
+
+    @field_validator("oidc_domains")
+    @classmethod
+    def _are_domains(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(domain.lower().removeprefix("@") for domain in value)
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.oidc_issuer and not (self.oidc_client_id and self.oidc_client_secret):
+            raise ValueError("COPYDESK_OIDC_ISSUER needs COPYDESK_OIDC_CLIENT_ID and COPYDESK_OIDC_CLIENT_SECRET too")
+        return self
 
     @field_validator("database_url")
     @classmethod
@@ -124,9 +158,13 @@ def read_settings(**overrides: Any) -> Settings:
     try:
         return Settings(**overrides)
     except ValidationError as error:
-        raise BadSettings("; ".join(_fault(str(e["loc"][0]), e["msg"], e["input"]) for e in error.errors())) from None
+        raise BadSettings("; ".join(_fault(e["loc"], e["msg"], e["input"]) for e in error.errors())) from None
 
 
-def _fault(field: str, message: str, given: Any) -> str:
-    """What is wrong with which variable; an address is not repeated, since it may hold a password."""
-    return f"{variable(field)}: {message}" + ("" if field.endswith(("_url", "_key")) else f" (it is {given!r})")
+def _fault(place: Sequence[int | str], message: str, given: Any) -> str:
+    """What is wrong with which variable; what may hold a password is not repeated."""
+    if not place:
+        return message.removeprefix("Value error, ")
+    field = str(place[0])
+    is_told = not field.endswith(("_url", "_key", "_secret"))
+    return f"{variable(field)}: {message}" + (f" (it is {given!r})" if is_told else "")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, text
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select, text
 
 from copydesk.core import clock
 from copydesk.core.database import Database
@@ -27,6 +27,11 @@ FILES = (
     select(*(job_files.c[name] for name in ("job_id", "path", "change", "previous", "additions", "deletions")))
     .where(job_files.c.job_id.in_(bindparam("jobs", expanding=True)))
     .order_by(job_files.c.job_id, job_files.c.path)
+)
+PATCHES = (
+    select(*(job_files.c[name] for name in ("path", "change", "previous", "additions", "deletions", "patch")))
+    .where(job_files.c.job_id == bindparam("job"))
+    .order_by(job_files.c.path)
 )
 FIRST_COMES = text(
     """
@@ -123,14 +128,17 @@ class Jobs:
         return job, self.files([job_id])[job_id]
 
     def page(
-        self, project_id: str, status: Status | None, limit: int, cursor: str | None
+        self, project_id: str, status: Status | None, limit: int, cursor: str | None, containing: str = ""
     ) -> tuple[list[Job], str | None]:
-        """Newest first, and where the next page begins."""
+        """Newest first, and where the next page begins. `containing` looks into prompts and titles."""
         wanted = select(jobs).where(jobs.c.project_id == project_id).order_by(jobs.c.id.desc()).limit(limit + 1)
         if status is not None:
             wanted = wanted.where(jobs.c.status == status)
         if cursor is not None:
             wanted = wanted.where(jobs.c.id < cursor)
+        if containing:
+            places = (jobs.c.prompt, jobs.c.title)
+            wanted = wanted.where(or_(*(place.icontains(containing, autoescape=True) for place in places)))
         with self.database.read() as tx:
             found = [job_of(row) for row in tx.execute(wanted)]
         return found[:limit], found[limit - 1].id if len(found) > limit else None
@@ -201,10 +209,23 @@ class Jobs:
         return found
 
     def diff(self, project_id: str, job_id: str) -> bytes:
+        return b"".join(patch for _, patch in self.patches(project_id, job_id))
+
+    def patches(self, project_id: str, job_id: str) -> list[tuple[ChangedFile, bytes]]:
+        """What became of each file, and the diff of that."""
         self.get(project_id, job_id)
-        wanted = select(job_files.c.patch).where(job_files.c.job_id == job_id).order_by(job_files.c.path)
         with self.database.read() as tx:
-            return b"".join(tx.execute(wanted).scalars())
+            return [(ChangedFile(*fields), patch) for *fields, patch in tx.execute(PATCHES, {"job": job_id})]
+
+    def worked(self, job_ids: Sequence[str]) -> dict[str, int]:
+        """How long each was worked on so far, in milliseconds; the time between its runs does not count."""
+        found = dict.fromkeys(job_ids, 0)
+        wanted = select(runs.c.job_id, runs.c.started_at, runs.c.finished_at)
+        wanted = wanted.where(runs.c.job_id.in_(job_ids), runs.c.started_at.is_not(None))
+        with self.database.read() as tx:
+            for job_id, started, finished in tx.execute(wanted):
+                found[job_id] += max((finished or clock.now()) - started, 0)
+        return found
 
     def events(self, project_id: str, job_id: str, after: int = 0) -> tuple[Job, list[Event]]:
         """The job, and its events after this number. The job is read first: its end is never ahead of its events."""

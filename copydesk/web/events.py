@@ -2,14 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 from fastapi import Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from copydesk.desk import Desk
 from copydesk.jobs.job import ACTIVE
-from copydesk.jobs.records import job_topic
+from copydesk.jobs.records import Event, job_topic
 from copydesk.web.threads import call
 from copydesk.web.views import EventsView, EventView
 
@@ -26,20 +27,34 @@ async def events_so_far(desk: Desk, project_id: str, job_id: str, after: int) ->
     return JSONResponse(EventsView(events=[EventView.of(event) for event in found]).model_dump(by_alias=True))
 
 
-def live_events(desk: Desk, project_id: str, job_id: str, after: int) -> Response:
-    """Ends when the job does. Nothing is held between events but a wake-up call."""
+async def always() -> bool:
+    return True
+
+
+def live_events(
+    desk: Desk,
+    project_id: str,
+    job_id: str,
+    after: int,
+    *,
+    also: Callable[[Event], dict[str, Any]] = lambda _: {},
+    goes_on: Callable[[], Awaitable[bool]] = always,
+) -> Response:
+    """Ends when the job does, or whoever listens may no longer. Nothing is held between events but a wake-up call.
+
+    `also` adds to each event's data."""
 
     async def stream() -> AsyncIterator[bytes]:
         seen = after
         yield RETRY
         with desk.database.signals.woken(job_topic(job_id)) as bell:
-            while not desk.database.signals.closing:
+            while not desk.database.signals.closing and await goes_on():
                 bell.clear()
                 job, found = await call(desk.jobs.events, project_id, job_id, seen)
                 for event in found:
                     seen = event.seq
                     view = EventView.of(event)
-                    data = json.dumps({"at": view.at, **view.data})
+                    data = json.dumps({"at": view.at, **view.data, **also(event)})
                     yield f"id: {event.seq}\nevent: {event.kind}\ndata: {data}\n\n".encode()
                 if job.status is not ACTIVE and seen >= job.last_event:
                     return

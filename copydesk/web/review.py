@@ -2,31 +2,38 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Request, Response
 
-from copydesk.core.clock import iso
+from copydesk.web.dash.changes import Look, change_of, raw
+from copydesk.web.dash.visit import is_signed_in
 from copydesk.web.jobs import OpenDesk
 from copydesk.web.pages import page
+from copydesk.web.threads import call
 
 router = APIRouter(include_in_schema=False)
 Token = Annotated[str, Path(pattern="^[0-9A-Za-z]{22}$")]
 
 
 @router.get("/review/{token}/pulls/{number}")
-def pull_page(token: Token, number: Annotated[int, Path(ge=1, le=2**31 - 1)], desk: OpenDesk) -> Response:
-    pull = desk.pulls.by_link(token, number)
-    lines = desk.jobs.diff(pull.project_id, pull.job_id).decode("utf-8", "replace").split("\n")
-    return page(
+async def pull_page(
+    request: Request,
+    token: Token,
+    number: Annotated[int, Path(ge=1, le=2**31 - 1)],
+    desk: OpenDesk,
+    view: Look = "unified",
+) -> Response:
+    pull = await call(desk.pulls.by_link, token, number)
+    if view == "raw":
+        return raw(await call(desk.jobs.diff, pull.project_id, pull.job_id))
+    inside = f"/projects/{pull.project_id}/pulls/{pull.number}"
+    return await call(
+        page,
         "pull.html",
         title=f"{pull.title} · pull request {pull.number}",
         pull=pull,
-        opened=iso(pull.created_at),
-        files=desk.jobs.files([pull.job_id])[pull.job_id],
-        diff=[(_kind(line), line) for line in lines if line],
+        job=await call(desk.jobs.get, pull.project_id, pull.job_id),
+        change=await call(change_of, desk, pull.project_id, pull.job_id),
+        look=view,
+        here=f"/review/{pull.token}/pulls/{pull.number}",
+        dashboard=inside if await is_signed_in(request, desk) else None,
     )
-
-
-def _kind(line: str) -> str:
-    if line.startswith(("diff ", "index ", "--- ", "+++ ", "new file", "deleted file", "similarity ", "rename ")):
-        return "file"
-    return {"+": "added", "-": "removed", "@": "place"}.get(line[0], "same")

@@ -17,7 +17,7 @@ import pytest
 from copydesk.analytics.duckdb import DuckStore
 from copydesk.analytics.shared import SharedStore
 from copydesk.analytics.shared.guest import OtherVersion, OwnerGone, OwnerSilent
-from copydesk.analytics.store import ALWAYS, Logged, Range, Split, StoreInUse, UnknownDay
+from copydesk.analytics.store import ALWAYS, Choice, Logged, Range, Split, StoreInUse, UnknownDay
 from copydesk.analytics.view import Class
 from copydesk.core.errors import StoreDown
 from tests.analytics.neighbour import MONDAY, SIZE, Neighbour, neighbours, view
@@ -60,7 +60,9 @@ def test_a_guest_is_answered_as_the_owner_is(owner: Neighbour, store: SharedStor
     for name, *arguments in (
         ("visitors", "docs", Range(MONDAY, MONDAY + 1), 1, 0),
         ("views", "docs", ALWAYS, 1, 1),
+        ("visitors", "docs", ALWAYS, 1, 0, Choice("Ä", "path", False)),
         ("agents", "docs"),
+        ("rules", "docs"),
         ("timeseries", "docs", "week"),
         ("backlog",),
         ("fold",),

@@ -62,8 +62,8 @@ def serve(
 ) -> Iterator[Service]:
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    chosen = {"jobs_per_hour": 100_000, "keys_per_hour": 1000, "lease_seconds": 2, **settings}
-    desk = open_desk(Settings(data=data, database_url=database_url, base_url=url, **chosen))
+    chosen = {"base_url": url, "jobs_per_hour": 100_000, "keys_per_hour": 1000, "lease_seconds": 2, **settings}
+    desk = open_desk(Settings(data=data, database_url=database_url, **chosen))
     server = Server(desk, with_worker=with_worker)
     if with_worker and model is not None:
         server.worker = desk.worker(model)

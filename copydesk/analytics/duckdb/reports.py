@@ -1,18 +1,33 @@
-"""Reports: sums over the index and the counts. Nothing here looks at a view or a visit."""
+"""Reports: sums over the index and the counts. Nothing here looks at a visit, and only the rules at views."""
 
 from collections.abc import Sequence
 
 from copydesk.analytics.duckdb.database import Connection, Database
 from copydesk.analytics.duckdb.statements import sql
-from copydesk.analytics.store import BITS, AgentRow, Interval, Moment, Page, Range, Row, Split
+from copydesk.analytics.store import (
+    BITS,
+    MOST_FIRST,
+    AgentRow,
+    Choice,
+    Interval,
+    Moment,
+    Page,
+    Range,
+    Row,
+    RuleRow,
+    Split,
+)
+from copydesk.core.clock import DAY
 
 KINDS = {bit: kind for kind, bit in BITS.items()}
 Found = list[tuple[str, int, int, int]]
 
 
-def visitors(database: Database, project_id: str, days: Range, limit: int, offset: int) -> Page:
+def visitors(
+    database: Database, project_id: str, days: Range, limit: int, offset: int, choice: Choice = MOST_FIRST
+) -> Page:
     with database.read() as connection:
-        asked = {"project": _project(connection, project_id), "first": days.first, "end": days.end}
+        asked = {"project": _project(connection, project_id), "first": days.first, "end": days.end, **vars(choice)}
         found = connection.execute(sql("visitors"), {**asked, "limit": limit, "offset": offset}).fetchall()
     return _page(found, limit)
 
@@ -34,6 +49,15 @@ def agents(
         AgentRow(agent or None, operator or None, KINDS[kind], met, seen) for agent, operator, kind, met, seen in found
     ]
     return rows[:limit], len(rows) > limit
+
+
+def rules(database: Database, project_id: str, days: Range, limit: int) -> Sequence[RuleRow]:
+    with database.read() as connection:
+        asked = {"project": _project(connection, project_id), "first": days.first * DAY, "end": days.end * DAY}
+        found = connection.execute(sql("rules"), {**asked, "limit": limit}).fetchall()
+    return [
+        RuleRow(agent or None, operator or None, KINDS[kind], rule, seen) for agent, operator, kind, rule, seen in found
+    ]
 
 
 def timeseries(database: Database, project_id: str, interval: Interval, days: Range) -> Sequence[Moment]:

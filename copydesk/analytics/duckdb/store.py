@@ -8,7 +8,19 @@ from copydesk.analytics.duckdb import reports, upkeep
 from copydesk.analytics.duckdb.database import MEMORY, WRITE_BACK_FROM, Database
 from copydesk.analytics.duckdb.fold import backlog, fold
 from copydesk.analytics.duckdb.log import Log
-from copydesk.analytics.store import ALWAYS, BITS, AgentRow, Interval, Logged, Moment, Page, Range
+from copydesk.analytics.store import (
+    ALWAYS,
+    BITS,
+    MOST_FIRST,
+    AgentRow,
+    Choice,
+    Interval,
+    Logged,
+    Moment,
+    Page,
+    Range,
+    RuleRow,
+)
 from copydesk.analytics.view import View
 
 
@@ -35,8 +47,10 @@ class DuckStore:
                 self._database.write_back(at_once=tidied)
             return counted
 
-    def visitors(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
-        return reports.visitors(self._database, project_id, days, limit, offset)
+    def visitors(
+        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0, choice: Choice = MOST_FIRST
+    ) -> Page:
+        return reports.visitors(self._database, project_id, days, limit, offset, choice)
 
     def views(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
         return reports.views(self._database, project_id, days, limit, offset)
@@ -45,6 +59,9 @@ class DuckStore:
         self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0
     ) -> tuple[Sequence[AgentRow], bool]:
         return reports.agents(self._database, project_id, days, limit, offset)
+
+    def rules(self, project_id: str, days: Range = ALWAYS, limit: int = 1000) -> Sequence[RuleRow]:
+        return reports.rules(self._database, project_id, days, limit)
 
     def timeseries(self, project_id: str, interval: Interval, days: Range = ALWAYS) -> Sequence[Moment]:
         return reports.timeseries(self._database, project_id, interval, days)

@@ -8,7 +8,20 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from copydesk.analytics.shared.guest import Away, Guest, OwnerGone
 from copydesk.analytics.shared.owner import SOCKET, Owner
-from copydesk.analytics.store import ALWAYS, AgentRow, Interval, Logged, Moment, Page, Range, Store, StoreInUse
+from copydesk.analytics.store import (
+    ALWAYS,
+    MOST_FIRST,
+    AgentRow,
+    Choice,
+    Interval,
+    Logged,
+    Moment,
+    Page,
+    Range,
+    RuleRow,
+    Store,
+    StoreInUse,
+)
 from copydesk.analytics.view import View
 from copydesk.core.errors import StoreDown
 
@@ -41,8 +54,10 @@ class SharedStore:
     def fold(self) -> int:
         return self._do(Store.fold)
 
-    def visitors(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
-        return self._do(Store.visitors, project_id, days, limit, offset)
+    def visitors(
+        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0, choice: Choice = MOST_FIRST
+    ) -> Page:
+        return self._do(Store.visitors, project_id, days, limit, offset, choice)
 
     def views(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
         return self._do(Store.views, project_id, days, limit, offset)
@@ -52,6 +67,9 @@ class SharedStore:
     ) -> tuple[Sequence[AgentRow], bool]:
         rows, more = self._do(Store.agents, project_id, days, limit, offset)
         return rows, more
+
+    def rules(self, project_id: str, days: Range = ALWAYS, limit: int = 1000) -> Sequence[RuleRow]:
+        return self._do(Store.rules, project_id, days, limit)
 
     def timeseries(self, project_id: str, interval: Interval, days: Range = ALWAYS) -> Sequence[Moment]:
         return self._do(Store.timeseries, project_id, interval, days)

@@ -17,11 +17,13 @@ from typing import Any
 from copydesk import __version__
 from copydesk.analytics.store import (
     AgentRow,
+    Choice,
     Logged,
     Moment,
     Page,
     Range,
     Row,
+    RuleRow,
     Split,
     Store,
     StoreDamaged,
@@ -44,7 +46,7 @@ CALLS = frozenset(name for name in vars(Store) if not name.startswith("_")) - {"
 CLASSES = {str(kind): kind for kind in Class}
 KIND = View._fields.index("kind")
 TYPES: dict[str, Callable[..., Any]] = {
-    **{known.__name__: known for known in (AgentRow, Moment, Page, Path, Range, Row, Split)},
+    **{known.__name__: known for known in (AgentRow, Choice, Moment, Page, Path, Range, Row, RuleRow, Split)},
     Logged.__name__: lambda accepted, duplicates: Logged(accepted, tuple(duplicates)),
 }
 REFUSALS: dict[str, type[Refusal]] = {

@@ -1,7 +1,8 @@
 """Whether a project's repository can be used: read, pushed to, and proposed to."""
 
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
 
@@ -10,7 +11,10 @@ from copydesk.jobs.agent.models import KEYS as MODEL_KEYS
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.remote import REMOTE, credentials_of, forge_for
-from copydesk.jobs.publish.repository import default_branch, git_for
+from copydesk.jobs.publish.repository import git_for
+
+PATIENCE = 120.0
+MOST_NAMED = 6
 
 
 @contextmanager
@@ -26,17 +30,37 @@ def forge_of_project(project: Project, secrets: Mapping[str, str], deadline: flo
         forge.end()
 
 
-def usable_branch(project: Project, secrets: Mapping[str, str], ref: str | None) -> str:
-    """The branch that jobs would start from; RepositoryFailed says all that stands in the way."""
-    with forge_of_project(project, secrets) as forge:
+def usable_branch(project: Project, secrets: Mapping[str, str], ref: str | None, seconds: float = PATIENCE) -> str:
+    """The branch that jobs would start from; RepositoryFailed says all that stands in the way.
+
+    Neither the repository nor the forge is waited for much longer than these seconds.
+    """
+    with forge_of_project(project, secrets, time.monotonic() + seconds) as forge:
         git = git_for(project, forge.git_token if forge else secrets.get("forge_token"))
-        branch = ref or default_branch(git)
-        if branch not in git.heads(f"refs/heads/{branch}"):
-            raise RepositoryFailed(f"The repository has no branch {branch}.")
+        branch = _branch(git.heads("HEAD", "refs/heads/*", seconds=seconds), ref)
         missing = forge.access(f"{project.policy.branch_prefix}job") if forge else []
     if missing:
         raise RepositoryFailed(" ".join(missing))
     return branch
+
+
+def _branch(heads: Mapping[str, str], ref: str | None) -> str:
+    branch, branches = ref or heads.get("HEAD"), heads.keys() - {"HEAD"}
+    if branch is None:
+        raise RepositoryFailed("The repository has no default branch yet; push a first commit, or name the branch.")
+    if branch not in branches:
+        raise RepositoryFailed(f"The repository has no branch {branch}; {_listed(branches)}.")
+    return branch
+
+
+def _listed(branches: Collection[str]) -> str:
+    """The likely ones first: they are the short ones."""
+    if not branches:
+        return "it has none yet: push a first commit"
+    likely = sorted(branches, key=lambda name: (len(name), name))[:MOST_NAMED]
+    more = len(branches) - len(likely)
+    *others, last = [*likely, f"{more} more"] if more else likely
+    return f"it has {', '.join(others)}{' and ' if others else ''}{last}"
 
 
 def known_secrets(project: Project, secrets: Mapping[str, str]) -> list[str]:

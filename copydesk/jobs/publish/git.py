@@ -47,7 +47,14 @@ REFUSED = re.compile(
     re.IGNORECASE,
 )
 MOVED = re.compile(r"\(stale info\)|incorrect old value provided")
-NOISE = ("hint:", "To ", "warning: setting remote service path not supported")
+NOISE = (
+    "hint:",
+    "To ",
+    "warning: setting remote service path not supported",
+    "fatal: Could not read from remote repository",
+    "Please make sure you have the correct access rights",
+    "and the repository exists",
+)
 
 Stoppable = Callable[[Callable[[], object]], AbstractContextManager[None]]
 """While the context lasts, a stop from outside calls the function it was given."""
@@ -122,10 +129,10 @@ class Git:
         lease = f"--force-with-lease=refs/heads/{branch}:{expected or ''}"
         self.run(folder, "push", "--quiet", "--no-verify", lease, far, "--", self.url, f"{commit}:refs/heads/{branch}")
 
-    def heads(self, *patterns: str) -> dict[str, str]:
+    def heads(self, *patterns: str, seconds: float = 120) -> dict[str, str]:
         """Branch → commit of the far side, as it is now; the pattern HEAD also tells the default branch as `HEAD`."""
         far = f"--upload-pack=git {FAR_SIDE} upload-pack"
-        out = self.run(None, "ls-remote", "--symref", far, "--", self.url, *patterns, seconds=120)
+        out = self.run(None, "ls-remote", "--symref", far, "--", self.url, *patterns, seconds=seconds)
         found = {}
         for line in out.splitlines():
             if symref := re.fullmatch(r"ref: refs/heads/(\S+)\tHEAD", line):

@@ -142,13 +142,6 @@ def git_for(project: Project, token: Token = None, stoppable: Stoppable = unstop
     return Git(project.repository, token=current, pinned=pinned, stoppable=stoppable)
 
 
-def default_branch(git: Git) -> str:
-    branch = git.heads("HEAD").get("HEAD")
-    if branch is None:
-        raise RepositoryFailed("The repository has no default branch yet; push a first commit, or name the branch.")
-    return branch
-
-
 def _taken(lock: IO[str]) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

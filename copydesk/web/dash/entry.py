@@ -1,22 +1,26 @@
 """Coming in: the first start's link, invitations, signing in and out."""
 
+import logging
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from copydesk.core.errors import Refusal
-from copydesk.core.people import Person
+from copydesk.core.limits import TooManyRequests
+from copydesk.core.passwords import SHORTEST
+from copydesk.core.people import Invitation
 from copydesk.desk import Desk
+from copydesk.web.dash import coming
 from copydesk.web.dash.forms import Form, form_of
 from copydesk.web.dash.visit import (
     SIGN_IN,
     ForeignForm,
     Viewer,
     ViewerPost,
+    cookie_name,
     forget,
     is_from_here,
     own_path,
-    remember,
     see,
 )
 from copydesk.web.jobs import OpenDesk
@@ -24,7 +28,7 @@ from copydesk.web.pages import page
 from copydesk.web.threads import call
 
 router = APIRouter()
-Secret = Annotated[str, Path(pattern="^[0-9A-Za-z]{32}$")]
+log = logging.getLogger(__name__)
 
 
 @router.get("/")
@@ -33,8 +37,15 @@ async def home(visit: Viewer) -> Response:
 
 
 @router.get(SIGN_IN)
-async def sign_in_page(desk: OpenDesk, following: Annotated[str, Query(alias="next")] = "") -> Response:
-    return page("sign-in.html", title="Sign in", email="", following=own_path(following))
+async def sign_in_page(
+    request: Request, desk: OpenDesk, following: Annotated[str, Query(alias="next")] = ""
+) -> Response:
+    following = own_path(following)
+    secret = request.cookies.get(cookie_name(desk.settings), "")
+    found = await call(desk.people.sessions.of, secret) if secret else None
+    if found is not None:
+        return see(following)
+    return await coming.sign_in_page(desk, following)
 
 
 @router.post(SIGN_IN)
@@ -42,52 +53,50 @@ async def sign_in(request: Request, desk: OpenDesk) -> Response:
     form = await _outside_form(request, desk)
     email, following = form.get("email"), own_path(form.get("next"))
     try:
-        person = await call(desk.people.sign_in, email, form.get("password"), request.state.address)
+        person = await coming.at_the_door(desk.people.sign_in, email, form.get("password"), request.state.address)
     except Refusal as refusal:
-        return page(
-            "sign-in.html",
-            refusal.status,
-            refusal.headers,
-            title="Sign in",
-            email=email,
-            following=following,
-            error=refusal.message,
-        )
-    return await _come_in(request, desk, person, following)
+        if isinstance(refusal, TooManyRequests):
+            log.warning("signing in from %s is held up: too many tries", request.state.address)
+        return await coming.sign_in_page(desk, following, refusal, email)
+    return await coming.come_in(request, desk, person, following)
 
 
 @router.post("/sign-out")
 async def sign_out(post: ViewerPost) -> Response:
-    await call(post.desk.people.end_session, post.person, post.session.id)
+    await call(post.desk.people.sessions.end, post.person, post.session.id)
     response = see(SIGN_IN)
     forget(response, post.desk.settings)
     return response
 
 
 @router.get("/join/{secret}")
-async def join_page(secret: Secret, desk: OpenDesk) -> Response:
-    invitation = await call(desk.people.invited, secret)
-    return page("join.html", title="Welcome", invitation=invitation, email=invitation.email, name="")
+async def join_page(secret: str, desk: OpenDesk) -> Response:
+    return _join_page(await call(desk.people.invited, secret))
 
 
 @router.post("/join/{secret}")
-async def join(secret: Secret, request: Request, desk: OpenDesk) -> Response:
+async def join(secret: str, request: Request, desk: OpenDesk) -> Response:
     form = await _outside_form(request, desk)
     invitation = await call(desk.people.invited, secret)
     email, name = form.get("email"), form.get("name")
     try:
-        person = await call(desk.people.accept, secret, email, name, form.get("password"))
+        person = await coming.at_the_door(desk.people.accept, secret, email, name, form.get("password"))
     except Refusal as refusal:
-        return page(
-            "join.html",
-            refusal.status,
-            title="Welcome",
-            invitation=invitation,
-            email=invitation.email or email,
-            name=name,
-            error=refusal.message,
-        )
-    return await _come_in(request, desk, person, "/")
+        return _join_page(invitation, refusal, email, name)
+    return await coming.come_in(request, desk, person, "/")
+
+
+def _join_page(invitation: Invitation, refusal: Refusal | None = None, email: str = "", name: str = "") -> Response:
+    return page(
+        "join.html",
+        refusal.status if refusal else 200,
+        title="New password" if invitation.is_reset else "Welcome",
+        invitation=invitation,
+        email=invitation.email or email,
+        name=name,
+        shortest=SHORTEST,
+        error=refusal.message if refusal else "",
+    )
 
 
 async def _outside_form(request: Request, desk: Desk) -> Form:
@@ -95,12 +104,3 @@ async def _outside_form(request: Request, desk: Desk) -> Form:
     if not is_from_here(request, desk.settings):
         raise ForeignForm
     return await form_of(request)
-
-
-async def _come_in(request: Request, desk: Desk, person: Person, following: str) -> Response:
-    """Always with a new session, so that one that was slipped in before is worth nothing."""
-    agent = request.headers.get("user-agent", "")
-    secret = await call(desk.people.begin, person, request.state.address, agent)
-    response = see(following)
-    remember(response, desk.settings, secret)
-    return response

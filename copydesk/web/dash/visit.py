@@ -10,8 +10,9 @@ from fastapi import Depends, Request, Response
 from starlette.responses import RedirectResponse
 
 from copydesk.core.errors import Refusal
-from copydesk.core.people import SESSION, Person, Session, form_token
+from copydesk.core.person import Person
 from copydesk.core.projects import Project
+from copydesk.core.sessions import LIFE, Session, form_token
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk
 from copydesk.web.dash.forms import Form, form_of
@@ -72,7 +73,7 @@ def post_of(role: str) -> Callable[[Request, Desk], Awaitable[Post]]:
     async def check(request: Request, desk: OpenDesk) -> Post:
         visit = await _visit(request, desk, role)
         form = await form_of(request)
-        if not is_from_here(request, desk.settings) or not hmac.compare_digest(form.get("token"), visit.token):
+        if not is_from_here(request, desk.settings) or not _is_same(form.get("token"), visit.token):
             raise ForeignForm
         return Post(visit.desk, visit.person, visit.session, visit.token, form)
 
@@ -89,13 +90,27 @@ AdminPost = Annotated[Post, Depends(post_of("admin"))]
 
 async def _visit(request: Request, desk: Desk, role: str) -> Visit:
     secret = request.cookies.get(cookie_name(desk.settings), "")
-    found = await call(desk.people.of_session, secret) if secret else None
+    found = await call(desk.people.sessions.of, secret) if secret else None
     if found is None:
         raise SignInFirst
     person, session = found
     if not person.may(role):
         raise NotAllowed
     return Visit(desk, person, session, form_token(secret))
+
+
+async def is_signed_in(request: Request, desk: Desk) -> bool:
+    """For what is open to others too, or stays open for long."""
+    try:
+        await _visit(request, desk, "viewer")
+    except (SignInFirst, NotAllowed):
+        return False
+    return True
+
+
+def _is_same(given: str, wanted: str) -> bool:
+    """In constant time, and of any text: only bytes may be compared so."""
+    return hmac.compare_digest(given.encode(), wanted.encode())
 
 
 def is_from_here(request: Request, settings: Settings) -> bool:
@@ -126,7 +141,7 @@ def remember(response: Response, settings: Settings, secret: str) -> None:
     response.set_cookie(
         cookie_name(settings),
         secret,
-        max_age=SESSION // 1000,
+        max_age=LIFE // 1000,
         path="/",
         secure=is_secure(settings),
         httponly=True,

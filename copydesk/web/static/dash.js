@@ -1,18 +1,30 @@
 // What every page of the dashboard gains where scripts run: times in the reader's own zone, and buttons that copy.
-for (const time of document.querySelectorAll("time[datetime]")) {
-  const moment = new Date(time.dateTime);
-  if (isNaN(moment)) continue;
-  time.title = time.dateTime;
-  time.textContent = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+function showLocalTimes(part) {
+  for (const time of part.querySelectorAll("time[datetime]")) {
+    const moment = new Date(time.dateTime);
+    if (isNaN(moment)) continue;
+    time.title = time.dateTime;
+    time.textContent = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  }
+}
+showLocalTimes(document);
+document.addEventListener("fresh", (event) => showLocalTimes(event.target));
+
+// Browsers have a clipboard for scripts only where the page came over TLS or from this machine; else the old way must do.
+async function copied(source) {
+  if (navigator.clipboard) {
+    return navigator.clipboard.writeText(source.value ?? source.textContent).then(() => true, () => false);
+  }
+  if (source.select) source.select();
+  else getSelection().selectAllChildren(source);
+  return document.execCommand("copy");
 }
 
 for (const button of document.querySelectorAll("button[data-copy]")) {
   button.hidden = false;
   button.addEventListener("click", async () => {
-    const source = document.getElementById(button.dataset.copy);
-    await navigator.clipboard.writeText(source.value ?? source.textContent);
     const label = button.textContent;
-    button.textContent = "Copied";
+    button.textContent = (await copied(document.getElementById(button.dataset.copy))) ? "Copied" : "Select and copy it";
     setTimeout(() => { button.textContent = label; }, 1500);
   });
 }

@@ -4,7 +4,20 @@ from collections.abc import Callable, Hashable, Iterable
 from datetime import date, timedelta
 from typing import TypeVar
 
-from copydesk.analytics.store import AI, BITS, AgentRow, Interval, Logged, Moment, Page, Range, Row, Split
+from copydesk.analytics.store import (
+    AI,
+    BITS,
+    MOST_FIRST,
+    AgentRow,
+    Choice,
+    Interval,
+    Logged,
+    Moment,
+    Page,
+    Range,
+    Row,
+    Split,
+)
 from copydesk.analytics.view import View
 from copydesk.core.clock import DAY
 
@@ -48,8 +61,8 @@ class Model:
 
         self.logged, self.folded = list(map(nobody, self.logged)), list(map(nobody, self.folded))
 
-    def visitors(self, project: str, days: Range, limit: int, offset: int) -> Page:
-        return self._page(self._within(project, days), self._visitors, project, limit, offset)
+    def visitors(self, project: str, days: Range, limit: int, offset: int, choice: Choice = MOST_FIRST) -> Page:
+        return self._page(self._within(project, days), self._visitors, project, limit, offset, choice)
 
     def views(self, project: str, days: Range, limit: int, offset: int) -> Page:
         return self._page(self._within(project, days), self._views, project, limit, offset)
@@ -78,9 +91,13 @@ class Model:
         project: str,
         limit: int,
         offset: int,
+        choice: Choice = MOST_FIRST,
     ) -> Page:
         rows = [Row(path, count(project, group)) for path, group in _grouped(views, lambda v: v.path).items()]
-        rows = sorted((row for row in rows if row.count.total), key=lambda row: (-row.count.total, row.path))
+        rows = [row for row in rows if row.count.total and choice.search.lower() in row.path.lower()]
+        rows.sort(key=lambda row: row.path)
+        by = {row.path: row.path if choice.by == "path" else getattr(row.count, choice.by) for row in rows}
+        rows.sort(key=lambda row: by[row.path], reverse=choice.descending)
         return Page(count(project, views), rows[offset : offset + limit], len(rows) > offset + limit)
 
     def _visitors(self, project: str, views: list[View]) -> Split:

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from copydesk.analytics.store import BITS, Interval, Page, Range, Store
+from copydesk.analytics.store import BITS, Choice, Interval, Page, Range, Store
 from copydesk.analytics.view import Class, View
 from copydesk.core.clock import DAY
 from tests.analytics.conformance.model import Model
@@ -44,6 +44,9 @@ VIEWS = st.builds(
     event=st.none() | st.integers(0, 40),
 )
 RANGES = st.builds(Range, st.integers(FIRST - 1, FIRST + 41), st.integers(FIRST - 1, FIRST + 42)) | st.just(Range())
+CHOICES = st.builds(
+    Choice, st.sampled_from(("", "", "/", "A", "É")), st.sampled_from(("path", "human", "ai", "total")), st.booleans()
+)
 INTERVALS: tuple[Interval, ...] = ("day", "week", "month")
 
 
@@ -71,9 +74,16 @@ def machine_for(open_store: Callable[[Path], Store]) -> type[RuleBasedStateMachi
             self.log(views)
             self.fold()
 
-        @rule(project=st.sampled_from(PROJECTS), days=RANGES, limit=st.integers(1, 5), offset=st.integers(0, 5))
-        def ask(self, project: str, days: Range, limit: int, offset: int) -> None:
+        @rule(
+            project=st.sampled_from(PROJECTS),
+            days=RANGES,
+            limit=st.integers(1, 5),
+            offset=st.integers(0, 5),
+            choice=CHOICES,
+        )
+        def ask(self, project: str, days: Range, limit: int, offset: int, choice: Choice) -> None:
             asked = (project, days, limit, offset)
+            assert _plain(self.store.visitors(*asked, choice)) == _plain(self.model.visitors(*asked, choice))
             assert _plain(self.store.visitors(*asked)) == _plain(self.model.visitors(*asked))
             assert _plain(self.store.views(*asked)) == _plain(self.model.views(*asked))
             rows, more = self.store.agents(*asked)

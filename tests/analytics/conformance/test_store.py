@@ -1,11 +1,24 @@
 """What every store promises, one rule at a time; test_exact drives it all at once."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.store import ALWAYS, Logged, Moment, Range, Row, Split, Store, UnknownDay
+from copydesk.analytics.store import (
+    ALWAYS,
+    Choice,
+    Column,
+    Logged,
+    Moment,
+    Range,
+    Row,
+    RuleRow,
+    Split,
+    Store,
+    UnknownDay,
+)
 from copydesk.analytics.view import Class, View
 from copydesk.core.clock import DAY
 
@@ -21,9 +34,11 @@ def view(
     event: int | None = None,
     agent: str = "",
     project: str = "docs",
+    rule: str = "rule",
+    table: str = "1",
 ) -> View:
     operator, at = agent and "Example", day * DAY + 5
-    return View(project, path, at, Class(kind), agent, operator, "rule", "1", visitor, "", "", 200, event)
+    return View(project, path, at, Class(kind), agent, operator, rule, table, visitor, "", "", 200, event)
 
 
 def counted(store: Store, *views: View) -> None:
@@ -102,6 +117,42 @@ def test_has_more_is_right_at_every_boundary(
         assert page.totals.total in (1, 4)
 
 
+@pytest.mark.parametrize(("by", "descending", "paths"), [
+    ("total", True, ["/b", "/a", "/c"]),
+    ("total", False, ["/c", "/a", "/b"]),
+    ("human", True, ["/a", "/b", "/c"]),
+    ("ai", True, ["/b", "/a", "/c"]),
+    ("ai", False, ["/a", "/c", "/b"]),
+    ("path", True, ["/c", "/b", "/a"]),
+    ("path", False, ["/a", "/b", "/c"]),
+])  # fmt: skip
+def test_pages_come_by_any_column_in_either_direction(
+    store: Store, by: Column, descending: bool, paths: list[str]
+) -> None:
+    counted(store, *(view("/a", visitor=v) for v in (1, 2)), view("/b"), view("/c"))
+    counted(store, *(view("/b", visitor=v, kind="assistant") for v in (3, 4)))
+    choice = Choice(by=by, descending=descending)
+    assert [row.path for row in store.visitors("docs", choice=choice).rows] == paths
+    first, rest = store.visitors("docs", ALWAYS, 1, 0, choice), store.visitors("docs", ALWAYS, 2, 1, choice)
+    assert ([row.path for row in (*first.rows, *rest.rows)], first.has_more, rest.has_more) == (paths, True, False)
+
+
+@pytest.mark.parametrize(("search", "paths"), [
+    ("GUIDE", ["/Guide/a", "/guide/b"]),
+    ("/a", ["/Guide/a", "/a%_"]),
+    ("%", ["/a%_"]),
+    ("_", ["/a%_"]),
+    ("é", ["/É"]),
+    ("nowhere", []),
+])  # fmt: skip
+def test_a_search_finds_the_pages_whose_path_holds_it_and_leaves_the_totals(
+    store: Store, search: str, paths: list[str]
+) -> None:
+    counted(store, *(view(path, visitor=v) for v, path in enumerate(("/Guide/a", "/guide/b", "/a%_", "/É"))))
+    page = store.visitors("docs", choice=Choice(search))
+    assert ([row.path for row in page.rows], page.totals) == (paths, Split(4, 0, 4))
+
+
 def test_the_end_of_a_range_is_exclusive_and_an_empty_range_is_empty(store: Store) -> None:
     counted(store, view(day=MONDAY), view(day=MONDAY + 1, visitor=2))
     assert store.visitors("docs", Range(MONDAY, MONDAY + 1)).totals.total == 1
@@ -127,6 +178,22 @@ def test_every_class_is_among_the_agents_and_only_some_among_the_visitors(store:
     ]
     assert not more
     assert store.visitors("docs").totals == Split(human=1, ai=0, total=1)
+
+
+def test_the_rules_that_told_an_agent_are_known_while_its_raw_views_are_kept(store: Store) -> None:
+    reader = partial(view, kind="assistant", agent="Reader")
+    counted(store, reader(rule="token:reader", table="1"), reader(rule="token:reader", table="2"))
+    counted(store, reader(rule="range:example", day=MONDAY + 1), view(rule="browser", project="other"))
+    store.log([reader(rule="signed")])
+    by_token, by_range = (
+        RuleRow("Reader", "Example", "assistant", rule, n) for rule, n in (("token:reader", 2), ("range:example", 1))
+    )
+    assert list(store.rules("docs")) == [by_token, by_range]
+    assert list(store.rules("docs", Range(MONDAY + 1, MONDAY + 2))) == [by_range]
+    assert list(store.rules("docs", limit=1)) == [by_token]
+    assert list(store.rules("nobody")) == []
+    store.drop_views(MONDAY + 1)
+    assert list(store.rules("docs"))[-1] == by_range
 
 
 def test_a_class_that_comes_to_count_as_ai_does_so_for_the_past_too(store: Store) -> None:

@@ -6,10 +6,22 @@ with found as (
     where project = $project and day >= $first and day < $end and prev < $first
     group by scope
     having sum(total) > 0
+),
+chosen as (
+    select
+        sort, path, found.human, found.ai, total,
+        case $by when 'human' then found.human when 'ai' then found.ai when 'total' then total else 0 end as figure
+    from found join scopes on scopes.id = scope
+    where sort = 1 or (sort = 0 and contains(lower(path), lower($search)))
+),
+placed as (
+    select *, row_number() over (
+        order by
+            sort desc, if($descending, -figure, figure), if($by = 'path' and $descending, path, null) desc, path
+    ) as place
+    from chosen
 )
-select path, found.human, found.ai, total
-from found join scopes on scopes.id = scope
-where sort < 2
-window ranked as (order by sort desc, total desc, path)
-qualify row_number() over ranked = 1 or row_number() over ranked between $offset + 2 and $offset + $limit + 2
-order by sort desc, total desc, path;
+select path, human, ai, total
+from placed
+where place = 1 or place between $offset + 2 and $offset + $limit + 2
+order by place;

@@ -6,7 +6,7 @@ from typing import Any
 import pygit2
 from sqlalchemy import Connection, Row, func, insert, select, update
 
-from copydesk.core import clock
+from copydesk.core import audit, clock
 from copydesk.core.database import Database
 from copydesk.core.errors import Conflict, NotFound
 from copydesk.core.ids import random_text
@@ -106,7 +106,7 @@ class Pulls:
     def by_link(self, token: str, number: int) -> Pull:
         return self._one((pulls.c.token == token) & (pulls.c.number == number))
 
-    def merge(self, pull: Pull, mirror: Mirror) -> Pull:
+    def merge(self, pull: Pull, mirror: Mirror, actor: str = "") -> Pull:
         """Merges the branch as it is now into its base, pushes that, and archives the job."""
         if pull.state != OPEN:
             raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
@@ -120,17 +120,20 @@ class Pulls:
             if merged is None:
                 raise PullConflict(f"{pull.branch} conflicts with {pull.base}; resolve it in the repository.")
             mirror.push(merged, pull.base, base)
-        return self.end(pull, MERGED)
+        return self.end(pull, MERGED, actor)
 
-    def close(self, pull: Pull) -> Pull:
+    def close(self, pull: Pull, actor: str = "") -> Pull:
         if pull.state != OPEN:
             raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
-        return self.end(pull, CLOSED)
+        return self.end(pull, CLOSED, actor)
 
-    def end(self, pull: Pull, state: str) -> Pull:
+    def end(self, pull: Pull, state: str, actor: str = "") -> Pull:
+        """Without an actor it was done elsewhere, with git alone, and is only noticed here."""
         mine = (pulls.c.project_id == pull.project_id) & (pulls.c.number == pull.number)
         with self.database.write() as tx:
             tx.execute(update(pulls).where(mine).values(state=state, updated_at=clock.now()))
+            if actor:
+                audit.record(tx, pull.project_id, actor, f"pull.{state}", str(pull.number), branch=pull.branch)
         self.jobs.archive(pull.project_id, pull.job_id)
         return self._one(mine)
 

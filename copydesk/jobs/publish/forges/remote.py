@@ -23,7 +23,10 @@ PREFIXES = {"github": "/api/v3", "gitlab": "/api/v4", "gitea": "/api/v1", "forge
 
 def forge_of(address: str) -> str:
     """The forge of a well-known host; `local` for paths and all other hosts."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "local"
     host = parts.hostname if parts.scheme in ("http", "https") else None
     return KNOWN_HOSTS.get((host or "").removeprefix("www."), "local")
 

@@ -1,0 +1,13 @@
+-- Names come last: grouping by numbers is what makes looking at so many views bearable.
+with told as (
+    select agent as scope, rule as id, count(*) as n
+    from views
+    where project = $project and time >= $first and time < $end
+        and seq <= (select value from marks where name = 'folded')
+    group by all
+)
+select agent, operator, kind, rules.rule, sum(n)::bigint as views
+from told join scopes on scopes.id = scope join rules on rules.id = told.id
+group by agent, operator, kind, rules.rule
+order by views desc, agent, operator, kind, rules.rule
+limit $limit;

@@ -1,0 +1,33 @@
+// The start of a project stands live: steps are ticked off as they are done, and the first view leads on.
+const waiting = document.getElementById("waiting");
+const news = document.getElementById("news");
+const EVERY = 3000;
+
+function show(steps) {
+  for (const [name, done] of Object.entries(steps)) {
+    const step = document.querySelector(`[data-step="${name}"]`);
+    if (!step || step.classList.contains("done") === done) continue;
+    step.classList.toggle("done", done);
+    const state = step.querySelector(".state");
+    state.className = `state ${done ? "good" : "quiet"}`;
+    state.textContent = done ? "done" : "to do";
+    news.textContent = `${step.querySelector("h2").textContent}: ${state.textContent}`;
+  }
+}
+
+async function look() {
+  if (!document.hidden) {
+    try {
+      const answer = await fetch(waiting.dataset.state, { headers: { Accept: "application/json" } });
+      if (answer.status === 401 || answer.status === 404) return;
+      if (answer.ok) {
+        const { steps, next } = await answer.json();
+        show(steps);
+        if (next && !("seen" in waiting.dataset)) return location.replace(next);
+      }
+    } catch { /* the service is away for a moment: ask again */ }
+  }
+  setTimeout(look, EVERY);
+}
+
+setTimeout(look, EVERY);

@@ -1,0 +1,165 @@
+"""The dashboard in a real browser: from the first link to a merged change, and from a page view to its figure."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.browser.site import DOCS, ROUTER, Site
+from tests.support.repositories import file_on, make_repository
+from tests.support.service import Service, serve
+
+PERSON = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
+PASSWORD = "correct horse battery"
+REFUSED = "responded with a status of 4"
+"""What Chromium notes when a form is shown again with its faults."""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """With nobody in it yet, and a repository to be found."""
+    folder = tmp_path_factory.mktemp("dashboard")
+    repository = make_repository(folder / "docs.git", {"index.md": b"# Hello\n\nThe colour of things.\n"})
+    with serve(folder / "data", repository=repository) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    with browser.new_context(user_agent=PERSON) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def page(context: BrowserContext, service: Service) -> Iterator[Page]:
+    """One person's tab for the whole walk. Whatever goes wrong in its scripts, or leaves the host, fails the test."""
+    tab, faults = context.new_page(), list[str]()
+    tab.on("pageerror", lambda error: faults.append(str(error)))
+    tab.on(
+        "console", lambda said: faults.append(said.text) if said.type == "error" and REFUSED not in said.text else None
+    )
+    tab.on("request", lambda asked: faults.append(asked.url) if not asked.url.startswith(service.url) else None)
+    yield tab
+    assert faults == []
+
+
+def curl(*arguments: str) -> dict[str, object]:
+    done = subprocess.run(["curl", "-sS", "--fail-with-body", *arguments], capture_output=True, text=True, check=True)
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def sent(url: str, key: str, body: object) -> dict[str, object]:
+    return curl(url, "-H", f"Authorization: Bearer {key}", "--json", json.dumps(body))
+
+
+class Walk:
+    """What the earlier steps found, for the later ones."""
+
+    project = key = site = ""
+
+
+@pytest.fixture(scope="module")
+def walk() -> Walk:
+    return Walk()
+
+
+def test_the_first_link_makes_the_administrator(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/join/{service.desk.people.first_link()}")
+    page.get_by_label("E-mail address").fill("ada@example.org")
+    page.get_by_label("Name").fill("Ada")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Create the account").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Projects")
+    assert service.desk.people.first_link() is None
+
+
+def test_a_project_is_made_once_its_repository_is_found(page: Page, service: Service, walk: Walk) -> None:
+    page.goto(f"{service.url}/projects/new")
+    page.get_by_label("Name").fill("Handbook")
+    page.get_by_label("Repository", exact=False).first.fill(str(service.repository.parent / "missing.git"))
+    page.get_by_role("button", name="Check and create").click()
+    expect(page.get_by_role("alert").or_(page.locator(".fault")).first).to_be_visible()
+    page.get_by_label("Repository", exact=False).first.fill(str(service.repository))
+    page.get_by_role("button", name="Check and create").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Handbook")
+    walk.project = re.findall(r"proj_\w+", page.url)[0]
+
+
+def test_a_key_is_shown_once(page: Page, service: Service, walk: Walk) -> None:
+    page.goto(f"{service.url}/projects/{walk.project}/keys")
+    assert page.locator("#project-id").inner_text() == walk.project
+    walk.site = page.locator("#site-id").inner_text()
+    page.get_by_label("Name").fill("From the terminal")
+    page.get_by_role("button", name="Create the key").click()
+    walk.key = page.locator("#key").input_value()
+    assert walk.key.startswith("desk_")
+    page.goto(f"{service.url}/projects/{walk.project}/keys")
+    assert walk.key not in page.content()
+    expect(page.get_by_role("rowheader", name="From the terminal")).to_be_visible()
+
+
+def test_a_job_is_followed_live_to_its_pull_request_and_merged(page: Page, service: Service, walk: Walk) -> None:
+    prompt = "Replace colour with color on every page."
+    job = sent(f"{service.url}/v2/agent/{walk.project}/job", walk.key, {"prompt": prompt})
+    page.goto(f"{service.url}/projects/{walk.project}/jobs")
+    page.get_by_role("link", name=prompt).click()
+    expect(page).to_have_url(f"{service.url}/projects/{walk.project}/jobs/{job['id']}")
+    expect(page.locator("#state .state")).to_have_text("completed", timeout=20_000)
+    expect(page.locator(".steps li").first).to_be_attached()
+    expect(page.locator("#changes")).to_contain_text("The color of things.")
+    page.get_by_role("link", name="Review the pull request").click()
+    page.get_by_role("button", name="Merge").click()
+    expect(page.locator(".state").first).to_have_text("merged")
+    assert file_on(service.repository, "main", "index.md") == b"# Hello\n\nThe color of things.\n"
+
+
+def test_a_job_that_is_at_work_shows_what_it_does_without_a_reload(page: Page, service: Service, walk: Walk) -> None:
+    page.goto(f"{service.url}/projects/{walk.project}/jobs")
+    page.get_by_label("What should be done?").fill("Replace things with matters on every page.")
+    page.get_by_role("button", name="Start the job").click()
+    page.evaluate("window.stayed = true")
+    expect(page.locator("#state .state")).to_have_text("completed", timeout=20_000)
+    expect(page.locator("#changes")).to_contain_text("The color of matters.")
+
+
+def test_people_and_ai_appear_as_the_api_counts_them(
+    page: Page, context: BrowserContext, service: Service, site: Site, walk: Walk
+) -> None:
+    site.collector, site.site_id, site.head = service.url, walk.site, ROUTER
+    reader = context.new_page()
+    with reader.expect_response("**/v1/collect/*"):
+        reader.goto(f"{DOCS}/")
+    for name in ("Guide", "Setup"):
+        with reader.expect_response("**/v1/collect/*"):
+            reader.get_by_role("link", name=name).click()
+    reader.close()
+    events = f"{service.url}/v1/analytics/{walk.project}/events"
+    for path in ("/guide", "/faq"):
+        told = {"path": path, "userAgent": "Mozilla/5.0 (compatible; ChatGPT-User/1.0)", "ip": "192.0.2.9"}
+        assert sent(events, walk.key, told)["accepted"] == 1
+    exported = curl(f"{service.url}/v1/analytics/{walk.project}/visitors", "-H", f"Authorization: Bearer {walk.key}")
+    assert exported["totals"] == {"human": 1, "ai": 1, "total": 2}
+    page.goto(f"{service.url}/projects/{walk.project}/readership")
+    rows = page.locator("table.pages tbody tr")
+    shown = [[cell.strip() for cell in row.locator("th, td.figure").all_inner_texts()] for row in rows.all()]
+    listed = exported["visitors"]
+    assert isinstance(listed, list)
+    assert shown == [[each["path"], str(each["human"]), str(each["ai"]), str(each["total"])] for each in listed]
+
+
+def test_signing_out_and_in_works_by_keyboard_alone(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/projects")
+    page.get_by_role("button", name="Sign out").focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{service.url}/sign-in")
+    for typed in ("ada@example.org", PASSWORD):
+        while page.evaluate("document.activeElement.tagName") != "INPUT":
+            page.keyboard.press("Tab")
+        page.keyboard.type(typed)
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Projects")

@@ -1,0 +1,139 @@
+"""Every page of the dashboard, in both themes: accessible, quiet, light, and quick; and the same without scripts."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, Response
+
+from copydesk.web.dash.visit import cookie_name
+from tests.support.lived_in import FILES, live_in
+from tests.support.people import person
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+PAGES = {
+    "projects": "/projects",
+    "new project": "/projects/new",
+    "readership": "/projects/{project}/readership",
+    "readership of all time": "/projects/{project}/readership?range=all",
+    "agents": "/projects/{project}/readership/agents",
+    "feedback": "/projects/{project}/readership/feedback",
+    "jobs": "/projects/{project}/jobs",
+    "job": "/projects/{project}/jobs/{job}",
+    "job, side by side": "/projects/{project}/jobs/{job}?view=split",
+    "failed job": "/projects/{project}/jobs/{failed}",
+    "pull request": "/projects/{project}/pulls/1",
+    "keys": "/projects/{project}/keys",
+    "settings": "/projects/{project}/settings",
+    "audit": "/projects/{project}/audit",
+    "start": "/projects/{project}/start?stay=true",
+    "people": "/people",
+    "account": "/account",
+    "system": "/system",
+    "system audit": "/system/audit",
+    "not there": "/projects/{project}/jobs/job_0",
+}
+OUTSIDE = {"sign in": "/sign-in", "join": "/join/{invitation}"}
+LARGEST = 150_000
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("pages")
+    with serve(folder / "data", repository=make_repository(folder / "docs.git", FILES)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def places(service: Service) -> dict[str, str]:
+    jobs = live_in(service)
+    return {
+        "project": service.project.id,
+        "job": jobs[0],
+        "failed": jobs[-1],
+        "invitation": service.desk.people.invite("lin@example.org", "viewer", actor="test"),
+    }
+
+
+def visiting(browser: Browser, service: Service, signed_in: bool = True, **options: object) -> BrowserContext:
+    context = browser.new_context(**options)  # type: ignore[arg-type]
+    if signed_in:
+        secret = service.desk.people.sessions.begin(person(service), "127.0.0.1", "a test")
+        context.add_cookies([{"name": cookie_name(service.desk.settings), "value": secret, "url": service.url}])
+    return context
+
+
+class Watched:
+    """A page, and what it asked for and complained about."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.faults, self.answers = page, list[str](), list[Response]()
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("console", lambda said: self.faults.append(said.text) if said.type == "error" else None)
+        page.on("response", lambda answer: self.answers.append(answer))
+
+    def transferred(self) -> int:
+        return sum(
+            sizes["responseBodySize"] + sizes["responseHeadersSize"]
+            for sizes in (
+                answer.request.sizes() for answer in self.answers if "event-stream" not in str(answer.headers)
+            )
+        )
+
+
+def serious(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{each['id']}: {node['html'][:200]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", [*PAGES, *OUTSIDE])
+def test_a_page_is_accessible_quiet_and_light(
+    browser: Browser, service: Service, places: dict[str, str], name: str, theme: str
+) -> None:
+    path = (PAGES | OUTSIDE)[name].format(**places)
+    with visiting(browser, service, name in PAGES, color_scheme=theme) as context:
+        watched = Watched(context.new_page())
+        answer = watched.page.goto(service.url + path, wait_until="load")
+        assert answer is not None
+        if name == "not there":
+            assert answer.status == 404
+            watched.faults = [fault for fault in watched.faults if "404" not in fault]
+        else:
+            assert answer.status == 200
+        assert serious(watched.page) == []
+        assert watched.faults == []
+        assert {urlsplit(each.url).netloc for each in watched.answers} == {urlsplit(service.url).netloc}
+        assert watched.transferred() < LARGEST
+        assert watched.page.locator("h1").count() == 1
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_a_phone(browser: Browser, service: Service, places: dict[str, str], name: str) -> None:
+    with visiting(browser, service, viewport={"width": 360, "height": 780}) as context:
+        page = context.new_page()
+        page.goto(service.url + PAGES[name].format(**places))
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "not there"])
+def test_a_page_says_the_same_without_scripts(
+    browser: Browser, service: Service, places: dict[str, str], name: str
+) -> None:
+    path = service.url + PAGES[name].format(**places)
+    said = []
+    for scripts in (True, False):
+        with visiting(browser, service, java_script_enabled=scripts) as context:
+            page = context.new_page()
+            page.goto(path)
+            said.append(re.sub(r"\s+", " ", page.locator("h1").inner_text()))
+            assert page.locator("main a, main button, main input, main table").count() > 0
+    assert said[0] == said[1]

@@ -1,0 +1,92 @@
+"""copydesk person …, on a data folder of its own."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from copydesk.cli import app
+from copydesk.core.errors import Refusal
+from copydesk.core.settings import read_settings
+from copydesk.desk import Desk, open_desk
+from tests.support.people import PASSWORD, add_person
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COPYDESK_BASE_URL", "https://docs.example.org")
+    return lambda *arguments, **options: CliRunner().invoke(app, ("person", *arguments), **options)  # type: ignore[return-value]
+
+
+@pytest.fixture
+def desk(run: Run) -> Any:
+    desk = open_desk(read_settings())
+    yield desk
+    desk.close()
+
+
+def printed(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def secret(facts: dict[str, str]) -> str:
+    assert facts["link"].startswith("https://docs.example.org/join/")
+    return facts["link"].rpartition("/")[2]
+
+
+def test_the_first_link_can_be_had_again_until_there_is_somebody(run: Run, desk: Desk) -> None:
+    assert "Nobody has an account yet" in run("list").stderr
+    made = desk.people.accept(secret(printed(run("link", "--json"))), "ada@example.org", "Ada", PASSWORD)
+    assert made.role == "admin"
+    refused = run("link")
+    assert refused.exit_code == 1
+    assert "There are accounts already" in refused.stderr
+
+
+def test_somebody_is_invited_listed_and_removed(run: Run, desk: Desk) -> None:
+    add_person(desk, "ada@example.org", "admin")
+    invited = printed(run("invite", "Eve@example.org", "--role", "editor", "--json"))
+    assert (invited["email"], invited["role"]) == ("eve@example.org", "editor")
+    assert desk.people.invited(secret(invited)).role == "editor"
+    eve = add_person(desk, "eve@example.org", "editor")
+    project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="test")
+    desk.keys.create(project.id, actor=eve.email)
+    assert [(one["email"], one["role"], one["liveKeys"]) for one in printed(run("list", "--json"))] == [
+        ("ada@example.org", "admin", 0),
+        ("eve@example.org", "editor", 1),
+    ]
+    assert "eve@example.org\tEditor\teditor" in run("list").stdout
+    assert run("remove", "eve@example.org", input="n\n").exit_code == 1
+    assert printed(run("remove", "eve@example.org", "--yes", "--json")) == {"email": eve.email, "keysRevoked": 1}
+    assert [one.email for one in desk.people.all()] == ["ada@example.org"]
+
+
+def test_somebody_who_forgot_their_password_gets_a_link(run: Run, desk: Desk) -> None:
+    ada = add_person(desk, "ada@example.org", "admin")
+    assert desk.people.invited(secret(printed(run("reset", "ada@example.org", "--json")))).is_reset
+    assert "it is not shown again" in run("reset", ada.email).stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("invite", "nonsense"),
+        ("invite", "ada@example.org"),
+        ("invite", "eve@example.org", "--role", "owner"),
+        ("remove", "nobody@example.org", "--yes"),
+        ("remove", "ada@example.org", "--yes"),
+        ("reset", "nobody@example.org"),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_done_is_refused(run: Run, desk: Desk, arguments: tuple[str, ...]) -> None:
+    add_person(desk, "ada@example.org", "admin")
+    assert isinstance(run(*arguments).exception, Refusal)

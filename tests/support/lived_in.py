@@ -1,0 +1,77 @@
+"""A service that looks as if a team had worked with it: jobs, two months of readers, feedback, keys and people."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from copydesk.cli.traffic import ASSISTANTS, BROWSERS, CRAWLERS
+from copydesk.core.clock import DAY, HOUR, iso, now
+from tests.support.people import person
+from tests.support.service import Service
+
+FILES = {
+    "index.md": b"# Lamplight\n\nLamplight draws charts from plain text.\nPick a colour and start.\n",
+    "install.md": b"# Install\n\nYou need version 3 or later.\n\n    pip install lamplight\n",
+    "guides/themes.md": b"# Themes\n\nA theme names the colour of every part.\n\nSee [install](../install.md).\n",
+    "guides/export.md": b"# Export\n\nExport to SVG, PNG or PDF. The colour profile is kept.\n",
+    "reference/cli.md": b"# Command line\n\nRun `lamplight draw FILE`.\n",
+}
+PAGES = ("/", "/install", "/guides/themes", "/guides/export", "/reference/cli", "/reference/api", "/faq", "/changelog")
+PROMPTS = (
+    "Replace “colour” with “color” on every page.",
+    "Replace “version 3” with “version 4” on every page.",
+    "Rename guides/export.md to guides/exporting.md.",
+    "Say hello to whoever reads this.",
+)
+REMARKS = (
+    ("/install", True, ""),
+    ("/guides/themes", False, "Which file do I edit?"),
+    ("/faq", True, "Just what I needed."),
+)
+
+
+def live_in(service: Service, days: int = 60) -> list[str]:
+    """The ids of its jobs, the newest last; all have ended."""
+    desk, project, client = service.desk, service.project, service.client
+    for role in ("admin", "editor", "viewer"):
+        person(service, role)
+    desk.people.invite("grace@example.org", "editor", actor="admin@example.org")
+    for name, options in (
+        ("Docs build", {"expires_in": 90 * DAY}),
+        ("Nightly export", {"scopes": ["read"], "expires_in": 3 * DAY}),
+        ("Laptop", {"expires_in": None, "allow": ["192.0.2.0/24"]}),
+    ):
+        desk.keys.create(project.id, name=name, actor="admin@example.org", **options)
+    desk.keys.revoke(desk.keys.create(project.id, name="Old pipeline", actor="editor@example.org")[0].id, actor="test")
+    events = list(readers(days))
+    taken = client.send_events(events)
+    assert taken["accepted"] == len(events)
+    for hours, (path, helpful, comment) in enumerate(REMARKS):
+        desk.feedback.add(project.id, path, helpful, comment, now() - hours * HOUR)
+    jobs = [client.create_job(prompt)["id"] for prompt in PROMPTS]
+    for job in jobs:
+        client.wait(job)
+    return jobs
+
+
+def readers(days: int) -> Iterator[dict[str, Any]]:
+    """More on working days, more of late, and AI that catches up."""
+    chance, today = random.Random(7), now() // DAY
+    for day in range(today - days, today):
+        busy = (0.5 if day % 7 in (2, 3) else 1.0) * (1 + (day - today + days) / days)
+        for who, count, agents, network in (
+            ("person", int(chance.uniform(18, 30) * busy), BROWSERS, "192.0.2"),
+            ("assistant", int(chance.uniform(4, 9) * busy * busy), ASSISTANTS[:2], "198.51.100"),
+            ("crawler", 4, CRAWLERS, "203.0.113"),
+        ):
+            for number in range(count):
+                reader = chance.randrange(250)
+                seen = chance.choices(PAGES, [8, 6, 4, 3, 3, 2, 1, 1], k=chance.randint(1, 3))
+                for path in sorted(set(seen)):
+                    yield {
+                        "path": path,
+                        "timestamp": iso(day * DAY + chance.randrange(DAY)),
+                        "userAgent": agents[reader % len(agents)],
+                        "ip": f"{network}.{reader}",
+                        "eventId": f"{day}-{who}-{number}-{path}",
+                    }
