@@ -91,7 +91,7 @@ def test_every_route_is_documented(tmp_path: Path) -> None:
     found = set(routes(make_app(desk).routes))
     desk.close()
     page = API.read_text("utf-8")
-    found -= {f"{method} {route.path}" for route in dashboard() for method in route.methods}
+    found -= {f"{method} {route.path}" for route in dashboard() for method in route.methods or ()}
     assert {"POST /v2/agent/{projectId}/job", "GET /review/{token}/pulls/{number}", "GET /openapi.json"} <= found
     assert [route for route in sorted(found) if f"`{route}`" not in page] == []
 

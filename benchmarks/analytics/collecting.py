@@ -56,6 +56,7 @@ def runs(scale: int) -> list[Run]:
         Run("one event a request, 16 clients", "event", 16, 2_500 * scale),
         Run("one event a request, 128 clients", "event", 128, 10_000 * scale),
         Run("the beacon's views, 128 clients", "beacon", 128, 10_000 * scale),
+        Run("1,000 events a request, 2 clients", "batch", 2, 100 * scale, 1_000),
         Run("1,000 events a request, 4 clients", "batch", 4, 100 * scale, 1_000),
     ]
 

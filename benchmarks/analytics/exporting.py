@@ -103,12 +103,12 @@ def measure(data: Path, project: str, key: str) -> list[tuple[Asked, Measured]]:
                 raise RuntimeError(f"{question.name} answered {answer.status}: {body!r}")
             return len(body)
 
-        found = [(one, _measured(partial(cpu_of, process), partial(ask, one))) for one in asked()]
+        found = [(one, repeated(partial(cpu_of, process), partial(ask, one))) for one in asked()]
         connection.close()
     return found
 
 
-def _measured(cpu: Callable[[], float], ask: Callable[[], int]) -> Measured:
+def repeated(cpu: Callable[[], float], ask: Callable[[], int]) -> Measured:
     ask()  # the first opens and settles what the others find ready
     took, before = [], cpu()
     for _ in range(TIMES):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import delete, select, update
 
-from copydesk.core import audit, clock
+from copydesk.core import audit, clock, passwords
 from copydesk.core.errors import Conflict, InvalidRequest, KeyRejected
 from copydesk.core.limits import TooManyRequests
 from copydesk.core.people import PER_ADDRESS, PER_PERSON, InvitationGone, LastAdmin, NotInvited, WrongPassword
@@ -17,10 +17,20 @@ from copydesk.core.tables import audit as log
 from copydesk.core.tables import invitations, keys, limits, people, sessions
 from copydesk.desk import Desk, open_desk
 from tests.conftest import DATABASES
-from tests.support.people import PASSWORD, add_person
+from tests.support.people import CHEAP, PASSWORD, add_person
 from tests.support.postgres import new_database
 
 ISSUER = "https://login.example.org"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def at_least_cost() -> Iterator[None]:
+    """Passwords are hashed as always, but for the time that takes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "_hasher", lambda: CHEAP)
+        passwords._nobodys.cache_clear()
+        yield
+    passwords._nobodys.cache_clear()
 
 
 @pytest.fixture(scope="module", params=DATABASES)

@@ -75,7 +75,7 @@ def to_sign_in(answer: httpx.Response) -> bool:
 
 
 def test_the_table_has_every_route_of_the_dashboard() -> None:
-    assert {(method, route.path) for route in routes() for method in route.methods} == {row[:2] for row in rows()}
+    assert {(method, route.path) for route in routes() for method in route.methods or ()} == {row[:2] for row in rows()}
 
 
 @pytest.mark.parametrize(("method", "path", "least"), rows())

@@ -1,0 +1,109 @@
+"""python -m benchmarks.analytics.pages [--large]: what a page of the dashboard takes, with much behind it."""
+
+import argparse
+import http.client
+import os
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import duckdb
+
+from benchmarks.analytics.collecting import served
+from benchmarks.analytics.exporting import prepare, repeated
+from benchmarks.analytics.traffic import PROJECT
+from benchmarks.jobs.measure import cpu_of
+from copydesk.analytics.shared.owner import FILE
+from copydesk.core.people import People
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from copydesk.jobs.service import NewJob
+from copydesk.web.dash.visit import cookie_name
+
+JOBS = 10_000
+MOST = 300.0
+PAGES = (
+    "/projects",
+    "/projects/{project}/readership",
+    "/projects/{project}/readership?range=year",
+    "/projects/{project}/readership?range=all",
+    "/projects/{project}/readership?range=all&search=page-1&sort=ai",
+    "/projects/{project}/readership/agents?range=all",
+    "/projects/{project}/readership/feedback",
+    "/projects/{project}/jobs",
+    "/projects/{project}/jobs?text=number+77",
+    "/projects/{project}/jobs/{job}",
+    "/projects/{project}/keys",
+    "/projects/{project}/settings",
+    "/projects/{project}/audit",
+    "/people",
+    "/system",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.analytics.pages", description="Measures what the dashboard's pages take."
+    )
+    parser.add_argument("--large", action="store_true", help="10 million views instead of 1 million")
+    parser.add_argument("--store", type=Path, help="a file of such views that another benchmark has left")
+    chosen = parser.parse_args()
+    views = 10_000_000 if chosen.large else 1_000_000
+    with tempfile.TemporaryDirectory(prefix="copydesk-benchmark-") as folder:
+        data = Path(folder)
+        project = _copied(data, chosen.store) if chosen.store else prepare(data, views)[0]
+        desk = open_desk(Settings(data=data, database_url=""))
+        job, cookie = _jobs(desk, project), f"{cookie_name(desk.settings)}={_session(desk.people)}"
+        desk.close()
+        print(f"{views:,} views, {JOBS:,} jobs; load before the run: {os.getloadavg()[0]:.1f}.\n")
+        print("| page | p50 ms | p99 ms | CPU ms of the server | bytes |\n|---|---:|---:|---:|---:|")
+        with served(data) as (port, process):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+            for path in PAGES:
+                asked = path.format(project=project, job=job)
+                found = repeated(partial(cpu_of, process), partial(_ask, connection, asked, cookie))
+                shown = path.replace("/projects/{project}/", "…/")
+                print(
+                    f"| `{shown}` | {found.p50:.0f} | {found.p99:.0f} | {found.cpu:.0f} | {found.size:,} |", flush=True
+                )
+            connection.close()
+
+
+def _copied(data: Path, store: Path) -> str:
+    desk = open_desk(Settings(data=data, database_url=""))
+    project = desk.projects.create("Docs", repository=str(data), ref="main", actor="benchmark").id
+    desk.close()
+    shutil.copy(store, data / FILE)
+    with duckdb.connect(str(data / FILE)) as connection:
+        connection.execute("update projects set name = ? where name = ?", [project, PROJECT])
+    return project
+
+
+def _jobs(desk: Desk, project_id: str) -> str:
+    project = desk.projects.get(project_id)
+    desk.database.together([partial(_job, desk, project, number) for number in range(JOBS)])
+    [newest, *_], _ = desk.jobs.page(project_id, None, 1, None)
+    return newest.id
+
+
+def _job(desk: Desk, project: object, number: int) -> None:
+    desk.jobs.create(project, NewJob(f"Mend the typo on page number {number}."))  # type: ignore[arg-type]
+
+
+def _session(people: People) -> str:
+    person = people.accept(people.invite("ada@example.org", "admin", actor="benchmark"), "", "Ada", "correct horse")
+    return people.sessions.begin(person, "127.0.0.1", "benchmark")
+
+
+def _ask(connection: http.client.HTTPConnection, path: str, cookie: str) -> int:
+    connection.request("GET", path, headers={"Cookie": cookie, "Accept": "text/html"})
+    answer = connection.getresponse()
+    body = answer.read()
+    if answer.status != 200:
+        raise RuntimeError(f"{path} answered {answer.status}")
+    return len(body)
+
+
+if __name__ == "__main__":
+    main()
