@@ -167,6 +167,7 @@ def test_a_batch_is_sent_again_with_the_same_ids_until_it_is_taken(collector: Co
     assert (views.queue.sent, views.queue.lost) == (2, 0)
 
 
+@pytest.mark.drill
 def test_views_wait_while_copydesk_is_busy_as_long_as_it_says(collector: Collector) -> None:
     collector.troubles = [503]
     with wsgi(collector) as (client, views):

@@ -146,6 +146,7 @@ def evaluated(script: str, *names: str) -> dict[str, Result]:
     return {result.name: result for result in run_cases(cases, model, at_once=2)}
 
 
+@pytest.mark.drill
 def test_a_careful_model_gets_every_built_in_case_right() -> None:
     results = evaluated("careful.yaml")
     assert len(results) == len(load(BUILT_IN)) >= 12
@@ -169,6 +170,7 @@ def test_the_case_and_the_script_that_the_documentation_shows_go_together(tmp_pa
     assert (result.exact, result.requests) == (True, 2)
 
 
+@pytest.mark.drill
 def test_a_model_that_touches_too_much_is_noticed() -> None:
     results = evaluated("eager.yaml")
     too_many = results["crlf-page"].score

@@ -1,4 +1,4 @@
-"""Every page of the dashboard, in both themes: accessible, quiet, light, and quick; and the same without scripts."""
+"""Every page of the dashboard, in both themes and on a phone: accessible, quiet, light; the same without scripts."""
 
 import re
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Response
 
 from copydesk.web.dash.visit import cookie_name
+from tests.support.drills import drills
 from tests.support.lived_in import FILES, live_in
 from tests.support.people import person
 from tests.support.repositories import make_repository
@@ -84,8 +85,8 @@ class Watched:
         )
 
 
-def serious(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
+def serious(page: Page, **options: object) -> list[str]:
+    found = Axe().run(page, options=options).response["violations"]
     return [
         f"{each['id']}: {node['html'][:200]}"
         for each in found
@@ -94,37 +95,32 @@ def serious(page: Page) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", [*PAGES, *OUTSIDE])
 def test_a_page_is_accessible_quiet_and_light(
-    browser: Browser, service: Service, places: dict[str, str], name: str, theme: str
+    browser: Browser, service: Service, places: dict[str, str], name: str
 ) -> None:
     path = (PAGES | OUTSIDE)[name].format(**places)
-    with visiting(browser, service, name in PAGES, color_scheme=theme) as context:
+    with visiting(browser, service, name in PAGES, color_scheme="light") as context:
         watched = Watched(context.new_page())
-        answer = watched.page.goto(service.url + path, wait_until="load")
+        page, answer = watched.page, watched.page.goto(service.url + path, wait_until="load")
         assert answer is not None
         if name == "not there":
             assert answer.status == 404
             watched.faults = [fault for fault in watched.faults if "404" not in fault]
         else:
             assert answer.status == 200
-        assert serious(watched.page) == []
+        assert serious(page) == []
+        page.emulate_media(color_scheme="dark")
+        assert serious(page, runOnly=["color-contrast"]) == []
+        page.set_viewport_size({"width": 360, "height": 780})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, "it does not fit a phone"
+        assert page.locator("h1").count() == 1
         assert watched.faults == []
         assert {urlsplit(each.url).netloc for each in watched.answers} == {urlsplit(service.url).netloc}
         assert watched.transferred() < LARGEST
-        assert watched.page.locator("h1").count() == 1
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_fits_a_phone(browser: Browser, service: Service, places: dict[str, str], name: str) -> None:
-    with visiting(browser, service, viewport={"width": 360, "height": 780}) as context:
-        page = context.new_page()
-        page.goto(service.url + PAGES[name].format(**places))
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-
-
-@pytest.mark.parametrize("name", [name for name in PAGES if name != "not there"])
+@pytest.mark.parametrize("name", drills([name for name in PAGES if name != "not there"], but=["job", "readership"]))
 def test_a_page_says_the_same_without_scripts(
     browser: Browser, service: Service, places: dict[str, str], name: str
 ) -> None:

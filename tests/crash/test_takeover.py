@@ -60,6 +60,7 @@ def test_a_worker_that_comes_back_does_not_undo_a_follow_up(case: Case) -> None:
 
 
 @SQLITE_FIRST
+@pytest.mark.drill
 def test_a_lone_worker_that_comes_back_finishes_its_own_job(case: Case) -> None:
     """It may find its own lease expired: the thread from before the pause then meets the one that took over."""
     paused = _paused(case, "turn-1-reply:middle", slow=LEASE * 1.5)

@@ -155,7 +155,7 @@ def test_a_forge_that_is_waited_for_is_quoted_without_the_token(
         assert leaks(place, caplog) == []
 
 
-@pytest.mark.parametrize("where", [FETCH, PUSH, OPEN, "GET .*/api/"])
+@pytest.mark.parametrize("where", drills((FETCH, PUSH, OPEN, "GET .*/api/"), but=(PUSH,)))
 def test_a_redirect_takes_no_token_to_another_host(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, where: str
 ) -> None:

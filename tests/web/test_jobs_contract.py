@@ -557,7 +557,7 @@ def test_a_job_over_its_budget_fails_with_budget_exceeded(tmp_path: Path, bound:
 
 def test_a_job_over_its_time_fails_with_timed_out(serving: Serve) -> None:
     model = Hanging()
-    with serving(model, job_minutes=0.01, lease_seconds=1) as service:
+    with serving(model, job_minutes=0.05, lease_seconds=1) as service:
         assert_failed(ended(service), "timed_out")
         assert model.ended.wait(2)
 
