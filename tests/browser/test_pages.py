@@ -133,3 +133,19 @@ def test_a_page_says_the_same_without_scripts(
             said.append(re.sub(r"\s+", " ", page.locator("h1").inner_text()))
             assert page.locator("main a, main button, main input, main table").count() > 0
     assert said[0] == said[1]
+
+
+def test_the_chart_is_read_by_keyboard(browser: Browser, service: Service, places: dict[str, str]) -> None:
+    with visiting(browser, service) as context:
+        page = context.new_page()
+        page.goto(service.url + PAGES["readership"].format(**places))
+        page.locator(".point").first.focus()
+        page.keyboard.press("End")
+        page.keyboard.press("ArrowLeft")
+        said = page.locator(".tip").inner_text()
+        assert "Human" in said
+        assert "AI" in said
+        page.keyboard.press("ArrowLeft")
+        assert page.locator(".tip").inner_text() != said
+        page.keyboard.press("Escape")
+        assert page.locator(".tip").is_hidden()

@@ -12,10 +12,9 @@ from typing import Any
 import httpx2 as httpx
 import pygit2
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import update
 
 from copydesk.core import audit, clock
-from copydesk.core.ids import new_id
 from copydesk.jobs.agent.tools.toolbox import TOOLS as AGENT_TOOLS
 from copydesk.jobs.job import Job, Phase, Reason, Status
 from copydesk.jobs.patch import FilePatch, patch_of
@@ -37,6 +36,8 @@ EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>"
 JOB_POSTS = ("message", "cancel", "archive", "unarchive", "retry")
 PULL_POSTS = ("merge", "close")
 SIGNED_IN: dict[tuple[str, str], httpx.Client] = {}
+LARGEST_PAGE = 120_000
+"""Of the 150,000 that a page and all it loads may have."""
 
 
 @pytest.fixture(scope="module")
@@ -280,22 +281,6 @@ def test_the_list_says_when_it_is_no_longer_as_it_was(quiet: Service) -> None:
     assert viewer.get(live).json() != {"version": version}
 
 
-def test_ten_thousand_jobs_are_listed_at_once(quiet: Service) -> None:
-    row = vars(ask(quiet))
-    rows = [{**row, "usage": {}, "id": new_id("job"), "prompt": f"Prompt {n} " + "text " * 50} for n in range(10_000)]
-    with quiet.desk.database.write() as tx:
-        tx.execute(insert(jobs), rows)
-    viewer = viewer_of(quiet)
-    for query in ("", "?status=active", "?text=Prompt+17+", f"?cursor={rows[5000]['id']}", "?text=nowhere"):
-        assert min(seconds_for(viewer, at(quiet, f"/jobs{query}")) for _ in range(3)) < 0.3, query
-
-
-def seconds_for(client: httpx.Client, path: str) -> float:
-    began = time.perf_counter()
-    assert client.get(path).status_code == 200
-    return time.perf_counter() - began
-
-
 def test_only_what_the_state_allows_is_offered(quiet: Service) -> None:
     editor, job = editor_of(quiet), ask(quiet)
     here = at(quiet, f"/jobs/{job.id}")
@@ -435,13 +420,17 @@ def test_only_a_web_address_becomes_a_link(quiet: Service, link: str) -> None:
 
 def test_a_change_too_large_for_a_page_is_cut_and_says_so(quiet: Service) -> None:
     job, viewer = ask(quiet), viewer_of(quiet)
-    lines = b"".join(b"line %d\n" % n for n in range(MOST_LINES * 3))
+    old = b"".join(
+        b"line %d, as long as lines of documentation are, with some words to spare\n" % n for n in range(3_000)
+    )
+    lines = old.replace(b"some", b"a few")
     with quiet.desk.database.write() as tx:
-        keep_files(tx, job.id, [patch_of("a.md", None, lines), patch_of("b.md", None, b"text\n")])
-    shown = viewer.get(at(quiet, f"/jobs/{job.id}")).text
-    assert "more than a page can show" in shown
-    assert shown.count('<tr class="added">') == MOST_LINES
-    assert f"line {MOST_LINES * 3 - 1}" in viewer.get(at(quiet, f"/jobs/{job.id}?view=raw")).text
+        keep_files(tx, job.id, [patch_of("a.md", old, lines), patch_of("b.md", None, b"text\n")])
+    for look in ("unified", "split"):
+        shown = viewer.get(at(quiet, f"/jobs/{job.id}?view={look}"))
+        assert "more than a page can show" in shown.text
+        assert MOST_LINES < len(shown.content) < LARGEST_PAGE
+    assert "line 2999, " in viewer.get(at(quiet, f"/jobs/{job.id}?view=raw")).text
 
 
 def test_a_binary_file_a_new_name_and_a_missing_newline_are_told_in_words(quiet: Service) -> None:

@@ -11,7 +11,7 @@ from copydesk.jobs.service import ChangedFile
 from copydesk.web.dash.diffs import Gap, Hunk, Patch, parsed
 from copydesk.web.pages import HEADERS
 
-MOST_LINES = 1_000
+MOST_LINES = 400
 MOST_BYTES = 200_000
 MOST_FOLDED = 400
 LARGEST_FILE = 1_000_000
