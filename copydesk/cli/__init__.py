@@ -12,7 +12,7 @@ from copydesk.client import ApiError, NotConfigured, Unreachable
 from copydesk.core.errors import Explained
 
 app = typer.Typer(
-    help="Copydesk: a prompt becomes a pull request.",
+    help="Copydesk: a prompt becomes a pull request, a page view becomes a number.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
