@@ -34,7 +34,7 @@ def is_password(hashed: str | None, password: str) -> bool:
 
 @cache
 def _hasher() -> "PasswordHasher":
-    """With the library's own cost, about 50 ms and 64 MB; loaded when first needed."""
+    """With the library's own cost, about 200 ms and 64 MB; loaded when first needed."""
     from argon2 import PasswordHasher
 
     return PasswordHasher()

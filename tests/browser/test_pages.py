@@ -110,14 +110,20 @@ def test_a_page_is_accessible_quiet_and_light(
         else:
             assert answer.status == 200
         assert serious(page) == []
-        page.emulate_media(color_scheme="dark")
-        assert serious(page, runOnly=["color-contrast"]) == []
         page.set_viewport_size({"width": 360, "height": 780})
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, "it does not fit a phone"
         assert page.locator("h1").count() == 1
         assert watched.faults == []
         assert {urlsplit(each.url).netloc for each in watched.answers} == {urlsplit(service.url).netloc}
         assert watched.transferred() < LARGEST
+
+
+@pytest.mark.parametrize("name", drills([*PAGES, *OUTSIDE], but=["readership", "job", "keys", "sign in"]))
+def test_a_page_is_readable_in_the_dark(browser: Browser, service: Service, places: dict[str, str], name: str) -> None:
+    with visiting(browser, service, name in PAGES, color_scheme="dark") as context:
+        page = context.new_page()
+        page.goto(service.url + (PAGES | OUTSIDE)[name].format(**places))
+        assert serious(page, runOnly=["color-contrast"]) == []
 
 
 @pytest.mark.parametrize("name", drills([name for name in PAGES if name != "not there"], but=["job", "readership"]))

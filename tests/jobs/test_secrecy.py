@@ -129,7 +129,10 @@ FAILURES: dict[str, tuple[str, Rule, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("failure", "way"), list(zip(FAILURES, cycle(("gitea", "github-app", "gitlab", "github")))))
+TRIED = list(zip(FAILURES, cycle(("gitea", "github-app", "gitlab", "github"))))
+
+
+@pytest.mark.parametrize(("failure", "way"), drills(TRIED, but=TRIED[::4]))
 def test_a_forge_that_repeats_the_token_when_it_fails_does_not_make_us_repeat_it(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, way: str, failure: str
 ) -> None:

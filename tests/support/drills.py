@@ -9,4 +9,8 @@ import pytest
 def drills(points: Collection[Any], *, but: Collection[Any]) -> list[Any]:
     """All are run with --all, and these few by default."""
     assert set(but) <= set(points)
-    return [point if point in but else pytest.param(point, marks=pytest.mark.drill) for point in points]
+    return [point if point in but else _drill(*(point if isinstance(point, tuple) else (point,))) for point in points]
+
+
+def _drill(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.drill)

@@ -19,6 +19,7 @@ TABLE = Path(__file__).parent / "roles.txt"
 PROJECT = "/projects/{project_id}"
 ANYBODY = "anybody"
 SIGNED_OUT = "nobody"
+SESSIONS: dict[str, httpx.Cookies] = {}
 
 
 def rows() -> list[tuple[str, str, str]]:
@@ -56,11 +57,12 @@ def objects(service: Service) -> dict[str, str]:
 def ask(
     service: Service, role: str, method: str, path: str, token: str | None = None, **headers: str
 ) -> httpx.Response:
-    """With a session of its own, as some routes end one."""
     if role == SIGNED_OUT:
         client = httpx.Client(base_url=service.url, headers={"Accept": "text/html"}, timeout=30)
     else:
-        client = signed_in(service, role)
+        client = httpx.Client(
+            base_url=service.url, cookies=session(service, role, path), headers={"Accept": "text/html"}, timeout=30
+        )
     secret = next(iter(client.cookies.values()), "")
     form = {"token": form_token(secret) if token is None else token}
     with client:
@@ -68,6 +70,15 @@ def ask(
             return client.post(path, data=form, headers=headers)
         with client.stream("GET", path, headers=headers) as answer:  # a live stream would not end
             return answer
+
+
+def session(service: Service, role: str, path: str) -> httpx.Cookies:
+    """One for each role, but where one may be ended: there it is somebody else's."""
+    if path == "/sign-out" or path.startswith("/account/"):
+        return signed_in(service, role, f"leaving-{role}@example.org").cookies
+    if role not in SESSIONS:
+        SESSIONS[role] = signed_in(service, role).cookies
+    return SESSIONS[role]
 
 
 def to_sign_in(answer: httpx.Response) -> bool:
