@@ -1,5 +1,6 @@
 """Projects in the dashboard: the list, making one, its settings and secrets, and the way into an empty one."""
 
+import html
 import logging
 import re
 import socket
@@ -30,6 +31,7 @@ from tests.support.service import Service, serve
 
 XSS = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 TOKEN = "a-forge-token-that-nobody-may-see"
+WAS = re.compile(r'name="was-(\w+)" value="([^"]*)"')
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 ON_GITHUB = {"repository": "https://github.com/acme/docs", "forge": "github", "ref": "main"}
 
@@ -238,6 +240,18 @@ def test_settings_are_changed_and_only_those_that_differ(
     newest, before = audit.entries(service.desk.database, project.id, 2)
     assert (newest["actor"], newest["details"]) == ("admin@example.org", {"fields": ["draft"]})
     assert before["details"] == {"fields": ["ai_classes", "base_path"]}
+
+
+def test_a_page_that_is_old_does_not_undo_what_others_changed_meanwhile(
+    service: Service, admin: httpx.Client, project: Project
+) -> None:
+    path = f"/projects/{project.id}/settings"
+    shown = {"group": "project", "name": "Handbook", "ref": "main", "root": "", "model": ""}
+    was = {f"was-{name}": html.unescape(value) for name, value in WAS.findall(admin.get(path).text) if name in shown}
+    service.desk.projects.change(project.id, {"ref": "next"}, actor="somebody else")
+    posted(admin, path, path, **{**shown, **was, "name": "Guide", "ref": was["was-ref"]})
+    changed = service.desk.projects.get(project.id)
+    assert (changed.name, changed.ref) == ("Guide", "next")
 
 
 def test_a_wrong_value_is_said_beside_its_field_and_changes_nothing(

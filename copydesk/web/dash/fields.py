@@ -43,8 +43,10 @@ class Group:
 
     def fields(self, project: Project, typed: Mapping[str, str], faults: Mapping[str, str]) -> "list[Field]":
         """As the project has them, or as somebody just typed them, with what is wrong."""
-        holds = {name: typed.get(name, text) for name, text in values_of(project).items()}
-        return [field(name, holds[name], faults.get(name, "")) for name in self.shown(project)]
+        was = values_of(project)
+        return [
+            field(name, was[name], typed.get(name, was[name]), faults.get(name, "")) for name in self.shown(project)
+        ]
 
     def shown(self, project: Project) -> list[str]:
         names = [name for name in self.names if project.forge in ONLY_ON.get(name, (project.forge,))]
@@ -76,6 +78,8 @@ class Field:
     help: str
     kind: str
     """How it is shown: text, tick, choice, ticks, model or given."""
+    was: str
+    """What the project holds; the form brings it back, so that only what was changed on the page is."""
     value: str
     options: tuple[str, ...] = ()
     fault: str = ""
@@ -86,13 +90,13 @@ class Field:
         return self.value.split(", ")
 
 
-def field(name: str, value: str, fault: str) -> Field:
+def field(name: str, was: str, value: str, fault: str) -> Field:
     kind, options = _shape(name)
     about = OWN.get(name) or _described(name).description.replace("`", "")
     if kind == "words":
         kind, about = "text", f"{about} Commas between several."
     label = LABELS.get(name, name.replace("_", " ").capitalize())
-    return Field(name, label, about, kind, value, options, fault, name in ALWAYS_TAKEN)
+    return Field(name, label, about, kind, was, value, options, fault, name in ALWAYS_TAKEN)
 
 
 def values_of(project: Project) -> dict[str, str]:

@@ -20,7 +20,7 @@ PHASES = {
     Phase.DONE: "Done",
 }
 REASONS = {
-    Reason.NO_CHANGES: "Nothing needed to be changed",
+    Reason.NO_CHANGES: "Nothing was changed",
     Reason.CANCELLED: "Cancelled",
     Reason.TIMED_OUT: "Out of time",
     Reason.BUDGET_EXCEEDED: "Out of budget",

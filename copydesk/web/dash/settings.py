@@ -32,11 +32,12 @@ async def settings(project_id: str, visit: Viewer, saved: str = "") -> Response:
 
 @router.post("/projects/{project_id}/settings")
 async def change(project_id: str, post: AdminPost) -> Response:
-    """Only what differs is changed, so that the audit log says what that was."""
+    """Only what differs from what the page showed is changed: somebody else may have changed the rest meanwhile."""
     project = await post.project(project_id)
     group = _group(post.form.get("group"))
-    typed, old = group.typed(project, post.form), values_of(project)
-    wanted = {name: text for name, text in typed.items() if text != old[name]}
+    typed, was = group.typed(project, post.form), values_of(project)
+    was |= {name: post.form.get(f"was-{name}") for name in typed if f"was-{name}" in post.form}
+    wanted = {name: text for name, text in typed.items() if text != was[name]}
     try:
         _leave_variables_alone(wanted)
         check_choices(wanted)

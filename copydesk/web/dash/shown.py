@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from copydesk.core.projects import Project
 from copydesk.desk import Desk
-from copydesk.jobs.job import Job, Status
+from copydesk.jobs.job import Job, Reason, Status
 from copydesk.jobs.service import ChangedFile
 from copydesk.web.dash.progress import outcome
 
@@ -24,8 +24,9 @@ class Shown:
 
     @property
     def heading(self) -> str:
-        """The title, or else how the prompt begins."""
-        lines = (self.job.title or self.job.prompt).strip().splitlines() or ["Untitled"]
+        """The title of the change, or else how the prompt begins."""
+        title = self.job.title if self.job.reason is not Reason.NO_CHANGES else None
+        lines = (title or self.job.prompt).strip().splitlines() or ["Untitled"]
         return lines[0] if len(lines[0]) <= LONGEST_HEADING else f"{lines[0][:LONGEST_HEADING]} …"
 
     @property

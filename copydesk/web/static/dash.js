@@ -21,9 +21,9 @@ async function copied(source) {
 }
 
 for (const button of document.querySelectorAll("button[data-copy]")) {
+  const label = button.textContent;
   button.hidden = false;
   button.addEventListener("click", async () => {
-    const label = button.textContent;
     button.textContent = (await copied(document.getElementById(button.dataset.copy))) ? "Copied" : "Select and copy it";
     setTimeout(() => { button.textContent = label; }, 1500);
   });
