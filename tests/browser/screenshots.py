@@ -18,7 +18,7 @@ PAGES = {
     "jobs": "/projects/{project}/jobs",
     "job": "/projects/{project}/jobs/{job}",
     "keys": "/projects/{project}/keys",
-    "settings": "/projects/{project}/settings",
+    "agents": "/projects/{project}/readership/agents",
 }
 
 
