@@ -229,6 +229,7 @@ def test_the_final_newline_stays_as_it_was(workspace: MakeWorkspace, old: str, w
     assert docs.read("a.md").decode() == old.replace("60 MB", "80 MB")
 
 
+@pytest.mark.drill
 def test_a_large_file_is_judged_at_once() -> None:
     old = "".join(f"Line {n} of a long file, which says {n * n}.\n" for n in range(30_000))
     began = time.process_time()

@@ -270,6 +270,7 @@ def test_a_job_that_runs_out_of_time_leaves_no_secret_behind(tmp_path: Path, cap
         assert leaks(place, caplog, watch) == []
 
 
+@pytest.mark.drill
 def test_a_service_that_is_killed_in_mid_push_leaves_no_secret_behind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
