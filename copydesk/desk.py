@@ -51,6 +51,12 @@ class Desk:
         """The repository, with the token that the project has for it."""
         return Mirror.of(self.settings.mirrors, project, self.secrets.get(project.id, "forge_token"))
 
+    def counted(self, project: Project) -> Store:
+        """The store, once it has counted what has arrived, as the project says. It waits: call it in a thread."""
+        self.sites.settle(project, self.store)
+        self.keeper.fresh()
+        return self.store
+
     def close(self) -> None:
         self.store.close()
         self.database.close()

@@ -172,7 +172,7 @@ class Keeper:
         self._answer(asked)
 
     def _drop(self) -> None:
-        today, projects = clock.now() // clock.DAY, defaultdict(list)
+        today, projects = clock.today(), defaultdict(list)
         for project_id, days in self._raw_days().items():
             if days is not None:
                 projects[days].append(project_id)

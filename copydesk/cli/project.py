@@ -48,7 +48,7 @@ def create(
     json: AsJson = False,
 ) -> None:
     """Creates a project, after looking whether its repository can be used."""
-    from copydesk.jobs.founding import Wanted, found
+    from copydesk.jobs.founding import Wanted, found_project
 
     if not check and ref is None:
         raise InvalidRequest("Without a look at the repository the branch must be named: --ref.")
@@ -65,7 +65,7 @@ def create(
         choices=_assignments(policy or []),
     )
     with the_desk() as desk:
-        project = found(desk.projects, desk.secrets, wanted, look=check, actor=actor())
+        project = found_project(desk.projects, desk.secrets, wanted, look=check, actor=actor())
     _print(project, json)
 
 

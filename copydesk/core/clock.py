@@ -12,6 +12,11 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
+def today() -> int:
+    """The UTC day, counted from 1970."""
+    return now() // DAY
+
+
 def iso(at: int) -> str:
     moment = datetime.fromtimestamp(at / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,5 +1,6 @@
 """Ids that sort by time, and secrets that a scanner can recognise."""
 
+import hashlib
 import secrets
 import string
 import threading
@@ -56,6 +57,11 @@ def is_wellformed_key(key: str) -> bool:
         and all(c in BASE62 for c in body)
         and checksum == _checksum(body)
     )
+
+
+def digest(secret: str) -> str:
+    """What is stored of a secret that is long and random."""
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _checksum(body: str) -> str:

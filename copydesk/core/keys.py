@@ -1,6 +1,5 @@
 """Admin API keys: made once, shown once, stored as a digest, fixed for their life."""
 
-import hashlib
 import hmac
 import re
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from copydesk.core.errors import (
     ProjectNotFound,
     ScopeMissing,
 )
-from copydesk.core.ids import is_id, is_wellformed_key, new_id, new_key
+from copydesk.core.ids import digest, is_id, is_wellformed_key, new_id, new_key
 from copydesk.core.limits import Limit, take
 from copydesk.core.projects import Project, stored_project
 from copydesk.core.tables import keys, projects
@@ -124,7 +123,7 @@ class Keys:
             last_used_at=None,
             revoked_at=None,
         )
-        row = {**key.__dict__, "scopes": list(key.scopes), "allow": list(key.allow), "digest": _digest(secret)}
+        row = {**key.__dict__, "scopes": list(key.scopes), "allow": list(key.allow), "digest": digest(secret)}
         try:
             with self.database.write() as tx:
                 if tx.execute(select(projects.c.id).where(projects.c.id == project_id)).first() is None:
@@ -174,10 +173,10 @@ class Keys:
         """The key and the project, when the one opens the other for this scope from this address. Only reads."""
         if not is_wellformed_key(secret):
             raise KeyRejected("This is not a Copydesk API key: it is malformed or mistyped.")
-        digest = _digest(secret)
+        digested = digest(secret)
         with self.database.read() as tx:
-            row = tx.execute(BY_DIGEST, {"digest": digest}).first()
-        if row is None or not hmac.compare_digest(row.digest, digest):
+            row = tx.execute(BY_DIGEST, {"digest": digested}).first()
+        if row is None or not hmac.compare_digest(row.digest, digested):
             raise KeyRejected
         key = _key(row)
         if not key.is_open:
@@ -226,10 +225,6 @@ def _checked_network(text: str) -> str:
     if network.prefixlen == 0:
         raise InvalidRequest(f"'{text}' would admit every address; leave the list out instead.")
     return str(network)
-
-
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _key(row: Row[Any]) -> Key:

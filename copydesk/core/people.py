@@ -9,12 +9,12 @@ from copydesk.core import audit, clock
 from copydesk.core.audit import EVERYWHERE
 from copydesk.core.database import Database
 from copydesk.core.errors import Conflict, InvalidRequest, NotFound, Refusal
-from copydesk.core.ids import new_id, random_text
+from copydesk.core.ids import digest, new_id, random_text
 from copydesk.core.keys import Keys
 from copydesk.core.limits import Limit, take
 from copydesk.core.passwords import hash_of, is_password
 from copydesk.core.person import PERSON, Person, checked_email, checked_name, checked_role, person_of
-from copydesk.core.sessions import Sessions, digest
+from copydesk.core.sessions import Sessions
 from copydesk.core.tables import invitations, keys, limits, people, sessions
 
 INVITATION = 7 * clock.DAY

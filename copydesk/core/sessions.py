@@ -8,7 +8,7 @@ from sqlalchemy import delete, func, insert, select, update
 
 from copydesk.core import audit, clock
 from copydesk.core.database import Database
-from copydesk.core.ids import new_id, random_text
+from copydesk.core.ids import digest, new_id, random_text
 from copydesk.core.person import PERSON, Person, person_of
 from copydesk.core.tables import people, sessions
 
@@ -85,10 +85,6 @@ class Sessions:
             if ended:
                 audit.record(tx, audit.EVERYWHERE, person.email, "person.sessions_ended", person.id, sessions=ended)
         return ended
-
-
-def digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def form_token(session_secret: str) -> str:

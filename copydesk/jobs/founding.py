@@ -30,7 +30,7 @@ class Wanted:
     choices: Mapping[str, str] = field(default_factory=dict)
 
 
-def found(
+def found_project(
     projects: Projects,
     secrets: Secrets,
     wanted: Wanted,

@@ -11,7 +11,7 @@ from copydesk.analytics.rates import Rate
 from copydesk.analytics.store import Store
 from copydesk.core.projects import Project
 from copydesk.desk import Desk
-from copydesk.web.sheet import COLUMNS, flat, prefers_csv, sheet
+from copydesk.web.sheet import prefers_csv, report_sheet
 from copydesk.web.tags import is_known
 from copydesk.web.threads import call
 from copydesk.web.views import View
@@ -41,12 +41,7 @@ class Asking:
             "Copydesk-Visitor-Key": counted.privacy,
             "Copydesk-AI-Classes": ", ".join(counted.ai_classes) or "none",
         }
-        return await self.read(lambda: question(self._fresh()))
-
-    def _fresh(self) -> Store:
-        self.desk.sites.settle(self.project, self.desk.store)
-        self.desk.keeper.fresh()
-        return self.desk.store
+        return await self.read(lambda: question(self.desk.counted(self.project)))
 
     def table(self, name: str, view: View, following: int | None = None) -> Response:
         """The report of this name in the form that the client prefers; its rows are the view's field of that name."""
@@ -58,8 +53,7 @@ class Asking:
         if not prefers_csv(self.request.headers.get("accept", "")):
             return self.json(view)
         self._headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
-        text = sheet(COLUMNS[name], (flat(row.model_dump()) for row in getattr(view, name)))
-        return self._tagged(text, "text/csv; charset=utf-8")
+        return self._tagged(report_sheet(name, view), "text/csv; charset=utf-8")
 
     def json(self, view: View) -> Response:
         return self._tagged(view.model_dump_json(by_alias=True), "application/json")

@@ -55,8 +55,14 @@ def _answer(request: Request, refusal: Refusal) -> Response:
         return refused(refusal, request.state.request_id)
     if isinstance(refusal, SignInFirst):
         return to_sign_in(request)
-    shown = {"title": HTTPStatus(refusal.status).phrase, "message": refusal.message}
-    return page("refused.html", refusal.status, refusal.headers, **shown, request_id=request.state.request_id)
+    return page(
+        "refused.html",
+        refusal.status,
+        refusal.headers,
+        title=HTTPStatus(refusal.status).phrase,
+        message=refusal.message,
+        request_id=request.state.request_id,
+    )
 
 
 async def _refusal(request: Request, error: Exception) -> Response:

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from copydesk.core.clock import iso
+from copydesk.core.errors import Refusal
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -49,8 +50,17 @@ _templates.filters["time"] = shown_time
 _templates.globals["asset"] = asset
 
 
-def page(template: str, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any) -> HTMLResponse:
-    """`visit`, `project` and `tab` make the frame around it."""
+def page(
+    template: str,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    *,
+    refusal: Refusal | None = None,
+    **values: Any,
+) -> HTMLResponse:
+    """`visit`, `project` and `tab` make the frame around it; a refusal is said above what was typed."""
+    if refusal is not None:
+        status, headers, values["error"] = refusal.status, refusal.headers, refusal.message
     shown = {"visit": None, "project": None, "tab": "", "error": "", **values}
     return HTMLResponse(
         _templates.get_template(template).render(**shown), status_code=status, headers={**HEADERS, **(headers or {})}

@@ -5,6 +5,8 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from pydantic import BaseModel
+
 COLUMNS = {
     "visitors": ("path", "human", "ai", "total"),
     "views": ("path", "human", "ai", "total"),
@@ -22,6 +24,11 @@ def sheet(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     writer.writerow(columns)
     writer.writerows([_cell(value) for value in row] for row in rows)
     return written.getvalue()
+
+
+def report_sheet(name: str, view: BaseModel) -> str:
+    """The report of this name; its rows are the view's field of that name."""
+    return sheet(COLUMNS[name], (flat(row.model_dump()) for row in getattr(view, name)))
 
 
 def flat(row: dict[str, Any]) -> list[Any]:

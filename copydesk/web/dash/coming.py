@@ -41,14 +41,12 @@ async def come_in(request: Request, desk: Desk, person: Person, following: str) 
 async def sign_in_page(desk: Desk, following: str, refusal: Refusal | None = None, email: str = "") -> Response:
     return page(
         "sign-in.html",
-        refusal.status if refusal else 200,
-        refusal.headers if refusal else None,
+        refusal=refusal,
         title="Sign in",
         email=email,
         following=following,
         provider=provider_name(desk.settings),
         is_anybody=await call(desk.people.is_anybody),
-        error=refusal.message if refusal else "",
     )
 
 

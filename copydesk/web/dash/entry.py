@@ -89,13 +89,12 @@ async def join(secret: str, request: Request, desk: OpenDesk) -> Response:
 def _join_page(invitation: Invitation, refusal: Refusal | None = None, email: str = "", name: str = "") -> Response:
     return page(
         "join.html",
-        refusal.status if refusal else 200,
+        refusal=refusal,
         title="New password" if invitation.is_reset else "Welcome",
         invitation=invitation,
         email=invitation.email or email,
         name=name,
         shortest=SHORTEST,
-        error=refusal.message if refusal else "",
     )
 
 

@@ -51,7 +51,7 @@ async def new_job(project_id: str, post: EditorPost) -> Response:
         new = asked(post.form)
         created = await call(post.desk.jobs.create, project, new, once(post.form, new))
     except Refusal as refusal:
-        return await _listed(post, project, error=refusal, typed=post.form)
+        return await _listed(post, project, refusal=refusal, typed=post.form)
     return see(f"/projects/{project.id}/jobs/{created.job.id}")
 
 
@@ -95,7 +95,7 @@ async def _listed(
     text: str = "",
     cursor: str = "",
     *,
-    error: Refusal | None = None,
+    refusal: Refusal | None = None,
     typed: Form | None = None,
 ) -> Response:
     jobs, following = await _found(visit, project, status, text, cursor)
@@ -104,13 +104,11 @@ async def _listed(
     query = urlencode({**chosen, **({"cursor": cursor} if cursor else {})})
     return page(
         "jobs.html",
-        error.status if error else 200,
-        error.headers if error else None,
+        refusal=refusal,
         visit=visit,
         project=project,
         tab="jobs",
         title="Jobs",
-        error=error.message if error else "",
         rows=await call(shown, visit.desk, project, jobs),
         working=sum(job.status is Status.ACTIVE for job in jobs),
         version=version_of(jobs),

@@ -78,13 +78,11 @@ async def _page(visit: Visit, project: Project, typed: dict[str, str], refusal: 
     rows = [Row(key, *state_of(key, now)) for key in found]
     return page(
         "keys.html",
-        refusal.status if refusal else 200,
-        refusal.headers if refusal else None,
+        refusal=refusal,
         visit=visit,
         project=project,
         tab="keys",
         title="API keys",
-        error=refusal.message if refusal else "",
         open=[row for row in rows if row.key.is_open],
         ended=[row for row in rows if not row.key.is_open],
         typed=typed,

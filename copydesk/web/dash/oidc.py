@@ -16,7 +16,7 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk
 from copydesk.web.dash.coming import come_in, role_of_new, sign_in_page
 from copydesk.web.dash.provider import NotVouchedFor, Provider
-from copydesk.web.dash.visit import is_secure, own_path, see
+from copydesk.web.dash.visit import drop_cookie, is_same, is_secure, keep_cookie, own_path, see
 from copydesk.web.jobs import OpenDesk
 from copydesk.web.threads import call
 
@@ -45,15 +45,7 @@ async def there(request: Request, desk: OpenDesk, following: Annotated[str, Quer
     except Refusal as refusal:
         return await sign_in_page(desk, flow.following, refusal)
     response = see(address)
-    response.set_cookie(
-        _cookie(desk.settings),
-        _signed(flow, desk.settings),
-        max_age=LIFE_SECONDS,
-        path="/",
-        secure=is_secure(desk.settings),
-        httponly=True,
-        samesite="lax",
-    )
+    keep_cookie(response, desk.settings, _cookie(desk.settings), _signed(flow, desk.settings), LIFE_SECONDS)
     return response
 
 
@@ -67,7 +59,7 @@ async def back(
     provider = _provider(request, desk)
     flow = _read(request.cookies.get(_cookie(desk.settings), ""), desk.settings)
     try:
-        if flow is None or not hmac.compare_digest(flow.state.encode(), state.encode()):
+        if flow is None or not is_same(state, flow.state):
             raise NotVouchedFor("This way of signing in took too long or did not begin here; sign in anew.")
         if not code:
             raise NotVouchedFor("The identity provider did not let you in.")
@@ -77,9 +69,7 @@ async def back(
         response = await come_in(request, desk, person, flow.following)
     except Refusal as refusal:
         response = await sign_in_page(desk, flow.following if flow else "/", refusal)
-    response.delete_cookie(
-        _cookie(desk.settings), path="/", secure=is_secure(desk.settings), httponly=True, samesite="lax"
-    )
+    drop_cookie(response, desk.settings, _cookie(desk.settings))
     return response
 
 
@@ -104,7 +94,7 @@ def _signed(flow: Flow, settings: Settings) -> str:
 
 def _read(cookie: str, settings: Settings) -> Flow | None:
     body, _, signature = cookie.rpartition(".")
-    if not hmac.compare_digest(signature.encode(), _signature(body, settings).encode()):
+    if not is_same(signature, _signature(body, settings)):
         return None
     flow = Flow(**json.loads(urlsafe_b64decode(body)))
     return flow if flow.expires_at > clock.now() else None

@@ -13,7 +13,7 @@ from copydesk.core.errors import Refusal
 from copydesk.core.projects import FORGES, Project
 from copydesk.desk import Desk
 from copydesk.jobs.agent.models import configured
-from copydesk.jobs.founding import Wanted, found
+from copydesk.jobs.founding import Wanted, found_project
 from copydesk.jobs.job import JobFailed
 from copydesk.jobs.standing import Standing, standings
 from copydesk.web.dash.visit import Admin, AdminPost, Viewer, Visit, see
@@ -67,7 +67,7 @@ async def new_project(post: AdminPost) -> Response:
     try:
         # A host may be slow to answer, so not in the few threads that other pages' calls share.
         made = await asyncio.to_thread(
-            found, desk.projects, desk.secrets, wanted, seconds=PATIENCE, actor=post.person.email
+            found_project, desk.projects, desk.secrets, wanted, seconds=PATIENCE, actor=post.person.email
         )
     except Refusal as refusal:
         faults = {detail.field: detail.message for detail in refusal.details}
@@ -104,7 +104,7 @@ def ready_models(desk: Desk) -> dict[str, str | None]:
 
 def _visitors(desk: Desk, project: Project) -> Split | None:
     """Of the last seven days, as far as they are counted: nobody waits here for the newest."""
-    today = clock.now() // clock.DAY
+    today = clock.today()
     try:
         desk.sites.settle(project, desk.store)
         return desk.store.visitors(project.id, days(today - 6, today + 1), limit=1).totals

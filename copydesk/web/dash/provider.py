@@ -5,14 +5,16 @@ import logging
 import time
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 import httpx2 as httpx
-import jwt
 
 from copydesk.core.errors import Refusal
 from copydesk.core.settings import Settings
+
+if TYPE_CHECKING:
+    import jwt
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +110,8 @@ class Provider:
         return await self._read(token, nonce)
 
     async def _read(self, token: str, nonce: str) -> Known:
+        import jwt  # by those alone who have a provider: it takes 30 ms of every start
+
         endpoints = await self._known()
         try:
             claims = jwt.decode(
@@ -130,7 +134,7 @@ class Provider:
             raise NotVouchedFor("The identity provider has not verified your e-mail address.")
         return Known(endpoints.issuer, claims["sub"], email, _name(name))
 
-    async def _key(self, header: dict[str, Any]) -> jwt.PyJWK:
+    async def _key(self, header: dict[str, Any]) -> "jwt.PyJWK":
         """By the name that the token gives it; a provider with a single key need not name it."""
         name = header.get("kid", "")
         for newer_than in (KEPT_SECONDS, AGAIN_SECONDS):
@@ -141,7 +145,9 @@ class Provider:
                 return next(iter(keys.values()))
         raise NotVouchedFor
 
-    async def _key_set(self, newer_than: float) -> dict[str, jwt.PyJWK]:
+    async def _key_set(self, newer_than: float) -> "dict[str, jwt.PyJWK]":
+        import jwt
+
         if self._keys is None or self._keys[0] + newer_than < time.monotonic():
             answer = await self._asked("GET", (await self._known()).keys)
             try:

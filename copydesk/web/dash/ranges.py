@@ -67,7 +67,7 @@ def chosen(name: str, first: str = "", last: str = "", today: int | None = None)
         return _picked(first, last)
     if name not in NAMES:
         raise InvalidRequest(f"There is no range of this name; choose one of {', '.join(NAMES)}, or pick days.")
-    return Chosen(name, _named(name, clock.now() // clock.DAY if today is None else today), {"range": name})
+    return Chosen(name, _named(name, clock.today() if today is None else today), {"range": name})
 
 
 def _named(name: str, today: int) -> Range:

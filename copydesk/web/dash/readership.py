@@ -20,7 +20,7 @@ from copydesk.web.dash.ranges import NAMES, NO_RANGE, Chosen, chosen, interval_f
 from copydesk.web.dash.visit import Viewer, Visit
 from copydesk.web.exports import AgentsView, TimeseriesView, ViewsView, VisitorsView
 from copydesk.web.pages import HEADERS, page
-from copydesk.web.sheet import COLUMNS, flat, sheet
+from copydesk.web.sheet import COLUMNS, report_sheet
 from copydesk.web.threads import call
 from copydesk.web.views import View
 
@@ -136,7 +136,7 @@ def _cursor(query: Mapping[str, str]) -> str | None:
 
 
 def _page(template: str, status: int, visit: Visit, look: Look, **shown: Any) -> Response:
-    frame = {"visit": visit, "project": look.project, "tab": "readership", "title": "Readership"}
+    frame: dict[str, Any] = {"visit": visit, "project": look.project, "tab": "readership", "title": "Readership"}
     return page(template, status, None, look=look, **frame, **shown)
 
 
@@ -148,15 +148,8 @@ def _shown_again(
     return _page(template, refusal.status, visit, look, report=None, error=refusal.message)
 
 
-def _fresh(desk: Desk, project: Project) -> Store:
-    """The store, once it has counted what has arrived."""
-    desk.sites.settle(project, desk.store)
-    desk.keeper.fresh()
-    return desk.store
-
-
 def _report(desk: Desk, project: Project, asked: Chosen, choice: Choice, offset: int) -> Report:
-    store = _fresh(desk, project)
+    store = desk.counted(project)
     pages = store.visitors(project.id, asked.days, PER_PAGE, offset, choice)
     interval, span, moments = _series(store, project.id, asked.drawn)
     views = sum(each.views.total for each in moments if interval != "day" or each.day >= asked.days.first)
@@ -170,16 +163,16 @@ def _report(desk: Desk, project: Project, asked: Chosen, choice: Choice, offset:
         pages=pages,
         before=spoken(was) if was else "",
         run_up=asked.days.first - asked.drawn.first,
-        is_running=asked.days.end > _today(),
+        is_running=asked.days.end > clock.today(),
         is_empty=views == 0,
         is_new=views == 0 and not store.agents(project.id, ALWAYS, 1)[0],
     )
 
 
 def _agents(desk: Desk, project: Project, days: Range, offset: int) -> tuple[Sequence[AgentLine], bool]:
-    store = _fresh(desk, project)
+    store = desk.counted(project)
     rows, more = store.agents(project.id, days, PER_PAGE, offset)
-    recent = Range(max(days.first, min(days.end, _today() + 1) - RULES_OF), days.end)
+    recent = Range(max(days.first, min(days.end, clock.today() + 1) - RULES_OF), days.end)
     return agent_lines(rows, store.rules(project.id, recent), project.collecting.ai_classes), more
 
 
@@ -189,20 +182,16 @@ def _series(store: Store, project_id: str, days: Range) -> tuple[Interval, Range
         interval = interval_for(days)
         return interval, days, store.timeseries(project_id, interval, days)
     months = store.timeseries(project_id, "month")
-    begun = months[0].day if months else _today()
-    interval = interval_for(Range(begun, _today() + 1))
+    begun = months[0].day if months else clock.today()
+    interval = interval_for(Range(begun, clock.today() + 1))
     moments = months if interval == "month" else store.timeseries(project_id, interval)
-    end = max(_today(), moments[-1].day if moments else 0) + 1
+    end = max(clock.today(), moments[-1].day if moments else 0) + 1
     return interval, Range(begun, end), moments
-
-
-def _today() -> int:
-    return clock.now() // clock.DAY
 
 
 def _sheet(desk: Desk, project: Project, days: Range, report: str) -> str:
     """What the API gives as CSV, with every row of the range."""
-    store = _fresh(desk, project)
+    store = desk.counted(project)
     view: View
     if report == "timeseries":
         interval, _, moments = _series(store, project.id, days)
@@ -215,4 +204,4 @@ def _sheet(desk: Desk, project: Project, days: Range, report: str) -> str:
         view, more = (VisitorsView if report == "visitors" else ViewsView).of(found), found.has_more
     if more:
         raise InvalidRequest(f"This range has more than {MOST_ROWS:,} rows: choose a shorter one, or use the API.")
-    return sheet(COLUMNS[report], (flat(row.model_dump()) for row in getattr(view, report)))
+    return report_sheet(report, view)

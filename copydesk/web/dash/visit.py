@@ -73,7 +73,7 @@ def post_of(role: str) -> Callable[[Request, Desk], Awaitable[Post]]:
     async def check(request: Request, desk: OpenDesk) -> Post:
         visit = await _visit(request, desk, role)
         form = await form_of(request)
-        if not is_from_here(request, desk.settings) or not _is_same(form.get("token"), visit.token):
+        if not is_from_here(request, desk.settings) or not is_same(form.get("token"), visit.token):
             raise ForeignForm
         return Post(visit.desk, visit.person, visit.session, visit.token, form)
 
@@ -108,7 +108,7 @@ async def is_signed_in(request: Request, desk: Desk) -> bool:
     return True
 
 
-def _is_same(given: str, wanted: str) -> bool:
+def is_same(given: str, wanted: str) -> bool:
     """In constant time, and of any text: only bytes may be compared so."""
     return hmac.compare_digest(given.encode(), wanted.encode())
 
@@ -137,20 +137,23 @@ def cookie_name(settings: Settings) -> str:
     return "__Host-copydesk" if is_secure(settings) else "copydesk"
 
 
-def remember(response: Response, settings: Settings, secret: str) -> None:
+def keep_cookie(response: Response, settings: Settings, name: str, value: str, seconds: int) -> None:
+    """No script reads it, and no other site's form brings it along."""
     response.set_cookie(
-        cookie_name(settings),
-        secret,
-        max_age=LIFE // 1000,
-        path="/",
-        secure=is_secure(settings),
-        httponly=True,
-        samesite="lax",
+        name, value, max_age=seconds, path="/", secure=is_secure(settings), httponly=True, samesite="lax"
     )
 
 
+def drop_cookie(response: Response, settings: Settings, name: str) -> None:
+    response.delete_cookie(name, path="/", secure=is_secure(settings), httponly=True, samesite="lax")
+
+
+def remember(response: Response, settings: Settings, secret: str) -> None:
+    keep_cookie(response, settings, cookie_name(settings), secret, LIFE // 1000)
+
+
 def forget(response: Response, settings: Settings) -> None:
-    response.delete_cookie(cookie_name(settings), path="/", secure=is_secure(settings), httponly=True, samesite="lax")
+    drop_cookie(response, settings, cookie_name(settings))
 
 
 def see(path: str) -> Response:
