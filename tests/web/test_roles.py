@@ -106,6 +106,9 @@ def test_a_role_may_do_what_the_table_says(
             assert answer.status_code not in (401, 403), (role, answer.status_code)
             assert answer.status_code < 500
             assert not to_sign_in(answer) or path == "/sign-out"
+        if answer.headers.get("content-type", "").startswith("text/html"):
+            assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+            assert answer.headers["cache-control"] == "private, no-store"
 
 
 @pytest.mark.parametrize("path", sorted({path for _, path, _ in rows() if path.startswith(PROJECT)}))
