@@ -14,6 +14,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import convert
+
 from benchmarks.analytics.logs import ASSETS_A_PAGE, write
 from copydesk.analytics.agents import table
 from copydesk.analytics.classify import Classifier
@@ -27,7 +29,7 @@ from copydesk.analytics.logs.keeping import Tally, keep
 from copydesk.analytics.opinions import opinions
 from copydesk.analytics.pipeline import accept
 from copydesk.analytics.ranges import Ranges, shipped
-from copydesk.analytics.sent import EVENT
+from copydesk.analytics.sent import Event
 from copydesk.analytics.view import View
 from copydesk.core import memory
 from copydesk.core.clock import now
@@ -85,7 +87,7 @@ def _plainly(log: Path, site: Site, at: int) -> Iterator[object]:
                 event["timestamp"] = datetime.strptime(match["timestamp"], "%d/%b/%Y:%H:%M:%S %z").timestamp()
                 event["status"] = int(match["status"])
                 event["eventId"] = str(hash(line))
-                raw = read(EVENT.validate_python(event), site, at)
+                raw = read(convert(event, Event), site, at)
                 yield accept(raw) if isinstance(raw, Raw) else raw
 
 

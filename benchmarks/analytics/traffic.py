@@ -63,5 +63,5 @@ def _visitor(chance: random.Random, known: list[int], kind: Class) -> int:
         return chance.choice(known)
     if known and chance.random() < RETURNING:
         return known[max(0, len(known) - 1 - int(chance.expovariate(4 / len(known))))]
-    known.append(chance.getrandbits(64) or 1)
+    known.append(chance.getrandbits(63) or 1)
     return known[-1]

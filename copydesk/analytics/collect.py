@@ -43,7 +43,7 @@ def views_of(events: Iterable[Numbered], site: Site, now: int) -> tuple[list[Vie
     views: list[View] = []
     dropped: list[tuple[int, Dropped]] = []
     for number, event in events:
-        view = view_of(event, site, now) if isinstance(event, dict) else event
+        view = event if isinstance(event, Dropped) else view_of(event, site, now)
         if isinstance(view, Dropped):
             dropped.append((number, view))
         else:

@@ -1,15 +1,17 @@
 """A view as it arrives: from a site's server, a beacon or a log."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+import msgspec
 
 from copydesk.analytics.addresses import packed
 from copydesk.analytics.classify import LONGEST_AGENT, Classifier
 from copydesk.analytics.identify import Key
-from copydesk.analytics.paths import Place
+from copydesk.analytics.paths import NOWHERE, Place
 from copydesk.analytics.sent import LONGEST_TIMESTAMP, Event
-from copydesk.analytics.view import Dropped, Reason, Verdict
+from copydesk.analytics.view import NOBODY, Dropped, Reason, Verdict
 from copydesk.core.clock import DAY
 
 EPOCH, MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
@@ -30,8 +32,7 @@ class Site:
     """Query parameters that make another page."""
 
 
-@dataclass(slots=True)
-class Raw:
+class Raw(msgspec.Struct, gc=False):
     """On its way through the pipeline: the stages fill in what is not known when it arrives."""
 
     site: Site
@@ -49,32 +50,31 @@ class Raw:
     """`Sec-Purpose`, `Purpose` or `X-Moz`, where the request itself was seen."""
     signer: str | None = None
     """The host that signed the request, as `botauth` verified it."""
-    place: Place = field(init=False)
-    verdict: Verdict = field(init=False)
-    visitor: int | None = field(init=False)
+    place: Place = NOWHERE
+    verdict: Verdict = NOBODY
+    visitor: int | None = None
 
 
 def read(event: Event, site: Site, now: int) -> Raw | Dropped:
-    url = event.get("url") or event.get("path")
+    url = event.url or event.path
     if not url:
         return Dropped(Reason.NO_PATH)
-    timestamp = event.get("timestamp")
-    at = now if timestamp is None else moment(timestamp, now)
+    at = now if event.timestamp is None else moment(event.timestamp, now)
     if isinstance(at, Dropped):
         return at
-    agent, visitor_id, ip, status = event.get("userAgent"), event.get("visitorId"), event.get("ip"), event.get("status")
+    agent, visitor_id, ip, status = event.user_agent, event.visitor_id, event.ip, event.status
     return Raw(
         site,
         url,
         at,
         agent[:LONGEST_AGENT] if agent is not None else None,
         packed(ip) if ip else None,
-        event.get("referrer"),
-        event.get("method") or "GET",
+        event.referrer,
+        event.method or "GET",
         200 if status is None else status,
-        event.get("accept"),
+        event.accept,
         None if visitor_id is None else str(visitor_id),
-        event.get("eventId"),
+        event.event_id,
     )
 
 

@@ -54,7 +54,7 @@ class Key:
         return 0 if self.rotation is Rotation.LASTING else at // DAY
 
     def visitor(self, at: int, visitor_id: str | None, address: bytes | None, agent: str | None) -> int | None:
-        """64 bits, never 0; None with neither id nor address."""
+        """63 bits, never 0; None with neither id nor address."""
         if visitor_id:
             material = b"id\0" + visitor_id.encode("utf-8", "surrogatepass")
         elif address:
@@ -64,7 +64,7 @@ class Key:
             return None
         hashed = self._hashes(self.day(at)).copy()
         hashed.update(material)
-        return int.from_bytes(hashed.digest(), "big") or 1
+        return int.from_bytes(hashed.digest(), "big") >> 1 or 1
 
     def event(self, event_id: str) -> int:
         """128 bits, the same for ever: a repetition must be recognised in any period."""

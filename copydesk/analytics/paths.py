@@ -51,6 +51,10 @@ class Place:
     form: Form
 
 
+NOWHERE = Place("", "", Form.HTML)
+"""Until it is known."""
+
+
 def clean(url: str, base: str = "", keep: frozenset[str] = frozenset()) -> Place | Dropped:
     """The page that an address or a bare path leads to. Cleaning a cleaned path changes nothing."""
     if len(url) > LONGEST_URL:
@@ -98,6 +102,11 @@ def _place(url: str, base: str) -> Place | Dropped:
 
 def host_of(url: str) -> str:
     """The host of a referring address, or nothing: the rest of it may say too much about a person."""
+    return _host_of(url) if len(url) <= LONGEST_REMEMBERED else _host_of.__wrapped__(url)
+
+
+@lru_cache(maxsize=1 << 12)
+def _host_of(url: str) -> str:
     web = WEB.match(url)
     return host_name(web[1]) if web and len(web[1]) <= LONGEST_REMEMBERED else ""
 

@@ -85,6 +85,10 @@ class Verdict(NamedTuple):
     rule: str
 
 
+NOBODY = Verdict(Class.OTHER, "", "", "")
+"""Until it is known."""
+
+
 class View(NamedTuple):
     """A page view as it is kept: no address, no agent string, no raw id."""
 
@@ -98,7 +102,7 @@ class View(NamedTuple):
     table: str
     """The version of the table of agents that the rule belongs to."""
     visitor: int | None
-    """64 bits, never 0; None counts as a view, not as a visitor."""
+    """63 bits, so that every database has a number for it, never 0; None counts as a view, not as a visitor."""
     host: str
     referrer: str
     status: int

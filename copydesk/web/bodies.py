@@ -4,13 +4,14 @@ import zlib
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
+from msgspec import DecodeError
 from pydantic import Field, ValidationError
 from pydantic_core import from_json
 from starlette.datastructures import Headers
 
 from copydesk.analytics.collect import Numbered
 from copydesk.analytics.feedback import LONGEST_COMMENT
-from copydesk.analytics.sent import EVENT, EVENTS, LONGEST_ID, Event, checked
+from copydesk.analytics.sent import LONGEST_ID, Event, checked, one, several
 from copydesk.analytics.view import Dropped, Reason
 from copydesk.core.errors import InvalidRequest, TooLarge, WrongMediaType
 from copydesk.web.faults import explained
@@ -24,6 +25,7 @@ PIECE = 64 * 1024
 GZIP = 16 + zlib.MAX_WBITS
 LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+NOT_EVENTS = (DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class NotGzip(InvalidRequest):
@@ -54,10 +56,8 @@ def json_of(body: bytes) -> object:
 def _events(body: bytes) -> list[Numbered]:
     body = body.removeprefix(BYTE_ORDER_MARK).strip()
     try:  # the way of nearly all: read and checked in one pass
-        found: Sequence[Event | Dropped] = (
-            EVENTS.validate_json(body) if body.startswith(b"[") else [EVENT.validate_json(body)]
-        )
-    except ValidationError:
+        found: Sequence[Event | Dropped] = several(body) if body.startswith(b"[") else [one(body)]
+    except NOT_EVENTS:
         found = _each(json_of(body))
     if len(found) > MOST_EVENTS:
         raise TooLarge(f"An array may hold {MOST_EVENTS:,} events; this one has {len(found):,}.")
@@ -82,8 +82,8 @@ def _lines(body: bytes) -> list[Numbered]:
 
 def _line(line: bytes) -> Event | Dropped:
     try:
-        return EVENT.validate_json(line)
-    except ValidationError:
+        return one(line)
+    except NOT_EVENTS:
         pass
     try:
         return checked(from_json(line, allow_inf_nan=False))

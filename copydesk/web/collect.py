@@ -5,9 +5,10 @@ from hashlib import sha256
 from pathlib import Path as File
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 
-from copydesk.analytics.sent import EVENT
+from copydesk.analytics.sent import Event
 from copydesk.analytics.view import Reason
 from copydesk.web.arrivals import Arrivals, caller
 from copydesk.web.bodies import FeedbackBeacon, ViewBeacon
@@ -39,7 +40,7 @@ class CollectedView(View):
     """Events that are no views, each with its reason. With the other two this adds up to what was sent."""
 
 
-SENT = EVENT.json_schema()
+SENT = msgspec.json.schema_components((Event,))[1]["Event"]
 EVENTS_BODY = {
     "application/json": {
         "schema": {"anyOf": [SENT, {"type": "array", "items": SENT}]},

@@ -130,5 +130,5 @@ def test_any_event_becomes_a_view_or_a_reason(site: Site, sent: dict[str, Any]) 
     outcome = accept(raw) if isinstance(raw, Raw) else raw
     assert isinstance(outcome, View | Dropped)
     if isinstance(outcome, View):
-        assert outcome.visitor is None or 0 < outcome.visitor < 2**64
+        assert outcome.visitor is None or 0 < outcome.visitor < 2**63
         json.dumps([outcome.path, outcome.agent, outcome.rule])

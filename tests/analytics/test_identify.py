@@ -74,7 +74,7 @@ def test_a_visitor_is_64_bits_and_never_zero(
     at: int, name: str | None, address: bytes | None, agent: str | None
 ) -> None:
     visitor = KEY.visitor(at, name, address, agent)
-    assert visitor is None or 0 < visitor < 2**64
+    assert visitor is None or 0 < visitor < 2**63
 
 
 def test_half_of_the_bits_change_with_one_letter() -> None:

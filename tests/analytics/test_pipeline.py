@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from copydesk.analytics.event import Raw, Site, read
 from copydesk.analytics.identify import Key
 from copydesk.analytics.pipeline import STAGES, accept
-from copydesk.analytics.sent import EVENT
+from copydesk.analytics.sent import Event
 from copydesk.analytics.view import Class, Dropped, Reason, View
 
 NOW = 1_794_700_800_000
@@ -18,7 +19,7 @@ HTML = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
 def outcome(site: Site, purpose: str | None = None, **event: Any) -> View | Dropped:
-    raw = read(EVENT.validate_python({"path": "/a", "userAgent": CHROME, "ip": "203.0.113.9"} | event), site, NOW)
+    raw = read(convert({"path": "/a", "userAgent": CHROME, "ip": "203.0.113.9"} | event, Event), site, NOW)
     assert isinstance(raw, Raw), raw
     raw.purpose = purpose
     return accept(raw)

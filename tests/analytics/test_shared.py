@@ -54,7 +54,7 @@ def test_every_process_sees_what_any_has_logged(owner: Neighbour, store: SharedS
 
 def test_a_guest_is_answered_as_the_owner_is(owner: Neighbour, store: SharedStore, tmp_path: Path) -> None:
     store.count_as_ai("docs", {"search", "training"})
-    store.log([view("/ä", 2**64 - 1, 2**128 - 1), view("/b", None, day=MONDAY + 1)])
+    store.log([view("/ä", 2**63 - 1, 2**128 - 1), view("/b", None, day=MONDAY + 1)])
     store.log([view("/ä", 5)._replace(kind=Class.TRAINING, agent="Gatherer")])
     store.fold()
     for name, *arguments in (
@@ -70,7 +70,7 @@ def test_a_guest_is_answered_as_the_owner_is(owner: Neighbour, store: SharedStor
         assert getattr(store, name)(*arguments) == owner.ask(name, *arguments), name
     assert store.views("docs").totals == Split(2, 1, 3)
     store.rebuild()
-    store.forget_visitor("docs", 2**64 - 1)
+    store.forget_visitor("docs", 2**63 - 1)
     assert store.visitors("docs").totals == Split(0, 1, 1)
     assert store.drop_views(MONDAY + 1) == 2
     store.back_up(tmp_path / "copy.duckdb")

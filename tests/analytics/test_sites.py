@@ -38,7 +38,7 @@ def project(desk: Desk) -> Project:
 
 
 def view(sites: Sites, project: Project, path: str = "/", ago: int = 0) -> View:
-    event: Event = {"path": path, "ip": "192.0.2.7", "userAgent": BROWSER, "timestamp": now() - ago}
+    event = Event(path=path, ip="192.0.2.7", user_agent=BROWSER, timestamp=now() - ago)
     raw = read(event, sites.of(project), now())
     assert isinstance(raw, Raw), raw
     kept = accept(raw)

@@ -14,7 +14,7 @@ from copydesk.core.errors import StoreDown
 
 log = logging.getLogger(__name__)
 
-SIXTY_FOUR = (1 << 64) - 1
+MASK = (1 << 63) - 1
 Event = tuple[int, int]
 
 
@@ -119,8 +119,7 @@ class Log:
         if self._seen is None:
             self._seen = Seen(connection)
         events = [
-            None if v.event is None else (names.projects[v.project], (v.event ^ v.event >> 64) & SIXTY_FOUR)
-            for v in views
+            None if v.event is None else (names.projects[v.project], (v.event ^ v.event >> 64) & MASK) for v in views
         ]
         sent = [event for event in events if event is not None]
         doubtful = self._seen.doubtful([event for _, event in sent])
@@ -142,6 +141,6 @@ class Log:
 def _logged(connection: Connection, ids: list[int]) -> list[Event]:
     """Those of the events that are in the log; one pass over all events, which is why the filter is asked first."""
     found = connection.execute(
-        "select project, id from events where id in (select unnest($ids::ubigint[]))", {"ids": ids}
+        "select project, id from events where id in (select unnest($ids::bigint[]))", {"ids": ids}
     )
     return [(project, event) for project, event in found.fetchall()]

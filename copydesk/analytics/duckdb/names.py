@@ -104,7 +104,7 @@ class Names:
 def salt(project: str, path: str | None = None) -> int:
     """Depends on the names alone, so that every copy agrees on it. Agents share their site's."""
     named = project if path is None else f"{project}\0{path}"
-    return int.from_bytes(blake2b(named.encode(), digest_size=8).digest())
+    return int.from_bytes(blake2b(named.encode(), digest_size=8).digest()) >> 1
 
 
 def append(connection: Connection, table: str, columns: list[str], rows: Sequence[Sequence[object]]) -> None:

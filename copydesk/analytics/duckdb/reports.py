@@ -9,6 +9,7 @@ from copydesk.analytics.store import (
     MOST_FIRST,
     AgentRow,
     Choice,
+    Column,
     Interval,
     Moment,
     Page,
@@ -20,6 +21,13 @@ from copydesk.analytics.store import (
 from copydesk.core.clock import DAY
 
 KINDS = {bit: kind for kind, bit in BITS.items()}
+ORDERS: dict[tuple[Column, bool], str] = {
+    ("path", False): "", ("path", True): "path desc,",
+    ("human", False): "found.human,", ("human", True): "found.human desc,",
+    ("ai", False): "found.ai,", ("ai", True): "found.ai desc,",
+    ("total", False): "total,", ("total", True): "total desc,",
+}  # fmt: skip
+"""Written out, not bound: DuckDB plans what it can read in two thirds of the time."""
 Found = list[tuple[str, int, int, int]]
 
 
@@ -27,16 +35,18 @@ def visitors(
     database: Database, project_id: str, days: Range, limit: int, offset: int, choice: Choice = MOST_FIRST
 ) -> Page:
     with database.read() as connection:
-        asked = {"project": _project(connection, project_id), "first": days.first, "end": days.end, **vars(choice)}
-        found = connection.execute(sql("visitors"), {**asked, "limit": limit, "offset": offset}).fetchall()
-    return _page(found, limit)
+        asked = {"project": _project(connection, project_id), "first": days.first, "end": days.end}
+        asked |= {"limit": limit, "offset": offset, "search": choice.search}
+        ordered = sql("visitors").replace("/* chosen */", ORDERS[choice.by, choice.descending])
+        found = connection.execute(ordered, asked).fetchall()
+    return _page(found, limit, offset)
 
 
 def views(database: Database, project_id: str, days: Range, limit: int, offset: int) -> Page:
     with database.read() as connection:
         asked = {"project": _project(connection, project_id), "first": days.first, "end": days.end}
         found = connection.execute(sql("views"), {**asked, "limit": limit, "offset": offset}).fetchall()
-    return _page(found, limit)
+    return _page(found, limit, offset)
 
 
 def agents(
@@ -76,9 +86,12 @@ def _project(connection: Connection, project_id: str) -> int:
     return int(found[0][0]) if found else 0
 
 
-def _page(found: Found, limit: int) -> Page:
-    """The first row is the site's; beyond the pages asked for there may be one more, which only says that it exists."""
+def _page(found: Found, limit: int, offset: int) -> Page:
+    """The first row is the site's; beyond the pages asked for there may be one more, which only says that it exists.
+
+    To leave out the pages before them here is cheaper than to have DuckDB number all pages for it."""
     if not found:
         return Page(Split(), [], False)
     (_, *totals), *rows = found
-    return Page(Split(*totals), [Row(path, Split(*count)) for path, *count in rows[:limit]], len(rows) > limit)
+    asked = rows[offset : offset + limit]
+    return Page(Split(*totals), [Row(path, Split(*count)) for path, *count in asked], len(rows) > offset + limit)

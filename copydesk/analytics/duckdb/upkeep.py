@@ -89,7 +89,7 @@ def forget_visitor(database: Database, project: int, visitor: int) -> None:
         connection.execute("drop table days")
         connection.execute(
             "delete from visits using scopes"
-            " where scopes.id = scope and project = $project and key = xor($visitor::ubigint, salt)",
+            " where scopes.id = scope and project = $project and key = xor($visitor::bigint, salt)",
             asked,
         )
         connection.execute("update views set visitor = null where project = $project and visitor = $visitor", asked)

@@ -50,9 +50,9 @@ def assert_exact(database: Database, model: Model) -> None:
 @pytest.mark.parametrize("known", [0, 1000, SMALLEST, SMALLEST + 1])
 def test_the_filter_never_denies_a_logged_event_and_rarely_doubts_a_new_one(database: Database, known: int) -> None:
     chance = random.Random(known)
-    stored, added, new = ([chance.getrandbits(64) for _ in range(count)] for count in (known, 5_000, 20_000))
+    stored, added, new = ([chance.getrandbits(63) for _ in range(count)] for count in (known, 5_000, 20_000))
     with database.write() as connection:
-        connection.execute("insert into events select 1, unnest($ids::ubigint[])", {"ids": stored})
+        connection.execute("insert into events select 1, unnest($ids::bigint[])", {"ids": stored})
         seen = Seen(connection)
     assert seen.wants_making == (known > SMALLEST)
     if seen.wants_making:

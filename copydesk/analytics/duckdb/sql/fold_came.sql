@@ -1,7 +1,7 @@
 -- Who came to what on which day, and as what.
 create or replace temp table came as
 with seen as (
-    select page, agent, visitor, (time // 86400000)::usmallint as day, kind
+    select page, agent, visitor, (time // 86400000)::usmallint as day, kind::utinyint as kind
     from views
     where seq > $after and seq <= $upto and visitor is not null
 )

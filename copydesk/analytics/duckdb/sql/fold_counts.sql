@@ -1,6 +1,6 @@
 insert into counts
 with seen as (
-    select coalesce(page, agent) as scope, (time // 86400000)::usmallint as day, kind, count(*) as n
+    select coalesce(page, agent) as scope, (time // 86400000)::usmallint as day, kind::utinyint as kind, count(*) as n
     from views
     where seq > $after and seq <= $upto
     group by grouping sets ((page, day, kind), (agent, day, kind))

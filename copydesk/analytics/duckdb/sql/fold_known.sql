@@ -2,7 +2,7 @@
 -- The lowest and the highest key are asked for so that DuckDB does not compare each with bounds that exclude hardly any.
 create or replace temp table known as
 with wanted as (
-    select key from came union all values (0::ubigint), (18446744073709551615::ubigint)
+    select key from came union all values (0::bigint), (9223372036854775807::bigint)
 )
 select scope, key, day, bit_or(was) as was, bit_or(now) as now
 from (

@@ -2,5 +2,5 @@
 create or replace temp table days as
 select target as scope, key, day, bit_or(who(bits, human, ai)) as now
 from visits join targets using (scope)
-where key % $parts::ubigint = $part::ubigint and (project = $project or $project is null) and bits & (human | ai) <> 0
+where key % $parts = $part and (project = $project or $project is null) and bits & (human | ai) <> 0
 group by all;

@@ -6,24 +6,24 @@ create table if not exists projects (
 create table if not exists scopes (
     id integer not null, project integer not null, sort utinyint not null,
     path varchar not null, agent varchar not null, operator varchar not null, kind utinyint not null,
-    salt ubigint not null
+    salt bigint not null
 );
 
 -- Which rule told the class of a view, and the version of the table of agents that it belongs to.
 create table if not exists rules (id integer not null, rule varchar not null, version varchar not null);
 
 create table if not exists views (
-    seq ubigint not null, project integer not null, page integer not null, agent integer not null,
-    kind utinyint not null, rule integer not null, time bigint not null, visitor ubigint,
+    seq bigint not null, project integer not null, page integer not null, agent integer not null,
+    kind integer not null, rule integer not null, time bigint not null, visitor bigint,
     host varchar not null, referrer varchar not null
 );
 
-create table if not exists events (project integer not null, id ubigint not null);
+create table if not exists events (project integer not null, id bigint not null);
 
 -- The scope is a page or an agent, and the key the visitor xor its salt. Agents have the salt of their site, whose
 -- visits are those of its agents. Several rows of one key and day add up: their bits are or-ed.
 create table if not exists visits (
-    scope integer not null, key ubigint not null, day usmallint not null, bits utinyint not null
+    scope integer not null, key bigint not null, day usmallint not null, bits utinyint not null
 );
 
 -- What a visit to a scope counts for, and which classes count there as human and as AI.

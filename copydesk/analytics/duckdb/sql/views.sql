@@ -1,4 +1,4 @@
--- The site as a whole comes first, then the pages asked for and one more.
+-- The site as a whole comes first, then the pages up to those asked for and one more.
 with found as (
     select
         scope, coalesce(sum(n) filter (kind = 1), 0)::bigint as human,
@@ -12,6 +12,5 @@ with found as (
 select path, found.human, found.ai, total
 from found join scopes on scopes.id = scope
 where sort < 2
-window ranked as (order by sort desc, total desc, path)
-qualify row_number() over ranked = 1 or row_number() over ranked between $offset + 2 and $offset + $limit + 2
-order by sort desc, total desc, path;
+order by sort desc, total desc, path
+limit $offset + $limit + 2;
