@@ -1,0 +1,231 @@
+"""The Helm chart: linted and rendered by Helm, held against Kubernetes' schemas and against our own rules."""
+
+import json
+import re
+from functools import cache
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from copydesk import __version__
+from copydesk.core.settings import PREFIX, Settings, variable
+from copydesk.jobs.worker import DRAIN_SECONDS
+from copydesk.web.server import GRACE_SECONDS
+from tests.deploy.chart import (
+    CHART,
+    GIVEN,
+    INGRESS,
+    LEAST,
+    VARIANTS,
+    Manifest,
+    Values,
+    deployment,
+    helm,
+    of_kind,
+    pods,
+    render,
+)
+
+OLDEST, NEWEST = "1.27", "1.37"
+NOT_KUBERNETES_OWN = {"PodMonitor"}
+
+each_variant = pytest.mark.parametrize("values", VARIANTS.values(), ids=VARIANTS.keys())
+
+
+@each_variant
+def test_helm_finds_no_fault(values: Values) -> None:
+    done = helm("lint", values)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("variant", "version"),
+    [*((variant, NEWEST) for variant in VARIANTS), ("everything on", OLDEST), ("secret given", OLDEST)],
+)
+def test_kubernetes_knows_every_field(variant: str, version: str) -> None:
+    manifests = [manifest for manifest in render(VARIANTS[variant]) if manifest["kind"] not in NOT_KUBERNETES_OWN]
+    assert len(manifests) >= 6
+    for manifest in manifests:
+        check(json.dumps(manifest, sort_keys=True), version)
+
+
+@cache
+def check(manifest: str, version: str) -> None:
+    """Most manifests are the same in many variants."""
+    kubernetes_validate.validate(json.loads(manifest), version, strict=True)
+
+
+@each_variant
+def test_every_container_is_confined_and_bounded(values: Values) -> None:
+    for pod in pods(render(values)):
+        assert pod["automountServiceAccountToken"] is False
+        context = pod["securityContext"]
+        assert (context["runAsNonRoot"], context["runAsUser"]) == (True, 10001)
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert container["resources"]["limits"]["memory"]
+            assert container["resources"]["requests"]["cpu"]
+
+
+@each_variant
+def test_the_image_is_of_this_version(values: Values) -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
+    assert chart["appVersion"] == __version__
+    images = {container["image"] for pod in pods(render(values)) for container in pod["containers"]}
+    assert [image.rpartition(":")[2] for image in images] == [__version__]
+
+
+@each_variant
+def test_what_selects_pods_finds_those_of_one_part(values: Values) -> None:
+    manifests = render(values)
+    labels = {
+        each["metadata"]["name"]: each["spec"]["template"]["metadata"]["labels"]
+        for each in of_kind(manifests, "Deployment")
+    }
+    assert len(labels) == 2
+    for manifest in manifests:
+        selector = selected(manifest)
+        if selector is not None:
+            assert "app.kubernetes.io/version" not in selector, "it would not find the pods of the next version"
+            found = [name for name, own in labels.items() if selector.items() <= own.items()]
+            part = manifest["metadata"]["labels"]["app.kubernetes.io/component"]
+            assert [name.rpartition("-")[2] for name in found] == [part], manifest["metadata"]["name"]
+
+
+def selected(manifest: Manifest) -> dict[str, str] | None:
+    spec = manifest.get("spec", {})
+    selector: dict[str, Any] | None = spec.get("selector") or spec.get("podSelector")
+    return None if selector is None else selector.get("matchLabels", selector)
+
+
+@each_variant
+def test_ports_are_named_where_they_are_used(values: Values) -> None:
+    manifests = render(values)
+    ports = {}
+    for part in ("serve", "worker"):
+        (container,) = deployment(manifests, part)["spec"]["template"]["spec"]["containers"]
+        ports[part] = {port["name"] for port in container["ports"]}
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            assert container[probe]["httpGet"]["port"] in ports[part]
+    (service,) = of_kind(manifests, "Service")
+    assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports["serve"]
+    for monitor in of_kind(manifests, "PodMonitor"):
+        part = monitor["metadata"]["labels"]["app.kubernetes.io/component"]
+        assert {point["port"] for point in monitor["spec"]["podMetricsEndpoints"]} <= ports[part]
+    for policy in of_kind(manifests, "NetworkPolicy"):
+        part = policy["metadata"]["labels"]["app.kubernetes.io/component"]
+        assert {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]} <= ports[part]
+
+
+@pytest.mark.parametrize("part", ["serve", "worker"])
+def test_a_database_that_is_away_takes_pods_out_but_restarts_none(part: str) -> None:
+    (container,) = deployment(render(LEAST), part)["spec"]["template"]["spec"]["containers"]
+    paths = {probe: container[f"{probe}Probe"]["httpGet"]["path"] for probe in ("startup", "readiness", "liveness")}
+    assert paths == {"startup": "/healthz", "readiness": "/readyz", "liveness": "/healthz"}
+
+
+@pytest.mark.parametrize("seconds", [0, 600])
+def test_a_pod_has_time_to_drain_and_to_hand_back(seconds: int) -> None:
+    manifests = render({**LEAST, "serve": {"drainSeconds": seconds}, "worker": {"drainSeconds": seconds}})
+    for each in of_kind(manifests, "Deployment"):
+        pod = each["spec"]["template"]["spec"]
+        assert environment(pod)["COPYDESK_DRAIN_SECONDS"] == str(seconds)
+        assert pod["terminationGracePeriodSeconds"] > seconds + GRACE_SECONDS + DRAIN_SECONDS
+
+
+def environment(pod: Manifest) -> dict[str, str | None]:
+    return {each["name"]: each.get("value") for container in pod["containers"] for each in container.get("env", ())}
+
+
+@each_variant
+def test_every_variable_is_a_setting(values: Values) -> None:
+    manifests = render(values)
+    names = {name for pod in pods(manifests) for name in environment(pod)}
+    names |= {name for manifest in of_kind(manifests, "ConfigMap") for name in manifest["data"]}
+    assert {"COPYDESK_DATABASE_URL", "COPYDESK_BASE_URL", "COPYDESK_METRICS_PORT"} <= names
+    ours = {name for name in names if name.startswith(PREFIX)}
+    assert ours - {variable(field) for field in Settings.model_fields} == set()
+
+
+def test_a_secret_is_in_the_secret_alone() -> None:
+    manifests = render(VARIANTS["secret given"])
+    (secret,) = of_kind(manifests, "Secret")
+    assert secret["stringData"] == GIVEN
+    others = json.dumps([manifest for manifest in manifests if manifest["kind"] != "Secret"])
+    assert [name for name, value in GIVEN.items() if value in others] == []
+    assert of_kind(render(LEAST), "Secret") == []
+
+
+def test_no_setting_that_is_a_secret_is_taken_in_the_open() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+    refused = schema["properties"]["settings"]["propertyNames"]["not"]["anyOf"][0]["pattern"]
+    secrets = {name for name, field in Settings.model_fields.items() if not field.repr} | {"database_url"}
+    assert "secret_key" in secrets
+    assert [name for name in secrets if not re.search(refused, variable(name))] == []
+
+
+def test_models_keys_reach_the_workers_alone() -> None:
+    manifests = render({**LEAST, "worker": {"existingSecret": "models"}})
+    assert "models" in json.dumps(deployment(manifests, "worker"))
+    assert "models" not in json.dumps(deployment(manifests, "serve"))
+
+
+@pytest.mark.parametrize("part", ["serve", "worker"])
+def test_an_autoscaler_is_not_overruled_by_a_count(part: str) -> None:
+    manifests = render(VARIANTS["autoscaling"])
+    scaled = deployment(manifests, part)
+    assert "replicas" not in scaled["spec"]
+    targets = [each["spec"]["scaleTargetRef"]["name"] for each in of_kind(manifests, "HorizontalPodAutoscaler")]
+    assert scaled["metadata"]["name"] in targets
+
+
+def test_a_rolling_update_takes_no_server_away_before_the_next_is_ready() -> None:
+    strategy = deployment(render(LEAST), "serve")["spec"]["strategy"]
+    assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"settings": {"COPYDESK_JOB_MINUTES": 5}},
+        {"secret": {"values": {**GIVEN, "COPYDESK_DATABASE_URL": "postgresql://other.example.org/desk"}}},
+    ],
+)
+def test_a_changed_setting_or_secret_starts_the_pods_anew(change: Values) -> None:
+    before = VARIANTS["secret given"]
+    marks = [deployment(render(values), "worker")["spec"]["template"] for values in (before, {**before, **change})]
+    assert marks[0]["metadata"]["annotations"] != marks[1]["metadata"]["annotations"]
+
+
+def test_an_ingress_does_not_buffer_the_events_of_jobs() -> None:
+    (ingress,) = of_kind(render(VARIANTS["ingress"]), "Ingress")
+    assert ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-buffering"] == "off"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"secret": {"existing": "desk"}}, "baseUrl"),
+        ({"baseUrl": "desk.example.org", "secret": {"existing": "desk"}}, "baseUrl"),
+        ({"baseUrl": "https://desk.example.org"}, "Name a Secret in secret.existing"),
+        ({**LEAST, "secret": {"existing": "desk", "values": GIVEN}}, "not both"),
+        ({**LEAST, "secret": {"values": {**GIVEN, "COPYDESK_ANALYTICS_URL": ""}}}, "COPYDESK_ANALYTICS_URL"),
+        ({**LEAST, "settings": {"COPYDESK_SECRET_KEY": "ZQ=="}}, "COPYDESK_SECRET_KEY"),
+        ({**LEAST, "settings": {"OPENAI_API_KEY": "x"}}, "OPENAI_API_KEY"),
+        ({**LEAST, "settings": {"COPYDESK_DRAIN_SECONDS": 1}}, "COPYDESK_DRAIN_SECONDS"),
+        ({**LEAST, "ingress": {**INGRESS, "host": ""}}, "host"),
+        ({**LEAST, "worker": {"replica": 3}}, "replica"),
+        ({**LEAST, "worker": {"resources": {"limits": {"memory": None}}}}, "memory"),
+    ],
+)  # fmt: skip
+def test_values_that_cannot_work_are_refused(values: Values, said: str) -> None:
+    done = helm("template", values)
+    assert done.returncode != 0
+    assert said in done.stderr

@@ -1,0 +1,139 @@
+"""The compose file: read by a parser that knows the specification, its variables filled in, held against our rules."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from compose_spec import PyCompose
+
+from copydesk.core.settings import Settings, read_settings, variable
+from copydesk.jobs.worker import DRAIN_SECONDS
+from copydesk.web.server import GRACE_SECONDS
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+COMPOSE = (DEPLOY / "compose.yaml").read_text("utf-8")
+EXAMPLE = (DEPLOY / ".env.example").read_text("utf-8")
+VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::(?P<kind>[-?])(?P<rest>[^}]*))?\}")
+OF_PROVIDERS = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"}
+FILLED_IN = {
+    "POSTGRES_PASSWORD": "for-postgres",
+    "CLICKHOUSE_PASSWORD": "for-clickhouse",
+    "COPYDESK_SECRET_KEY": "ZQ" * 21 + "Y=",
+    "COPYDESK_BASE_URL": "https://desk.example.org",
+}
+
+
+class Missing(Exception):
+    """A variable that has to be given is not."""
+
+
+def render(given: dict[str, str]) -> dict[str, Any]:
+    """As Compose does it: read, what is shared merged, then the variables of each text filled in, then checked."""
+
+    def value(found: re.Match[str]) -> str:
+        if said := given.get(found["name"]):
+            return said
+        if found["kind"] == "?":
+            raise Missing(f"{found['name']} {found['rest']}")
+        return found["rest"] or ""
+
+    def filled(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {name: filled(each) for name, each in part.items()}
+        if isinstance(part, list):
+            return [filled(each) for each in part]
+        return VARIABLE.sub(value, part) if isinstance(part, str) else part
+
+    read = PyCompose.from_yaml(yaml.safe_dump(filled(yaml.safe_load(COMPOSE))))
+    read.validate()
+    return dict(read.to_dict())
+
+
+SERVICES = render(FILLED_IN)["services"]
+OURS = ("app", "worker")
+
+
+def test_it_has_the_four_parts() -> None:
+    assert set(SERVICES) == {"app", "worker", "postgres", "clickhouse"}
+
+
+@pytest.mark.parametrize("name", FILLED_IN)
+def test_what_has_no_safe_default_must_be_given(name: str) -> None:
+    with pytest.raises(Missing, match=name):
+        render({**FILLED_IN, name: ""})
+
+
+def test_the_example_names_every_variable_and_holds_no_secret() -> None:
+    example = dict(line.split("=", 1) for line in EXAMPLE.splitlines() if line and not line.startswith("#"))
+    assert {found["name"] for found in VARIABLE.finditer(COMPOSE)} - set(example) == {"COPYDESK_VERSION"}
+    assert [name for name, value in example.items() if value and name.endswith(("_KEY", "_PASSWORD"))] == []
+    assert (DEPLOY / ".gitignore").read_text("utf-8").split() == [".env", "settings.env"]
+
+
+@pytest.mark.parametrize("part", OURS)
+def test_every_variable_is_a_setting_and_all_are_accepted(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = SERVICES[part]["environment"]
+    assert set(given) - OF_PROVIDERS - {variable(field) for field in Settings.model_fields} == set()
+    for name, value in given.items():
+        monkeypatch.setenv(name, str(value))
+    settings = read_settings()
+    assert "for-postgres" in settings.database_url
+
+
+def test_only_the_app_is_published_and_only_to_this_machine() -> None:
+    assert {name: part["ports"] for name, part in SERVICES.items() if part.get("ports")} == {
+        "app": ["127.0.0.1:8080:8080"]
+    }
+    assert {name: list(part["networks"]) for name, part in SERVICES.items()} == {
+        "app": ["front", "stores"],
+        "worker": ["front", "stores"],
+        "postgres": ["stores"],
+        "clickhouse": ["stores"],
+    }
+    assert yaml.safe_load(COMPOSE)["networks"]["stores"] == {"internal": True}
+
+
+@pytest.mark.parametrize("part", OURS)
+def test_ours_are_confined_and_wait_for_the_databases(part: str) -> None:
+    service = SERVICES[part]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    waited_for = {name: how["condition"] for name, how in service["depends_on"].items()}
+    assert waited_for == {"postgres": "service_healthy", "clickhouse": "service_healthy"}
+
+
+@pytest.mark.parametrize("part", SERVICES)
+def test_every_part_is_bounded_comes_back_and_is_pinned(part: str) -> None:
+    service = SERVICES[part]
+    limits = service["deploy"]["resources"]["limits"]
+    assert limits["memory"]
+    assert limits["cpus"]
+    assert service["restart"] == "unless-stopped"
+    assert re.search(r":\d", service["image"])
+    assert service.get("healthcheck") or part == "app"  # the image's own is the app's
+
+
+@pytest.mark.parametrize("part", OURS)
+def test_stopping_has_time_to_drain(part: str) -> None:
+    drain = float(SERVICES[part]["environment"]["COPYDESK_DRAIN_SECONDS"])
+    assert seconds(SERVICES[part]["stop_grace_period"]) > drain + GRACE_SECONDS + DRAIN_SECONDS
+
+
+def seconds(duration: str) -> float:
+    found = re.fullmatch(r"(?:(\d+)m)?(?:(\d+)s)?", duration)
+    assert found is not None, duration
+    return timedelta(minutes=int(found[1] or 0), seconds=int(found[2] or 0)).total_seconds()
+
+
+def test_the_worker_is_asked_where_it_answers() -> None:
+    worker = SERVICES["worker"]
+    assert worker["environment"]["COPYDESK_METRICS_PORT"] in worker["healthcheck"]["test"]
+
+
+def test_clickhouse_can_read_its_settings() -> None:
+    assert ElementTree.parse(DEPLOY / "clickhouse.xml").getroot().tag == "clickhouse"

@@ -1,0 +1,103 @@
+"""The Dockerfile: linted, its sources at hand, its steps walked as far as that goes without Docker."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from copydesk import __version__
+from copydesk.cli.doctor import OLDEST_GIT
+from tests.deploy.chart import CHART
+from tests.deploy.image import DOCKERFILE, ROOT, copied, is_sent, only, steps
+from tests.support.service import serve
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+SECRET = re.compile(r"(?i)password|secret|token|api_key")
+
+
+def test_the_linter_finds_no_fault() -> None:
+    hadolint = shutil.which("hadolint", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    assert hadolint is not None
+    done = subprocess.run(
+        [hadolint, "--no-color", "--failure-threshold", "style", str(DOCKERFILE)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_everything_copied_is_there_and_is_sent() -> None:
+    sources = [step for step in steps() if step.name == "COPY" and not step.options]
+    assert len(sources) == 4
+    for step in sources:
+        for source in step.words[:-1]:
+            assert (ROOT / source).exists(), source
+        assert list(copied(step)), step.value
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".git/config", ".venv/bin/python", ".env", "deploy/.env", "copydesk-data/secret.key", "requirements/dev.txt",
+     "copydesk/__pycache__/desk.cpython-313.pyc", "tests/conftest.py", "docs/api.md", "README.md.orig"],
+)  # fmt: skip
+def test_nothing_else_of_the_repository_is_sent(path: str) -> None:
+    assert not is_sent(path)
+    assert is_sent("copydesk/core/migrations/versions/x.py")
+
+
+def test_it_runs_as_a_user_that_is_not_root_and_the_same_everywhere() -> None:
+    assert only("USER").value == "10001:10001"
+    (making,) = (step.value for step in steps() if step.name == "RUN" and "useradd" in step.value)
+    assert "--uid 10001" in making
+    assert "--gid 10001" in making
+    assert "runAsUser: 10001" in (CHART / "templates/_pod.tpl").read_text("utf-8")
+
+
+def test_signals_reach_the_service() -> None:
+    assert only("ENTRYPOINT").command == ["tini", "--", "copydesk"]
+    assert only("CMD").command == ["serve", "--host", "0.0.0.0"]
+
+
+def test_no_secret_is_built_in() -> None:
+    given = [step.value for step in steps() if step.name in ("ARG", "ENV", "LABEL")]
+    assert [value for value in given if SECRET.search(value)] == []
+
+
+def test_versions_agree() -> None:
+    arguments = dict(step.value.split("=") for step in steps() if step.name == "ARG")
+    assert arguments["VERSION"] == __version__
+    assert arguments["PYTHON_VERSION"] == "3.13"
+    assert PROJECT["project"]["requires-python"] == ">=3.11,<3.14"
+    assert OLDEST_GIT <= (2, 47), "Debian trixie's git"
+    compose = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text("utf-8"))
+    assert compose["x-copydesk"]["image"] == f"copydesk:${{COPYDESK_VERSION:-{__version__}}}"
+
+
+def test_the_locked_packages_serve_every_extra() -> None:
+    locked = re.findall(r"^([\w.-]+)[^\n]*==", (ROOT / "requirements/server.txt").read_text("utf-8"), re.M)
+    wanted = PROJECT["project"]["dependencies"] + [
+        line for lines in PROJECT["project"]["optional-dependencies"].values() for line in lines
+    ]
+    names = {re.split(r"[\[<>=;~! ]", line)[0] for line in wanted}
+    assert names - set(locked) == set()
+
+
+def test_the_health_check_tells_an_answer_from_silence(tmp_path: Path) -> None:
+    words = only("HEALTHCHECK").command
+    assert words[:4] == ["python", "-IS", "/opt/copydesk/probe.py", "127.0.0.1"]
+
+    def probe(port: str, path: str) -> int:
+        return subprocess.run(
+            [sys.executable, "-IS", str(ROOT / "deploy/probe.py"), "127.0.0.1", port, path]
+        ).returncode
+
+    with serve(tmp_path, repository=tmp_path, with_worker=False) as service:
+        port = service.url.rpartition(":")[2]
+        assert probe(port, words[5]) == 0
+        assert probe(port, "/readyz") == 0
+        assert probe(port, "/nowhere") == 1
+    assert probe(port, words[5]) == 1

@@ -1,0 +1,79 @@
+"""The Dockerfile's own steps, carried out in a scratch folder: what they install starts, answers and stops."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from copydesk import __version__
+from tests.deploy.image import ROOT, Step, copied, only, steps
+
+HOME = "/opt/copydesk"
+
+
+def carry_out(step: Step, scratch: Path) -> None:
+    """A step of the build; the image's home is a folder of the scratch folder."""
+    build = scratch / "build"
+    if step.name == "COPY":
+        for file in copied(step):
+            target = build / file.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)
+    elif step.name == "RUN":
+        command = step.value.replace(HOME, str(scratch / "image")).replace("python -m", f"{sys.executable} -m")
+        subprocess.run(["sh", "-ec", command], cwd=build, check=True)
+    else:
+        assert step.name in ("FROM", "WORKDIR"), f"this drill does not know {step.name}"
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return str(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    scratch = tmp_path_factory.mktemp("scratch")
+    (scratch / "build").mkdir()
+    for step in (step for step in steps() if step.stage == 0):
+        carry_out(step, scratch)
+    return scratch
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("command", ["serve", "work"])
+def test_what_the_image_is_made_of_starts_answers_and_drains(scratch: Path, tmp_path: Path, command: str) -> None:
+    home, port = scratch / "image", free_port()
+    assert not (home / "bin/pip").exists()
+    environment = {
+        "PATH": f"{home}/bin:{os.environ['PATH']}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "COPYDESK_DATA": str(tmp_path / "data"),
+        "COPYDESK_METRICS_PORT": port,
+    }
+    entry = only("ENTRYPOINT").command[2:]  # without tini, which is Debian's
+    told = subprocess.run([*entry, "--version"], env=environment, capture_output=True, text=True, check=True)
+    assert __version__ in told.stdout
+
+    before = sorted(home.rglob("*"))
+    options = ["--port", port] if command == "serve" else []
+    running = subprocess.Popen([*entry, command, *options], env=environment, cwd=tmp_path)
+    try:
+        probe = [word.replace(HOME, str(ROOT / "deploy")).replace("8080", port) for word in only("HEALTHCHECK").command]
+        until = time.monotonic() + 60
+        while subprocess.run(probe, env=environment, capture_output=True).returncode != 0:
+            assert running.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(timeout=20) == 0
+    finally:
+        running.kill()
+        running.wait()
+    assert sorted(home.rglob("*")) == before, "something was written beside the data, which a read-only root forbids"
