@@ -36,9 +36,9 @@ def visitors(
 ) -> Page:
     with database.read() as connection:
         asked = {"project": _project(connection, project_id), "first": days.first, "end": days.end}
-        asked |= {"limit": limit, "offset": offset, "search": choice.search}
         ordered = sql("visitors").replace("/* chosen */", ORDERS[choice.by, choice.descending])
-        found = connection.execute(ordered, asked).fetchall()
+        paged = {"limit": limit, "offset": offset, "search": choice.search}
+        found = connection.execute(ordered, {**asked, **paged}).fetchall()
     return _page(found, limit, offset)
 
 
