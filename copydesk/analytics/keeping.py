@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from copydesk.analytics.store import Store
-from copydesk.core import clock
+from copydesk.core import clock, measured
 from copydesk.core.errors import Explained
 
 log = logging.getLogger(__name__)
@@ -162,6 +162,8 @@ class Keeper:
         views = self._store.fold()
         ended = time.monotonic()
         took = ended - begun
+        measured.fold_seconds.observe(took)
+        measured.folded.add(by=views)
         self._fold_at = ended + min(max(self._pace.rest * took, self._pace.least), self._pace.most)
         self._fresh_at = ended + self._pace.readers_rest * min(took, self._pace.quick)
         if views <= self._pace.small:

@@ -11,6 +11,9 @@ from copydesk.cli.output import fail
 
 if TYPE_CHECKING:
     from copydesk.core.settings import Settings
+    from copydesk.desk import Desk
+
+log = logging.getLogger(__name__)
 
 Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen on.")]
@@ -30,6 +33,7 @@ def serve(
     ] = False,
 ) -> None:
     """Serves the API and a worker in one process, on the embedded stores unless set otherwise."""
+    from copydesk.core import logs, traces
     from copydesk.core.settings import read_settings
     from copydesk.desk import open_desk
     from copydesk.web.server import Server
@@ -37,31 +41,47 @@ def serve(
     settings = read_settings()
     listener = _listen(host, port)
     settings = _addressed(settings, host, listener.getsockname()[1])
-    _log(settings)
+    logs.set_up(settings)
+    traces.set_up()
     desk = open_desk(settings)
-    typer.echo(
-        f"Copydesk is at {settings.base_url} (data in {settings.data.absolute()}). Stop it with Ctrl-C.", err=True
-    )
-    if secret := desk.people.first_link():
-        typer.echo(f"Nobody has an account yet. Make the first at {settings.base_url}/join/{secret}", err=True)
+    _announce(desk, settings)
     Server(desk, with_worker=not no_worker).run([listener])
     desk.close()
+    traces.shut_down()
 
 
 def work() -> None:
     """Runs a worker alone."""
+    from copydesk.cli.probes import answer_probes
+    from copydesk.core import logs, traces
     from copydesk.core.settings import read_settings
     from copydesk.desk import open_desk
+    from copydesk.web.gauges import Gauges
+    from copydesk.web.readiness import Readiness
 
     settings = read_settings()
-    _log(settings)
+    logs.set_up(settings)
+    traces.set_up()
+    listener = _listen(settings.metrics_host, settings.metrics_port) if settings.metrics_port else None
     desk = open_desk(settings)
     worker = desk.worker()
+    readiness = Readiness(desk, with_analytics=False)
+
+    def stop(*_: object) -> None:
+        if readiness.is_draining or not settings.drain_seconds:
+            worker.stop()
+        else:
+            worker.leave(settings.drain_seconds)
+        readiness.is_draining = True
+
     for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, lambda *_: worker.stop())
-    typer.echo(f"Worker {worker.id} is waiting for jobs. Stop it with Ctrl-C.", err=True)
+        signal.signal(each, stop)
+    if listener:
+        answer_probes(listener, readiness, Gauges(desk, readiness, worker))
+    _say(settings, f"Worker {worker.id} is waiting for jobs. Stop it with Ctrl-C.")
     worker.run()
     desk.close()
+    traces.shut_down()
 
 
 def demo(
@@ -72,6 +92,22 @@ def demo(
     from copydesk.cli.demo import run_demo
 
     run_demo(keep_serving=serve, port=port)
+
+
+def _announce(desk: "Desk", settings: "Settings") -> None:
+    """The first person's link is for whoever starts the service by hand: lines that programs collect do not have it."""
+    _say(settings, f"Copydesk is at {settings.base_url} (data in {settings.data.absolute()}). Stop it with Ctrl-C.")
+    if secret := desk.people.first_link():
+        link = f"at {settings.base_url}/join/{secret}"
+        is_shown = settings.log_format == "text"
+        _say(settings, f"Nobody has an account yet. Make the first {link if is_shown else 'with copydesk person link'}")
+
+
+def _say(settings: "Settings", words: str) -> None:
+    if settings.log_format == "json":
+        log.info(words)
+    else:
+        typer.echo(words, err=True)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -88,10 +124,3 @@ def _addressed(settings: "Settings", host: str, port: int) -> "Settings":
         return settings
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
     return settings.model_copy(update={"base_url": f"http://{f'[{shown}]' if ':' in shown else shown}:{port}"})
-
-
-def _log(settings: "Settings") -> None:
-    logging.getLogger().setLevel(settings.log_level.upper())
-    logging.getLogger("alembic").setLevel("WARNING")
-    for client in ("httpcore2", "httpcore", "openai", "anthropic"):  # in detail they log headers, secrets and all
-        logging.getLogger(client).setLevel("INFO")

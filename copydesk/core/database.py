@@ -7,12 +7,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import BigInteger, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.sql.elements import ColumnElement, literal_column
 
-from copydesk.core.errors import StoreDown
+from copydesk.core.errors import NoRoom, StoreDown
 from copydesk.core.settings import BadSettings
 from copydesk.core.signals import PostgresSignals, Signals, SqliteSignals
 from copydesk.core.writer import Writer, part_of
@@ -20,9 +20,10 @@ from copydesk.core.writer import Writer, part_of
 T = TypeVar("T")
 
 BUSY_SECONDS = 30
-PAUSED_SECONDS = 5
+UNHURRIED_SECONDS = 24 * 3600
 # PostgreSQL's classes of errors that pass: connection, read-only or aborted transaction, resources, shutdown.
 PASSING = ("08", "25", "53", "57")
+DISK_FULL = "53100"
 CHECKPOINT_EVERY = 250
 CLOCKS = {
     "sqlite": "cast((julianday('now') - 2440587.5) * 86400000 as integer)",
@@ -70,6 +71,17 @@ class Database:
         self._commits += 1
         if self._commits % CHECKPOINT_EVERY == 0:
             threading.Thread(target=self._checkpoint, name="checkpoint", daemon=True).start()
+
+    @contextmanager
+    def unhurried(self, tx: Connection) -> Iterator[None]:
+        """For what may rightly take long, such as a migration: its statements are not given up after a while."""
+        if self.is_sqlite:
+            yield
+            return
+        tx.execute(text("set local statement_timeout = 0"))
+        line: Any = tx.connection.driver_connection
+        line.patience = UNHURRIED_SECONDS  # until it is taken from the pool again
+        yield
 
     def together(self, acts: Sequence[Callable[[], T]]) -> list[T | Exception]:
         """Lets several acts, each of which writes, share one transaction of SQLite; what fails is taken back alone.
@@ -120,18 +132,27 @@ class Database:
 def _store_errors() -> Iterator[None]:
     try:
         yield
-    except (OperationalError, InterfaceError, PoolTimeout, sqlite3.OperationalError) as error:
-        raise StoreDown from error
-    except DBAPIError as error:
-        state = getattr(error.orig, "sqlstate", None) or ""
-        if error.connection_invalidated or state.startswith(PASSING):
-            raise StoreDown from error
-        raise
+    except (DBAPIError, PoolTimeout, sqlite3.OperationalError) as error:
+        if isinstance(error, DBAPIError) and not _is_passing(error):
+            raise
+        raise (NoRoom if _is_full(error) else StoreDown)() from error
+
+
+def _is_passing(error: DBAPIError) -> bool:
+    state = getattr(error.orig, "sqlstate", None) or ""
+    is_passing = isinstance(error, OperationalError | InterfaceError) or state.startswith(PASSING)
+    return is_passing or error.connection_invalidated
+
+
+def _is_full(error: Exception) -> bool:
+    return "disk is full" in str(error) or getattr(getattr(error, "orig", None), "sqlstate", None) == DISK_FULL
 
 
 def _sqlite_engine(path: str) -> Engine:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(f"sqlite:///{path}", pool_size=16, max_overflow=48, connect_args={"timeout": BUSY_SECONDS})
+    busy = {"timeout": BUSY_SECONDS}
+    # What is bound to a statement is never told: an error would take prompts and e-mail addresses into the log.
+    engine = create_engine(f"sqlite:///{path}", pool_size=16, max_overflow=48, connect_args=busy, hide_parameters=True)
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: sqlite3.Connection, _record: Any) -> None:
@@ -150,15 +171,10 @@ def _sqlite_engine(path: str) -> Engine:
 
 
 def _postgres_engine(url: str) -> Engine:
-    driver_url = url.replace("postgresql://", "postgresql+psycopg://", 1)
-    pool: dict[str, Any] = {"pool_size": 10, "max_overflow": 20, "pool_timeout": 10, "pool_pre_ping": True}
-    # A process that is paused or cut off in mid-transaction must not hold up the others for long.
-    paused = PAUSED_SECONDS * 1000
-    far = f"-c idle_in_transaction_session_timeout={paused} -c tcp_user_timeout={paused}"
-    near = {"tcp_user_timeout": paused, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
     try:
-        return create_engine(driver_url, connect_args={"connect_timeout": 5, **near, "options": far}, **pool)
+        from copydesk.core.postgres import postgres_engine
     except ModuleNotFoundError:
         raise BadSettings(
             "COPYDESK_DATABASE_URL: PostgreSQL needs its driver: pip install 'copydesk[postgres]'"
         ) from None
+    return postgres_engine(url)

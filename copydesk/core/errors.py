@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from errno import EDQUOT, ENOSPC
 from inspect import getdoc
+from os import strerror
 from typing import ClassVar
 
 
@@ -103,3 +105,14 @@ class StoreDown(Refusal):
 
     def __init__(self) -> None:
         super().__init__(headers={"Retry-After": "5"})
+
+
+class NoRoom(StoreDown):
+    """There is no room left on the disk; nothing was kept of this."""
+
+    code = "no_room"
+
+
+def is_for_want_of_room(error: BaseException) -> bool:
+    """Whoever writes says it in its own way: Python, git, libgit2."""
+    return getattr(error, "errno", None) in (ENOSPC, EDQUOT) or strerror(ENOSPC) in str(error)

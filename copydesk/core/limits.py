@@ -8,11 +8,13 @@ from sqlalchemy import Connection, TextClause, text
 from copydesk.core.database import Database
 from copydesk.core.errors import Refusal
 
+# A window that begins in the future is from before the clock was set back.
+OVER = "limits.started_at + :window <= {now} or limits.started_at > {now} + 1000"
 TAKE = """
     insert into limits (bucket, started_at, used) values (:bucket, {now}, 1)
     on conflict (bucket) do update set
-        used = case when limits.started_at + :window <= {now} then 1 else limits.used + 1 end,
-        started_at = case when limits.started_at + :window <= {now} then {now} else limits.started_at end
+        used = case when {over} then 1 else limits.used + 1 end,
+        started_at = case when {over} then {now} else limits.started_at end
     returning used, started_at + :window - {now} as remaining
 """
 
@@ -39,7 +41,7 @@ class Limit:
 
 @cache
 def _take(now: str) -> TextClause:
-    return text(TAKE.format(now=now))
+    return text(TAKE.format(now=now, over=OVER.format(now=now)))
 
 
 def take(database: Database, tx: Connection, limit: Limit, owner: str) -> dict[str, str]:

@@ -84,6 +84,8 @@ class Projects:
         return replace(old, **own, policy=policy, collecting=collecting)
 
     def get(self, project_id: str) -> Project:
+        if "\0" in project_id:  # which PostgreSQL cannot even be asked for
+            raise ProjectNotFound
         with self.database.read() as tx:
             row = tx.execute(BY_ID, {"id": project_id}).first()
         if row is None:

@@ -25,6 +25,9 @@ class Settings(BaseSettings):
     """Folder of everything embedded: the database, the mirrors of repositories."""
     database_url: str = ""
     """Projects, keys and jobs: empty for SQLite in the data folder, or `postgresql://…` for several machines."""
+    analytics_url: str = Field("", repr=False)
+    """Views: empty for DuckDB in the data folder, or `clickhouse://user:password@host:8123/database` for several machines;
+    `?secure=1` for TLS, `&cluster=…` for the name of a cluster."""
     base_url: str = "http://127.0.0.1:8080"
     """The service's address as users reach it; links begin with it."""
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
@@ -33,6 +36,16 @@ class Settings(BaseSettings):
     """32 bytes in base64 that seal secrets, older ones after a comma; empty for a file in the data folder."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """How much is logged."""
+    log_format: Literal["text", "json"] = "text"
+    """How it is logged: `text` for a person, or `json`, one object on each line, for a program."""
+    log_requests: bool = False
+    """Whether each request is logged when it is answered: its kind, status and time, and nothing of who asked."""
+    drain_seconds: float = Field(0, ge=0, le=3600)
+    """For so long a stopping server still answers while `/readyz` says 503, and a stopping worker ends its jobs."""
+    metrics_host: str = "127.0.0.1"
+    """The address that `copydesk work` answers `/healthz`, `/readyz` and `/metrics` on."""
+    metrics_port: int = Field(0, ge=0, le=65535)
+    """The port for that; 0 for none."""
 
     oidc_issuer: str = ""
     """An OpenID Connect provider that people may sign in with, as it names itself: `https://login.example.org`."""
@@ -134,6 +147,13 @@ class Settings(BaseSettings):
             value = value.replace("postgres://", "postgresql://", 1)
         if value and not value.startswith(("sqlite:///", "postgresql://")):
             raise ValueError("must begin with sqlite:/// or postgresql://")
+        return value
+
+    @field_validator("analytics_url")
+    @classmethod
+    def _is_known_store(cls, value: str) -> str:
+        if value and not value.startswith("clickhouse://"):
+            raise ValueError("must begin with clickhouse://")
         return value
 
     @property

@@ -3,17 +3,21 @@
 import asyncio
 import logging
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import SQLAlchemyError
 
 log = logging.getLogger(__name__)
 
 CHANNEL = "copydesk"
 POLL_SECONDS = 0.5
+CHECK_SECONDS = 5.0
+LISTENER_PATIENCE = 3.0
 ANYTHING = "*"
 
 
@@ -128,16 +132,23 @@ class PostgresSignals(Signals):
         while not self._closing.is_set():
             try:
                 self._listen_once()
-            except Exception:
-                log.warning("lost the line to PostgreSQL; listening again shortly")
+            except Exception as error:
+                is_line = isinstance(error, SQLAlchemyError | self.engine.dialect.loaded_dbapi.Error)
+                log.warning("lost the line to PostgreSQL; listening again shortly", exc_info=not is_line)
                 self._closing.wait(1)
                 self.wake(ANYTHING)
 
     def _listen_once(self) -> None:
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(text(f"listen {CHANNEL}"))
             driver: Any = connection.connection.driver_connection
+            connection.detach()  # a line that listens is of no use to anybody else, and takes no place in the pool
+            driver.patience = LISTENER_PATIENCE
+            connection.execute(text(f"listen {CHANNEL}"))
             self.wake(ANYTHING)
+            checked = time.monotonic()
             while not self._closing.is_set():
                 for notice in driver.notifies(timeout=POLL_SECONDS, stop_after=1):
                     self.wake(notice.payload)
+                if time.monotonic() - checked > CHECK_SECONDS:  # silence may be that of a line that was cut
+                    connection.execute(text("select 1"))
+                    checked = time.monotonic()

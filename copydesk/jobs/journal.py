@@ -1,13 +1,14 @@
 """The journal: a step that has a result is not run again. An attempt that lost its claim can write nothing more."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, bindparam, insert, select, text, update
 
-from copydesk.core import clock
+from copydesk.core import clock, traces
 from copydesk.core.database import Database
 from copydesk.jobs.job import Ending, Job, Phase, Reason, Status
 from copydesk.jobs.patch import FilePatch
@@ -22,7 +23,7 @@ RESULTS = select(steps.c.name, steps.c.result).where(steps.c.run_id == bindparam
 NEW_STEP = insert(steps)
 OURS = text("select lease_until from runs where id = :run and attempt = :attempt and state = 'running'")
 END_RUN = text("update runs set state = 'done', finished_at = :now, reason = :reason where id = :run")
-PROMPTS = text("select prompt from messages where run_id = :run order by id")
+PROMPTS = text("select prompt from messages where run_id = :run order by created_at, id")
 UNREAD = text("select 1 from messages where job_id = :job and run_id is null and created_at > :since limit 1")
 
 
@@ -40,6 +41,7 @@ class Journal:
     def __init__(self, database: Database, claim: Claim) -> None:
         self.database = database
         self.claim = claim
+        self._is_traced = False
         self._results: dict[str, bytes] = {}
         if claim.attempt > 1:
             with database.read() as tx:
@@ -60,8 +62,9 @@ class Journal:
         """The step's result: from the journal, or by acting and recording it with its events, all or nothing."""
         if name in self._results:
             return TypeAdapter(kind).validate_json(self._results[name])
-        result = act()
-        self.record(name, kind, lambda _tx: result, notes=notes, effects=effects)
+        with self._traced(name):
+            result = act()
+            self.record(name, kind, lambda _tx: result, notes=notes, effects=effects)
         return result
 
     def record(
@@ -76,7 +79,7 @@ class Journal:
         """Acts within the very transaction that records the result: for acts on our own database."""
         if name in self._results:
             return TypeAdapter(kind).validate_json(self._results[name])
-        with self.database.write() as tx:
+        with self._traced(name), self.database.write() as tx:
             self._hold(tx)
             result = act(tx)
             data = TypeAdapter(kind).dump_json(result)
@@ -167,6 +170,21 @@ class Journal:
             return True
         except Lost:
             return False
+
+    @contextmanager
+    def _traced(self, step: str) -> Iterator[None]:
+        """One span for a step, recording included. A turn's steps are named alike, and which turn it was is told
+        beside."""
+        if self._is_traced:
+            yield
+            return
+        _, turn, part = step.split("-") if step.startswith("turn-") else ("", None, step)
+        self._is_traced = True
+        try:
+            with traces.span(part, turn=int(turn) if turn else None):
+                yield
+        finally:
+            self._is_traced = False
 
     def _hold(self, tx: Connection) -> None:
         """Fences an attempt that was taken over: from here to the commit nobody else can end or claim the run."""

@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from copydesk.core import measured, traces
 from copydesk.core.database import Database
-from copydesk.core.errors import Explained, StoreDown
+from copydesk.core.errors import Explained, NoRoom, StoreDown, is_for_want_of_room
 from copydesk.core.projects import Projects
 from copydesk.core.secrets import Secrets, model_keys
 from copydesk.core.settings import Settings
+from copydesk.jobs import traced
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.models import ModelUnavailable, model_for
 from copydesk.jobs.housekeeping import notice_merges, pack_mirrors, tidy
@@ -45,24 +47,42 @@ class Performer:
 
     def perform(self, attempt: Attempt) -> None:
         """Carries the run out as far as it goes. A lost claim ends in silence: a later attempt owns the run."""
+        began = time.monotonic()
+        with traced.attempt(self.database, attempt.claim) as span:
+            ending = self._perform(attempt, span)
+            if ending is not None:
+                _note(ending, attempt.claim.number, attempt.claim.age / 1000 + time.monotonic() - began)
+
+    def _perform(self, attempt: Attempt, span: traces.Span) -> Ending | None:
+        """How the run ended, unless that is another's to say."""
         journal = Journal(self.database, attempt.claim)
         try:
             ending = self._work(journal, attempt)
         except Lost:
-            return
+            span.fail("lost")
+            return None
         except StoreDown:
             raise
         except Interrupted:
             if not attempt.timed_out:
-                return
+                span.fail("interrupted")
+                return None
             minutes = f"{self.settings.job_minutes:g} minutes"
             ending = Ending(FAILED, Reason.TIMED_OUT, f"The job was not finished within {minutes}.")
         except JobFailed as failure:
             ending = Ending(FAILED, failure.reason, str(failure))
-        except Exception:
+        except Exception as failure:
+            if is_for_want_of_room(failure):
+                raise NoRoom from failure
             log.exception("job %s failed", attempt.claim.job_id)
             ending = Ending(FAILED, Reason.INTERNAL_ERROR, "Something went wrong inside Copydesk; its log says what.")
-        journal.settle(ending)
+        if not journal.settle(ending):
+            span.fail("lost")
+            return None
+        span.set(status=ending.status, reason=ending.reason or "none")
+        if ending.status is FAILED:
+            span.fail(ending.reason or FAILED)
+        return ending
 
     def housekeeping(self) -> None:
         """About once a minute; what reaches out to repositories less often."""
@@ -115,3 +135,10 @@ class Performer:
             )
         except ModelUnavailable as error:
             raise JobFailed(str(error), Reason.MODEL_ERROR) from None
+
+
+def _note(ending: Ending, run: int, seconds: float) -> None:
+    reason = ending.reason or "none"
+    measured.runs.add(ending.status, reason)
+    measured.run_seconds.observe(seconds, ending.status)
+    log.info("run %d ended as %s (%s) after %.1f seconds", run, ending.status, reason, seconds)

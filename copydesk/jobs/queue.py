@@ -12,12 +12,14 @@ from copydesk.jobs.job import Phase, Reason
 from copydesk.jobs.records import QUEUE, STOP, WORKFLOW_VERSION, change
 
 CLAIM_LOCK = 7264_1002
+CLOCK_STEP = 15 * 60 * clock.SECOND
+"""A lease that has this much longer to run than any can is from before the database's clock was set back."""
 
+HELD = "(lease_until > {now} and lease_until <= {now} + :longest)"
 # A run whose worker is gone; else the oldest, but of the project that has the fewest running, within the bounds.
 NEXT = """
     with busy as (
-        select project_id, count(*) as n from runs
-        where state = 'running' and lease_until > {now} group by project_id
+        select project_id, count(*) as n from runs where state = 'running' and {held} group by project_id
     ),
     heads as (
         select project_id, min(id) as id from runs
@@ -25,24 +27,29 @@ NEXT = """
     )
     select id from (
         select id, -1 as turn from runs
-        where state = 'running' and lease_until <= {now} and version <= :version
+        where state = 'running' and not {held} and version <= :version
         union all
         select heads.id, coalesce(busy.n, 0) from heads left join busy on busy.project_id = heads.project_id
         where coalesce(busy.n, 0) < :project_slots and (select coalesce(sum(n), 0) from busy) < :total_slots
     ) as candidates
     order by turn, id limit 1
 """
+# A run's age is the time that workers had it: not the time without any, nor what the clock was set forward by.
 TAKE = """
     update runs set state = 'running', attempt = attempt + 1, worker = :worker,
         crashes = crashes + case when state = 'running' and lease_until > 0 then 1 else 0 end,
-        lease_until = {now} + :lease, started_at = coalesce(started_at, {now})
-    where id = :id and (state = 'queued' or (state = 'running' and lease_until <= {now}))
+        lease_until = {now} + :lease,
+        started_at = {now} - case when abs(lease_until) > started_at then abs(lease_until) - started_at else 0 end
+    where id = :id and (state = 'queued' or (state = 'running' and not {held}))
     returning id, job_id, project_id, number, attempt, crashes, started_at, created_at, {now} - started_at as age
 """
 RENEW = """
     update runs set lease_until = {now} + :lease
     where id in :ids and worker = :worker and state = 'running' returning id
 """
+
+# What was given back is told from what was lost by its sign; when that was, its age has to know.
+RELEASE = "update runs set lease_until = -{now} where id in :ids and worker = :worker and state = 'running'"
 
 ONE_AT_A_TIME = text("select pg_advisory_xact_lock(:lock)")
 END_RUNS = text(
@@ -64,7 +71,7 @@ class Claim:
     """How many attempts ended without giving the run back."""
     created_at: int
     age: int
-    """Milliseconds since the run was first started, over all attempts."""
+    """Milliseconds that workers had the run, over all attempts."""
 
 
 @dataclass(frozen=True)
@@ -79,21 +86,26 @@ class Queue:
         self.database = database
         self.bounds = bounds
         now = database.clock
-        self._next, self._take = text(NEXT.format(now=now)), text(TAKE.format(now=now))
-        self._renew = text(RENEW.format(now=now)).bindparams(bindparam("ids", expanding=True))
+        held = HELD.format(now=now)
+        self._next, self._take = text(NEXT.format(now=now, held=held)), text(TAKE.format(now=now, held=held))
+        self._renew, self._release = (
+            text(statement.format(now=now)).bindparams(bindparam("ids", expanding=True))
+            for statement in (RENEW, RELEASE)
+        )
 
     def claim(self, worker: str) -> Claim | None:
         """The next run, or one whose worker is gone; None when there is nothing to do."""
         bounds = self.bounds
+        longest = {"longest": bounds.lease + CLOCK_STEP}
         slots = {"project_slots": bounds.project_slots, "total_slots": bounds.total_slots, "version": WORKFLOW_VERSION}
         with self.database.write() as tx:
             if not self.database.is_sqlite:  # one claim at a time keeps the bounds exact over all workers
                 tx.execute(ONE_AT_A_TIME, {"lock": CLAIM_LOCK})
-            run_id = tx.execute(self._next, slots).scalar()
+            run_id = tx.execute(self._next, {**slots, **longest}).scalar()
             if run_id is None:
                 return None
             hold_job(self.database, tx, run_id)
-            row = tx.execute(self._take, {"id": run_id, "worker": worker, "lease": bounds.lease}).first()
+            row = tx.execute(self._take, {"id": run_id, "worker": worker, "lease": bounds.lease, **longest}).first()
             if row is None:
                 return None
             change(self.database, tx, row.job_id, [_taken_up(row)], phase=Phase.PREPARING)
@@ -118,11 +130,9 @@ class Queue:
 
     def release(self, worker: str, run_ids: Collection[str]) -> None:
         """Gives runs back at once, for a worker that shuts down."""
-        gone = text("update runs set lease_until = 0 where id in :ids and worker = :worker and state = 'running'")
         if run_ids:
             with self.database.write() as tx:
-                bound = gone.bindparams(bindparam("ids", expanding=True))
-                tx.execute(bound, {"ids": sorted(run_ids), "worker": worker})
+                tx.execute(self._release, {"ids": sorted(run_ids), "worker": worker})
                 self.database.notify(tx, QUEUE)
 
 

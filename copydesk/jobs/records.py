@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, Update, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Insert, Row, Table, Update, bindparam, delete, insert, literal_column, select, update
 
 from copydesk.core import clock
 from copydesk.core.database import Database
 from copydesk.core.ids import new_id
+from copydesk.jobs import traced
 from copydesk.jobs.agent.conversation import Usage
 from copydesk.jobs.job import Job, Phase, Reason, Status
 from copydesk.jobs.patch import FilePatch
@@ -23,7 +24,6 @@ WORKFLOW_VERSION = 1
 JOB = select(jobs).where(jobs.c.id == bindparam("job"))
 JOB_FOR_UPDATE = JOB.with_for_update()
 NEW_EVENT = insert(events)
-NEW_RUN = insert(runs)
 
 
 def job_topic(job_id: str) -> str:
@@ -84,8 +84,14 @@ def _update(names: tuple[str, ...]) -> Update:
     return changed.returning(jobs.c.last_event)
 
 
+@cache
+def stamped(table: Table, clock: str) -> Insert:
+    """A new row made at the database's time, so that rows of several machines are in the order they came."""
+    return insert(table).values(created_at=literal_column(clock))
+
+
 def enqueue(database: Database, tx: Connection, job_id: str, project_id: str, number: int) -> None:
-    run = {
+    run: dict[str, Any] = {
         "id": new_id("run"),
         "job_id": job_id,
         "project_id": project_id,
@@ -94,9 +100,9 @@ def enqueue(database: Database, tx: Connection, job_id: str, project_id: str, nu
         "version": WORKFLOW_VERSION,
         "attempt": 0,
         "crashes": 0,
-        "created_at": clock.now(),
     }
-    tx.execute(NEW_RUN, run)
+    tx.execute(stamped(runs, database.clock), run)
+    traced.keep(tx, run["id"])
     database.notify(tx, QUEUE)
 
 

@@ -18,11 +18,11 @@ from copydesk.jobs.agent.conversation import Usage
 from copydesk.jobs.job import ACTIVE, ARCHIVED, FAILED, Ending, Job, Phase, Reason, Status, branch_of, moved
 from copydesk.jobs.journal import end_job
 from copydesk.jobs.queue import end_runs
-from copydesk.jobs.records import JOB, Event, append, change, enqueue, job_of, locked
+from copydesk.jobs.records import JOB, Event, append, change, enqueue, job_of, locked, stamped
 from copydesk.jobs.tables import events, idempotency, job_files, jobs, messages, runs
 
 KEPT_FOR = clock.DAY
-NEW_JOB, NEW_MESSAGE = insert(jobs), insert(messages)
+NEW_JOB = insert(jobs)
 FILES = (
     select(*(job_files.c[name] for name in ("job_id", "path", "change", "previous", "additions", "deletions")))
     .where(job_files.c.job_id.in_(bindparam("jobs", expanding=True)))
@@ -275,8 +275,7 @@ class Jobs:
         return job
 
     def _post(self, tx: Connection, job_id: str, prompt: str) -> None:
-        row = {"id": new_id("msg"), "job_id": job_id, "prompt": prompt, "created_at": clock.now()}
-        tx.execute(NEW_MESSAGE, row)
+        tx.execute(stamped(messages, self.database.clock), {"id": new_id("msg"), "job_id": job_id, "prompt": prompt})
 
     def _stop(self, tx: Connection, job_id: str) -> None:
         """Takes effect here and now: whatever the job's worker still does finds its claim gone."""

@@ -6,11 +6,12 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from copydesk.core.errors import StoreDown
+from copydesk.core import logs, measured
+from copydesk.core.errors import NoRoom, StoreDown
 from copydesk.core.ids import random_text
 from copydesk.jobs.queue import Claim, Queue
 from copydesk.jobs.records import QUEUE, STOP
@@ -21,6 +22,8 @@ T = TypeVar("T")
 IDLE_SECONDS = 5.0
 HOUSEKEEPING_SECONDS = 60.0
 STUCK_SECONDS = 60.0
+DRAIN_SECONDS = 10.0
+REST_SECONDS = 5.0
 
 
 class Interrupted(Exception):
@@ -102,11 +105,20 @@ class Worker:
         self._signals = queue.database.signals
         self._running: dict[str, Attempt] = {}
         self._abandoned: set[str] = set()
+        self._rests_until = 0.0
         self._lock = threading.Condition()
         self._stopping = threading.Event()
+        self._leave_at: float | None = None
+        self.beat_at = time.time()
+        """When the leases were last renewed, by this machine's clock."""
+
+    @property
+    def busy(self) -> int:
+        """How many runs it has under way."""
+        return len(self._running)
 
     def run(self) -> None:
-        """Works until stop() is called, then hands back what is under way."""
+        """Works until stop() or leave() is called, then hands back what is under way."""
         heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         heart.start()
         threading.Thread(target=self._tidy, name="housekeeping", daemon=True).start()
@@ -114,20 +126,43 @@ class Worker:
         while not self._stopping.is_set():
             mark = self._signals.mark(QUEUE)
             with self._lock:
-                self._lock.wait_for(lambda: len(self._running) < self.slots or self._stopping.is_set())
-            if not self._stopping.is_set() and not self._claim_one():
+                self._lock.wait_for(
+                    lambda: len(self._running) < self.slots or self._stopping.is_set() or self._leave_at is not None
+                )
+            if self._leave_at is not None:
+                self._finish(self._leave_at)
+            elif not self._stopping.is_set() and not self._claim_one():
                 self._signals.wait(QUEUE, mark, poll)
         self._drain()
         heart.join()
 
+    def leave(self, seconds: float) -> None:
+        """Claims nothing more, and stops as soon as all is done, or else after so many seconds."""
+        self._leave_at = time.monotonic() + seconds
+        with self._lock:
+            self._lock.notify_all()
+        self._signals.wake(QUEUE)
+
     def stop(self) -> None:
+        """At once."""
         self._stopping.set()
         with self._lock:
             self._lock.notify_all()
         self._signals.wake(QUEUE)
         self._signals.wake(STOP)
 
+    def _finish(self, until: float) -> None:
+        with self._lock:
+            idle = self._lock.wait_for(
+                lambda: not self._running or self._stopping.is_set(), max(0.0, until - time.monotonic())
+            )
+        if not idle:
+            log.info("hands back %d runs that did not end in time", self.busy)
+        self.stop()
+
     def _claim_one(self) -> bool:
+        if time.monotonic() < self._rests_until:  # another worker may have room for what this one had to give back
+            return False
         try:
             claim = self.queue.claim(self.id)
         except Exception as error:  # whatever it is, a worker that goes on is worth more than one that is gone
@@ -136,6 +171,7 @@ class Worker:
             return False
         if claim is None:
             return False
+        measured.attempts.add("first" if claim.attempt == 1 else "again")
         attempt = Attempt(claim, self.job_seconds - claim.age / 1000)
         with self._lock:
             overtaken = self._running.get(claim.run_id)
@@ -146,18 +182,22 @@ class Worker:
         return True
 
     def _carry_out(self, attempt: Attempt) -> None:
+        claim = attempt.claim
+        logs.set_about(jobId=claim.job_id, projectId=claim.project_id, attempt=claim.attempt, worker=self.id)
         try:
             self.workflow.perform(attempt)
-        except StoreDown:
-            log.warning("run %s stopped: the database is away; it is given back when it returns", attempt.claim.run_id)
+        except StoreDown as error:
+            log.warning("run %s stopped and is given back when that is possible: %s", claim.run_id, error)
             with self._lock:
-                self._abandoned.add(attempt.claim.run_id)
+                self._abandoned.add(claim.run_id)
+                if isinstance(error, NoRoom):
+                    self._rests_until = time.monotonic() + REST_SECONDS
         except Exception:
-            log.exception("run %s stopped; it is taken up again when its lease is over", attempt.claim.run_id)
+            log.exception("run %s stopped; it is taken up again when its lease is over", claim.run_id)
         finally:
             with self._lock:
-                if self._running.get(attempt.claim.run_id) is attempt:
-                    del self._running[attempt.claim.run_id]
+                if self._running.get(claim.run_id) is attempt:
+                    del self._running[claim.run_id]
                 self._lock.notify_all()
 
     def _beat(self) -> None:
@@ -185,6 +225,7 @@ class Worker:
         self.queue.release(self.id, abandoned)
         self._abandoned -= abandoned
         ours = self.queue.renew(self.id, running.keys())
+        self.beat_at = time.time()
         for run_id, attempt in running.items():
             if run_id not in ours:
                 attempt.stop()
@@ -192,11 +233,23 @@ class Worker:
                 attempt.stop(timed_out=True)
 
     def _drain(self) -> None:
-        """Stops the attempts and gives their runs back, so that another worker goes on at once."""
+        """Stops the attempts and gives each run back as it ends, so that another worker goes on with it at once."""
         with self._lock:
-            running = dict(self._running)
-        for attempt in running.values():
+            held = dict(self._running)
+        for attempt in held.values():
             attempt.stop()
-        with self._lock:
-            self._lock.wait_for(lambda: not self._running, timeout=10)
-        self.queue.release(self.id, running.keys())
+        self._give_back(self._abandoned - held.keys())
+        until = time.monotonic() + DRAIN_SECONDS
+        while held:
+            with self._lock:
+                in_time = self._lock.wait_for(lambda: held.keys() - self._running, until - time.monotonic())
+                ended = held.keys() - self._running if in_time else set(held)
+            for run_id in ended:
+                del held[run_id]
+            self._give_back(ended)
+
+    def _give_back(self, run_ids: Collection[str]) -> None:
+        try:
+            self.queue.release(self.id, run_ids)
+        except StoreDown as error:
+            log.warning("%d runs could not be given back; they are taken up in a while: %s", len(run_ids), error)

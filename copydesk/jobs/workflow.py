@@ -1,12 +1,14 @@
 """The durable steps of a job, top to bottom: pin ▶ turns ▶ check ▶ commit ▶ push ▶ open. Every act may be repeated."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
 from sqlalchemy import Connection
 
+from copydesk.core import measured, traces
 from copydesk.core.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.jobs.agent.conversation import Model
@@ -62,23 +64,25 @@ class Run:
             self.settings.check_tools,
         )
 
-        finished = self._edit(workspace, reviewer)
+        with traces.span("edit"):
+            finished = self._edit(workspace, reviewer)
         if not workspace.changes() and not self._is_unproposed(pinned):
             self.journal.keep(title=self.job.title or finished.title, summary=finished.summary)
             return Ending(COMPLETED, Reason.NO_CHANGES, finished.summary or "Nothing needed to be changed.")
         reviewed = self._check(workspace, reviewer)
 
-        self.journal.enter(Phase.PUBLISHING)
-        self._obey_policy(workspace, (self.job.title or "", finished.title, finished.summary, finished.unsure))
-        publisher = self._publisher(pinned, workspace, finished)
-        committed = self.journal.step("commit", Committed, lambda: self._patiently(publisher.commit))
-        self.journal.step(
-            "push",
-            str,
-            lambda: self._patiently(lambda: self._push(publisher, committed, pinned)),
-            notes=lambda head: [("pushed", {"branch": self.job.branch, "commit": head})],
-        )
-        opened = self._open(pinned, workspace, finished, reviewed, committed)
+        with _publishing():
+            self.journal.enter(Phase.PUBLISHING)
+            self._obey_policy(workspace, (self.job.title or "", finished.title, finished.summary, finished.unsure))
+            publisher = self._publisher(pinned, workspace, finished)
+            committed = self.journal.step("commit", Committed, lambda: self._patiently(publisher.commit))
+            self.journal.step(
+                "push",
+                str,
+                lambda: self._patiently(lambda: self._push(publisher, committed, pinned)),
+                notes=lambda head: [("pushed", {"branch": self.job.branch, "commit": head})],
+            )
+            opened = self._open(pinned, workspace, finished, reviewed, committed)
         where = "and so it is a draft" if opened.draft else "which its text lists"
         faults = f"The checks find faults in the pull request, {where}." if reviewed.faults else None
         return Ending(COMPLETED, message=" ".join(filter(None, [committed.note, faults, *opened.notes])) or None)
@@ -241,3 +245,13 @@ class Run:
     def _pause(self, seconds: float, why: str) -> None:
         self.journal.tell(("waiting", {"seconds": round(seconds), "why": why}))
         self.attempt.pause(seconds)
+
+
+@contextmanager
+def _publishing() -> Iterator[None]:
+    with traces.span("publish"):
+        try:
+            yield
+        except JobFailed as failure:
+            measured.publish_failures.add(failure.reason)
+            raise

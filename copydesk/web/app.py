@@ -40,12 +40,13 @@ def make_app(desk: Desk) -> FastAPI:
     )
     app.state.desk = desk
     app.state.exports = analytics.exports_rate(desk)
+    app.state.health = health.Health(desk)
     for module in (jobs, analytics, collect, health, reference, review, webhooks, assets, dash):
         app.include_router(module.router)
     app.add_exception_handler(Refusal, _refusal)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_middleware(Front, desk=desk)
+    app.add_middleware(Front, desk=desk, readiness=app.state.health.readiness)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     return app
 

@@ -19,8 +19,9 @@ from copydesk.analytics.identify import NETWORK_OF_ONE_HOME
 from copydesk.analytics.paths import clean
 from copydesk.analytics.pipeline import accept
 from copydesk.analytics.rates import Rate
+from copydesk.analytics.store import Logged
 from copydesk.analytics.view import Dropped, Reason, View
-from copydesk.core import clock
+from copydesk.core import clock, measured
 from copydesk.core.ids import is_id
 from copydesk.core.limits import Limit
 from copydesk.core.projects import Project, SiteNotFound
@@ -39,6 +40,7 @@ MOST_BODIES = 64
 """Larger ones that may wait to be read."""
 PIXEL = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\4\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;"
 NO_STORE = {"Cache-Control": "no-store"}
+NOTHING = Logged(0)
 ONE_ACCEPTED = b'{"accepted":1,"duplicates":0,"dropped":[]}'
 
 T = TypeVar("T")
@@ -79,6 +81,7 @@ class Arrivals:
         else:
             views, dropped = await self._read_beside(headers, body, site)
         logged = await self._collector.keep(views)
+        _count(logged, dropped)
         return _answer(logged.accepted, len(logged.duplicates), dropped)
 
     async def beacon(self, site_id: str, caller: Caller, body: bytes) -> Response:
@@ -89,8 +92,10 @@ class Arrivals:
             return await self._feedback(project, site, sent, allowed)
         view = await self._view(project, site, caller, sent)
         if isinstance(view, Dropped):
+            _count(NOTHING, [(0, view)])
             return _answer(0, 0, [(0, view)], allowed)
         logged = await self._collector.keep([view])
+        _count(logged)
         return _answer(logged.accepted, len(logged.duplicates), (), allowed)
 
     async def pixel(self, site_id: str, caller: Caller, page: str | None) -> Response:
@@ -102,8 +107,9 @@ class Arrivals:
         headers = {**NO_STORE, **origins.EMBEDDED}
         if isinstance(view, Dropped):
             headers["X-Dropped"] = view.reason
+            _count(NOTHING, [(0, view)])
         else:
-            await self._collector.keep([view])
+            _count(await self._collector.keep([view]))
         return Response(PIXEL, headers=headers, media_type="image/gif")
 
     async def preflight(self, site_id: str, caller: Caller) -> Response:
@@ -184,6 +190,15 @@ class Arrivals:
 
 def _read(headers: Headers, body: bytes, site: Site) -> tuple[list[View], Drops]:
     return views_of(events_in(headers, body), site, clock.now())
+
+
+def _count(logged: Logged, dropped: Drops = ()) -> None:
+    if logged.accepted:
+        measured.views.add("accepted", by=logged.accepted)
+    if logged.duplicates:
+        measured.views.add("duplicate", by=len(logged.duplicates))
+    for _, drop in dropped:
+        measured.views.add(drop.reason)
 
 
 def _answer(accepted: int, duplicates: int, dropped: Drops, headers: Mapping[str, str] | None = None) -> Response:

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from copydesk.core.errors import StoreDown
 from copydesk.desk import Desk
 from copydesk.jobs.job import ACTIVE
 from copydesk.jobs.records import Event, job_topic
@@ -15,6 +16,7 @@ from copydesk.web.threads import call
 from copydesk.web.views import EventsView, EventView
 
 PING_SECONDS = 15.0
+AWAY_SECONDS = 1.0
 RETRY = b"retry: 1000\n\n"
 
 
@@ -48,9 +50,16 @@ def live_events(
         seen = after
         yield RETRY
         with desk.database.signals.woken(job_topic(job_id)) as bell:
-            while not desk.database.signals.closing and await goes_on():
+            while not desk.database.signals.closing:
                 bell.clear()
-                job, found = await call(desk.jobs.events, project_id, job_id, seen)
+                try:
+                    if not await goes_on():
+                        return
+                    job, found = await call(desk.jobs.events, project_id, job_id, seen)
+                except StoreDown:  # it will be back, and nobody has to listen anew for that
+                    yield b": the store is away\n\n"
+                    await asyncio.sleep(AWAY_SECONDS)
+                    continue
                 for event in found:
                     seen = event.seq
                     view = EventView.of(event)

@@ -3,8 +3,10 @@
 import logging
 import random
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from ipaddress import ip_address, ip_network
+from time import perf_counter
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -12,12 +14,15 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from copydesk.core import logs, traces
 from copydesk.core.errors import KeyMissing, KeyRejected, Refusal, StoreDown, TooLarge
 from copydesk.core.ids import BASE62
 from copydesk.desk import Desk
 from copydesk.web.arrivals import Arrivals
+from copydesk.web.noting import TRACED, kind_of, note
 from copydesk.web.opening import Openings
 from copydesk.web.quick import Quick
+from copydesk.web.readiness import Readiness
 from copydesk.web.threads import call
 
 log = logging.getLogger(__name__)
@@ -43,9 +48,9 @@ class Front:
 
     The one exception is the collector, which browsers call: nobody can keep a secret in a public page."""
 
-    def __init__(self, app: ASGIApp, desk: Desk) -> None:
+    def __init__(self, app: ASGIApp, desk: Desk, readiness: Readiness) -> None:
         self.app = app
-        self.desk = desk
+        self.desk, self.readiness = desk, readiness
         self.openings = Openings(desk)
         self.arrivals = Arrivals(desk)
         self.quick = Quick(desk, self.arrivals)
@@ -54,8 +59,10 @@ class Front:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        began, kind = perf_counter(), kind_of(scope["method"], scope["path"])
         headers = Headers(scope=scope)
         request_id = _request_id(headers.get("x-request-id"))
+        logs.set_about(requestId=request_id)
         scope.setdefault("state", {}).update(request_id=request_id, arrivals=self.arrivals)
         answered = False
 
@@ -63,14 +70,20 @@ class Front:
             nonlocal answered
             if message["type"] == "http.response.start":
                 answered = True
-                MutableHeaders(scope=message)["X-Request-Id"] = request_id
+                note(kind, message["status"], perf_counter() - began, is_logged=self.desk.settings.log_requests)
+                given = MutableHeaders(scope=message)
+                given["X-Request-Id"] = request_id
+                if self.readiness.is_draining:  # the next request is to find another server
+                    given["Connection"] = "close"
             await send(message)
 
         try:
             await self._open(scope, headers)
             body, receive = await _bounded(headers, receive, _largest(scope["path"]))
-            quick = await self.quick.answer(scope, headers, body)
-            await (quick or self.app)(scope, receive, send_with_id)
+            is_traced = traces.is_on() and kind in TRACED and scope["method"] != "GET"
+            with self._traced(kind, scope, headers) if is_traced else nullcontext():
+                quick = await self.quick.answer(scope, headers, body)
+                await (quick or self.app)(scope, receive, send_with_id)
         except ClientDisconnect:
             return
         except Refusal as refusal:
@@ -80,6 +93,14 @@ class Front:
             if answered:
                 raise
             await refused(InternalError(), request_id)(scope, receive, send_with_id)
+
+    @contextmanager
+    def _traced(self, kind: str, scope: Scope, headers: Headers) -> Iterator[None]:
+        """Only who has a key may say which trace this belongs to."""
+        parent = headers.get("traceparent") if scope["state"]["project"] else None
+        with traces.span(f"{scope['method']} {kind}", parent=parent, serves=True) as span:
+            logs.set_about(traceId=span.trace_id)
+            yield
 
     async def _open(self, scope: Scope, headers: Headers) -> None:
         """Puts the caller's address and, in the closed areas, the project into the request's state; or refuses."""

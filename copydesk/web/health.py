@@ -1,45 +1,77 @@
 """For whoever watches over the service: alive, ready, and in figures."""
 
-from fastapi import APIRouter, Response
-from sqlalchemy import func, select, text
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from copydesk import __version__
-from copydesk.jobs.tables import jobs, runs
-from copydesk.web.jobs import OpenDesk
-from copydesk.web.views import ErrorView
+from copydesk.core.errors import Detail, Refusal
+from copydesk.core.metrics import CONTENT_TYPE
+from copydesk.desk import Desk
+from copydesk.jobs.worker import Worker
+from copydesk.web.gauges import Gauges
+from copydesk.web.readiness import Readiness
+from copydesk.web.views import ErrorView, View
 
 router = APIRouter(tags=["operations"])
+WITHOUT = "A part that does not decide: `analytics`, where jobs are to go on while the store of views is away."
+
+
+class Health:
+    """Asked in a thread apart: those that the API's own calls share may all wait for a database that hangs."""
+
+    def __init__(self, desk: Desk, worker: Worker | None = None) -> None:
+        self.readiness = Readiness(desk, with_analytics=True)
+        self.gauges = Gauges(desk, self.readiness, worker)
+        self.thread = ThreadPoolExecutor(max_workers=2, thread_name_prefix="health")
+
+
+class ReadyView(View):
+    status: str
+    parts: dict[str, str]
+    """Each part of the service: `ok`, or what is wrong with it."""
+
+
+class Unready(Refusal):
+    """Nothing should be sent here right now; the details say which part is not ready."""
+
+    status, code = 503, "not_ready"
+
+
+async def health_of(request: Request) -> Health:
+    health: Health = request.app.state.health
+    return health
+
+
+TheHealth = Annotated[Health, Depends(health_of)]
 
 
 @router.get("/healthz", operation_id="healthz")
-def healthz() -> dict[str, str]:
+async def healthz() -> dict[str, str]:
     """The process is alive."""
     return {"status": "ok", "version": __version__}
 
 
 @router.get("/readyz", responses={503: {"model": ErrorView}}, operation_id="readyz")
-def readyz(desk: OpenDesk) -> dict[str, str]:
-    """The stores can be reached."""
-    with desk.database.read() as tx:
-        tx.execute(text("select 1"))
-    return {"status": "ready"}
+async def readyz(health: TheHealth, without: Annotated[str, Query(description=WITHOUT)] = "") -> ReadyView:
+    """Whether requests should be sent here: the stores answer, and it is not about to stop. It says so in two
+    seconds, whatever has become of them."""
+    report = await asyncio.get_running_loop().run_in_executor(health.thread, health.readiness.report)
+    faults = [Detail(part, fault) for part, fault in report.faults.items() if fault and part != without]
+    if faults:
+        raise Unready(details=faults, headers={"Retry-After": "1"})
+    return ReadyView(status="ready", parts=report.parts)
 
 
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}, 503: {"model": ErrorView}},
+    responses={200: {"content": {"text/plain": {}}}},
     operation_id="metrics",
 )
-def metrics(desk: OpenDesk) -> Response:
-    """Jobs by status and runs by state, for Prometheus."""
-    with desk.database.read() as tx:
-        by_status = tx.execute(select(jobs.c.status, func.count()).group_by(jobs.c.status)).all()
-        by_state = tx.execute(
-            select(runs.c.state, func.count()).where(runs.c.state != "done").group_by(runs.c.state)
-        ).all()
-    lines = ["# HELP copydesk_jobs Jobs by status.", "# TYPE copydesk_jobs gauge"]
-    lines += [f'copydesk_jobs{{status="{status}"}} {count}' for status, count in by_status]
-    lines += ["# HELP copydesk_runs Runs that wait or are under way.", "# TYPE copydesk_runs gauge"]
-    lines += [f'copydesk_runs{{state="{state}"}} {count}' for state, count in by_state]
-    return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+async def metrics(health: TheHealth) -> Response:
+    """How the service is doing in figures, for Prometheus."""
+    told = await asyncio.get_running_loop().run_in_executor(health.thread, health.gauges.text)
+    return Response(told, media_type=CONTENT_TYPE)

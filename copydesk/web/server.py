@@ -2,9 +2,11 @@
 
 import json
 import logging
+import math
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -17,6 +19,8 @@ from copydesk.core import memory
 from copydesk.core.ids import random_text
 from copydesk.desk import Desk
 from copydesk.web.app import make_app
+from copydesk.web.health import Health
+from copydesk.web.readiness import Readiness
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +57,21 @@ def _signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
 
 
 class _Server(uvicorn.Server):
-    """Ends live streams when it shuts down, which would otherwise hold it up to the last."""
+    """Is not ready before it stops, and ends live streams, which would otherwise hold it up to the last."""
 
-    def __init__(self, config: uvicorn.Config, desk: Desk) -> None:
+    def __init__(self, config: uvicorn.Config, desk: Desk, readiness: Readiness) -> None:
         super().__init__(config)
-        self.desk = desk
+        self.desk, self.readiness = desk, readiness
+        self.leave_at = math.inf
+
+    def drain(self) -> None:
+        """Whoever sends requests here has that long to look at /readyz and to send them elsewhere."""
+        self.readiness.is_draining = True
+        self.leave_at = time.monotonic() + self.desk.settings.drain_seconds
+
+    async def on_tick(self, counter: int) -> bool:
+        self.should_exit = self.should_exit or time.monotonic() >= self.leave_at
+        return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -65,6 +79,7 @@ class _Server(uvicorn.Server):
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.readiness.is_draining = True
         self.desk.database.signals.dismiss()
         await super().shutdown(sockets)
 
@@ -75,8 +90,10 @@ class Server:
     def __init__(self, desk: Desk, *, with_worker: bool = True) -> None:
         self.desk = desk
         self.worker = desk.worker() if with_worker else None
+        app = make_app(desk)
+        self.health: Health = app.state.health
         config = uvicorn.Config(
-            make_app(desk),
+            app,
             http=Protocol,
             ws="none",
             proxy_headers=False,  # whose word is taken for the caller's address is our own setting
@@ -85,12 +102,13 @@ class Server:
             log_config=None,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
-        self._server = _Server(config, desk)
+        self._server = _Server(config, desk, self.health.readiness)
 
     def run(self, sockets: list[socket.socket]) -> None:
         """On these sockets, until a signal or stop(). Whatever the worker has under way is handed back."""
         memory.settle()
-        with _signals(self._server.handle_exit):
+        self.health.gauges.worker = self.worker
+        with _signals(self._signalled):
             thread = threading.Thread(target=self.worker.run, name="worker") if self.worker else None
             if thread:
                 thread.start()
@@ -107,6 +125,16 @@ class Server:
 
     def stop(self) -> None:
         self._server.should_exit = True
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        """The first signal begins the end, the second hurries it, and Ctrl-C after that waits for nobody."""
+        seconds = self.desk.settings.drain_seconds
+        if self.health.readiness.is_draining or not seconds:
+            self._server.handle_exit(number, frame)
+            return
+        self._server.drain()
+        if self.worker:
+            self.worker.leave(seconds)
 
     @property
     def started(self) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,8 +18,10 @@ _pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix="call")
 
 
 async def call(function: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Half the cost of the framework's own way, which passes through its cancel scopes and limiters."""
-    return await asyncio.get_running_loop().run_in_executor(_pool, partial(function, *given, **named))
+    """Half the cost of the framework's own way, which passes through its cancel scopes and limiters. What the caller
+    knows of its request, its log lines and its trace, the thread knows too."""
+    act = partial(copy_context().run, function, *given, **named)
+    return await asyncio.get_running_loop().run_in_executor(_pool, act)
 
 
 class Together:
@@ -33,7 +36,7 @@ class Together:
     async def call(self, function: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
         """For functions that read nothing after their one write (see Database.together)."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append((partial(function, *given, **named), future))
+        self._waiting.append((partial(copy_context().run, function, *given, **named), future))
         if not self._is_busy:
             self._next_batch()
         return await future

@@ -1,6 +1,5 @@
 """One job of one project, its workers as processes of their own, and what must be true whatever becomes of them."""
 
-import multiprocessing
 import os
 import shutil
 import signal
@@ -31,6 +30,7 @@ from copydesk.jobs.tables import runs, steps
 from copydesk.jobs.workspace import digest
 from tests.crash.worker import Orders, work
 from tests.support.postgres import server_url
+from tests.support.processes import processes
 from tests.support.repositories import branches, make_repository
 from tests.support.scripted import calls, finish
 
@@ -51,18 +51,6 @@ TWO_CALLS = (
     ("write", {"path": "docs/new.md", "content": "# New\n"}),
 )
 SCRIPT = (calls(*TWO_CALLS), finish(), calls(edit("docs/new.md", AFTER["docs/new.md"], "New", "Newer")), finish())
-
-# Workers are forked from a process that has imported everything: real processes, which start in no time.
-processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(
-    [
-        "__main__",
-        "tests.crash.worker",
-        "pydantic_ai.direct",
-        "pydantic_ai.models.openai",
-        "pydantic_ai.providers.openai_compatible",
-    ]
-)
 
 
 @dataclass

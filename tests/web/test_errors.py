@@ -335,9 +335,8 @@ def test_a_database_that_is_away_is_503_and_nothing_is_told_of_it(doomed: Servic
         connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(database)))
     http = doomed.http
     assert http.get("/healthz").status_code == 200, "alive, if not ready"
+    error_of(http.get("/readyz"), 503, "not_ready")
     for answer in (
-        http.get("/readyz"),
-        http.get("/metrics"),
         http.get(doomed.at("/jobs")),
         http.get(doomed.at(f"/job/{job['id']}")),
         http.get(doomed.at(f"/job/{job['id']}/events")),

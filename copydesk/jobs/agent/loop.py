@@ -1,6 +1,7 @@
 """The agent loop: take up messages, think, act, observe, until the work is finished. Each turn is journalled."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -9,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import ColumnElement, Connection, select, update
 
 from copydesk.core.settings import Settings
-from copydesk.jobs.agent import steering
+from copydesk.jobs.agent import spending, steering
 from copydesk.jobs.agent.context import opening
 from copydesk.jobs.agent.conversation import (
     Brief,
@@ -151,12 +152,15 @@ class Editor:
             self.budget.check(used)
             self.attempt.check()
             self.journal.guard()
-            seen = steering.advised(conversation, self.tools)
+            seen, began = steering.advised(conversation, self.tools), time.monotonic()
             try:
-                return self.attempt.wait_for(runner, self.model.reply(seen, workspace))
+                reply = self.attempt.wait_for(runner, self.model.reply(seen, workspace))
             except ModelFailed as failure:
+                spending.note(self.model.name, began, failure.usage, "failed")
                 self.journal.keep(usage=(used + failure.usage).model_dump())
                 raise JobFailed(str(failure), Reason.MODEL_ERROR) from None
+            spending.note(self.model.name, began, reply.usage, "answered")
+            return reply
 
         def notes(reply: Reply) -> list[Note]:
             return [("thought", {"text": reply.text[:4000]})] if reply.text else []
@@ -231,7 +235,8 @@ class Editor:
             return tx.execute(select(messages.c.id).where(self._unread())).first() is not None
 
     def _take_messages(self, tx: Connection) -> list[Prompt]:
-        taken = tx.execute(select(messages.c.prompt).where(self._unread()).order_by(messages.c.id)).scalars().all()
+        wanted = select(messages.c.prompt).where(self._unread()).order_by(messages.c.created_at, messages.c.id)
+        taken = tx.execute(wanted).scalars().all()
         tx.execute(update(messages).where(self._unread()).values(run_id=self.journal.claim.run_id))
         return [Prompt(text=prompt) for prompt in taken]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from copydesk.core.errors import NoRoom
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.blotting import blotted
 
@@ -38,9 +39,11 @@ PASSED_ON = (
 AWAY = re.compile(
     r"Could not resolve host|Failed to connect|Couldn't connect|Connection (?:refused|reset|timed out)|timed out"
     r"|Empty reply from server|requested URL returned error: (?:5\d\d|429)|unexpected disconnect|early EOF|RPC failed"
-    r"|remote end hung up|Operation too slow|SSL_ERROR_SYSCALL|Recv failure|Send failure|bad gateway",
+    r"|remote end hung up|Operation too slow|SSL_ERROR_SYSCALL|Recv failure|Send failure|bad gateway"
+    r"|No space left on device",
     re.IGNORECASE,
 )
+NO_ROOM_HERE = re.compile(rb"^(?!remote:).*No space left on device", re.MULTILINE)
 REFUSED = re.compile(
     r"Authentication failed|could not read (?:Username|Password)|requested URL returned error: 40[13]|HTTP Basic: "
     r"|Write access to repository not granted|Permission to .* denied|Invalid username or (?:password|token)",
@@ -115,6 +118,8 @@ class Git:
         finally:
             _kill(process)
         if process.returncode != 0:
+            if NO_ROOM_HERE.search(err):
+                raise NoRoom
             raise _failure(arguments[0], err.decode("utf-8", "replace"), token)
         return out.decode("utf-8", "surrogateescape")
 

@@ -12,6 +12,7 @@ from typing import IO
 import pygit2
 from pygit2.enums import ConfigLevel
 
+from copydesk.core.errors import NoRoom
 from copydesk.core.projects import Project, checked_ref
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.addresses import pinned_host
@@ -80,8 +81,7 @@ class Mirror:
 
     def commit(self, parent: str, changes: Changes, message: str, author: pygit2.Signature) -> str:
         """A commit of the changes on its parent. The same input makes the same commit, however often it runs."""
-        tree = with_changes(self.tree(parent), changes)
-        return str(self.repository.create_commit(None, author, author, message, tree, [parent]))
+        return self._committed(author, author, message, with_changes(self.tree(parent), changes), [parent])
 
     def reapplied(self, commit: str, old_base: str, new_base: str) -> str | None:
         """The same change on a base that moved meanwhile; None when they conflict."""
@@ -91,8 +91,7 @@ class Mirror:
         if index.conflicts is not None:
             return None
         made = repo[commit].peel(pygit2.Commit)
-        tree = index.write_tree(repo)
-        return str(repo.create_commit(None, made.author, made.committer, made.message, tree, [new_base]))
+        return self._committed(made.author, made.committer, made.message, index.write_tree(repo), [new_base])
 
     def has(self, commit: str) -> bool:
         return commit in self.repository
@@ -105,8 +104,7 @@ class Mirror:
         index = self.repository.merge_commits(base, head)
         if index.conflicts is not None:
             return None
-        tree = index.write_tree(self.repository)
-        return str(self.repository.create_commit(None, author, author, message, tree, [base, head]))
+        return self._committed(author, author, message, index.write_tree(self.repository), [base, head])
 
     def push(self, commit: str, branch: str, expected: str | None) -> None:
         """However often it runs, the branch ends at this commit; RepositoryFailed when somebody else moved it."""
@@ -117,6 +115,14 @@ class Mirror:
                 if self.git.heads(f"refs/heads/{branch}").get(branch) == commit:
                     return
             raise
+
+    def _committed(
+        self, author: pygit2.Signature, committer: pygit2.Signature, message: str, tree: pygit2.Oid, parents: list[str]
+    ) -> str:
+        made = self.repository.create_commit(None, author, committer, message, tree, list(parents))
+        if made not in self.repository:
+            raise NoRoom  # pygit2 gives the commit's name all the same when it could not be written
+        return str(made)
 
 
 def pack(folder: Path) -> None:

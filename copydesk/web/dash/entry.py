@@ -56,7 +56,7 @@ async def sign_in(request: Request, desk: OpenDesk) -> Response:
         person = await coming.at_the_door(desk.people.sign_in, email, form.get("password"), request.state.address)
     except Refusal as refusal:
         if isinstance(refusal, TooManyRequests):
-            log.warning("signing in from %s is held up: too many tries", request.state.address)
+            log.warning("signing in is held up: too many tries from one address, or with one e-mail address")
         return await coming.sign_in_page(desk, following, refusal, email)
     return await coming.come_in(request, desk, person, following)
 

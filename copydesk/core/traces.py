@@ -1,0 +1,145 @@
+"""Spans for OpenTelemetry: nothing is loaded, and next to nothing done, unless an endpoint for them is set.
+
+They say what was done, when and how it ended, never what about: no prompt, path, address or message of an error."""
+
+import logging
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+LAST_WORDS_SECONDS = 3.0
+
+_provider: Any = None
+_tracer: Any = None
+
+
+class Span:
+    """One that is under way. `trace_id` is empty while nothing is traced."""
+
+    def __init__(self, span: Any = None) -> None:
+        self._span = span
+
+    @property
+    def trace_id(self) -> str:
+        return f"{self._span.get_span_context().trace_id:032x}" if self._span is not None else ""
+
+    def set(self, **facts: str | int | float | bool) -> None:
+        if self._span is not None:
+            self._span.set_attributes({f"copydesk.{name}": value for name, value in facts.items()})
+
+    def fail(self, why: str) -> None:
+        """`why` is a word, not a message: those may quote what they are about."""
+        if self._span is not None:
+            from opentelemetry.trace import StatusCode
+
+            self._span.set_status(StatusCode.ERROR, why)
+
+
+OFF = Span()
+
+
+def set_up() -> None:
+    """As the standard variables say. The provider is ours alone, so that no library adds spans of its own making."""
+    global _provider, _tracer
+    if not any(map(os.environ.get, ENDPOINTS)) or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
+        return
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or _tracer is not None:
+        return
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ModuleNotFoundError:
+        log.warning("an endpoint for traces is set, but not used: pip install 'copydesk[tracing]'")
+        return
+    from copydesk import __version__
+
+    resource = Resource.create({SERVICE_VERSION: __version__})
+    if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
+        resource = resource.merge(Resource({SERVICE_NAME: "copydesk"}))
+    _provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    _provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    _tracer = _provider.get_tracer("copydesk", __version__)
+
+
+def shut_down() -> None:
+    """Sends what is left, for a few seconds at most: a collector that is away must not hold up the end."""
+    global _provider, _tracer
+    provider, _provider, _tracer = _provider, None, None
+    if provider is not None:
+        last = threading.Thread(target=provider.shutdown, name="traces", daemon=True)
+        last.start()
+        last.join(LAST_WORDS_SECONDS)
+
+
+def is_on() -> bool:
+    return _tracer is not None
+
+
+@contextmanager
+def span(
+    name: str, *, parent: str | None = None, serves: bool = False, began: int | None = None, **facts: Any
+) -> Iterator[Span]:
+    """Ends with the body, as failed when that raises. `parent` is a traceparent from elsewhere, `began` is in
+    milliseconds since 1970."""
+    if _tracer is None:
+        yield OFF
+        return
+    from opentelemetry import context, trace
+
+    above = _context_of(parent)
+    begun = _tracer.start_span(
+        name,
+        context=above,
+        kind=trace.SpanKind.SERVER if serves else trace.SpanKind.INTERNAL,
+        start_time=began * 1_000_000 if began is not None else None,
+        attributes={f"copydesk.{fact}": value for fact, value in facts.items() if value is not None},
+    )
+    token = context.attach(trace.set_span_in_context(begun, above))
+    told = Span(begun)
+    try:
+        yield told
+    except BaseException as error:
+        if getattr(error, "status", 500) >= 500:  # what is refused to a client went as it should
+            told.fail(str(getattr(error, "reason", None) or type(error).__name__))
+        raise
+    finally:
+        context.detach(token)
+        begun.end()
+
+
+def tell(**facts: str | int | float | bool) -> None:
+    """Adds to the span that is under way here."""
+    if _tracer is not None:
+        from opentelemetry import trace
+
+        Span(trace.get_current_span()).set(**facts)
+
+
+def current() -> str | None:
+    """The span that is under way as a traceparent, for whoever goes on elsewhere."""
+    if _tracer is None:
+        return None
+    from opentelemetry import trace
+
+    here = trace.get_current_span().get_span_context()
+    return f"00-{here.trace_id:032x}-{here.span_id:016x}-{here.trace_flags:02x}" if here.is_valid else None
+
+
+def _context_of(traceparent: str | None) -> Any:
+    """None is the present one. What is not well formed begins a trace of its own."""
+    if traceparent is None or not TRACEPARENT.fullmatch(traceparent) or traceparent.startswith("ff"):
+        return None
+    from opentelemetry import trace
+
+    _, trace_id, span_id, flags = traceparent.split("-")
+    here = trace.SpanContext(int(trace_id, 16), int(span_id, 16), True, trace.TraceFlags(int(flags, 16) & 1))
+    return trace.set_span_in_context(trace.NonRecordingSpan(here))

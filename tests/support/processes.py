@@ -1,0 +1,159 @@
+"""Copydesk's own commands as processes that start in no time, and can be killed, paused and given another clock."""
+
+import datetime
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+
+# Forked from a process that has imported everything: real processes, without the second that each import would take.
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(
+    [
+        "__main__",
+        "tests.crash.worker",
+        "copydesk.cli",
+        "copydesk.web.server",
+        "pydantic_ai.direct",
+        "pydantic_ai.models.openai",
+        "pydantic_ai.providers.openai_compatible",
+    ]
+)
+PATIENCE = 30.0
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a process is told: its command, its environment, and what is wrong with its clock."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    log: Path
+    clock_ahead: float = 0
+    """Seconds by which its clock goes wrong; it may be negative."""
+
+
+@dataclass
+class Command:
+    """`copydesk …`, running."""
+
+    orders: Orders
+    process: ForkServerProcess = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        self.process = processes.Process(target=_run, args=(self.orders,), daemon=True)
+        self.process.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.is_alive()
+
+    def send(self, number: int) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+    def kill(self) -> None:
+        """As when the machine loses its power."""
+        self.process.kill()
+        self.process.join()
+
+    def stop(self, seconds: float = PATIENCE) -> float:
+        """As an operator stops it; the seconds that it took."""
+        began = time.monotonic()
+        self.send(signal.SIGTERM)
+        self.process.join(seconds)
+        assert self.process.exitcode == 0, f"it ended with {self.process.exitcode}: {self.said[-2000:]}"
+        return time.monotonic() - began
+
+    def pause(self) -> None:
+        self.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.send(signal.SIGCONT)
+
+    def close(self) -> None:
+        if self.process.is_alive():
+            self.kill()
+        self.process.close()
+
+    @property
+    def said(self) -> str:
+        return self.orders.log.read_text() if self.orders.log.exists() else ""
+
+
+@dataclass
+class Served(Command):
+    """`copydesk serve`, with the port that it has for life."""
+
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def wait_until_ready(self, seconds: float = PATIENCE) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                if httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            assert self.is_alive, f"the server ended: {self.said[-2000:]}"
+            assert time.monotonic() < deadline, f"the server does not get ready: {self.said[-2000:]}"
+            time.sleep(0.03)
+
+
+def environment(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as an operator writes them."""
+    return {
+        f"COPYDESK_{name.upper()}": ",".join(value) if isinstance(value, tuple) else str(value)
+        for name, value in settings.items()
+    }
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _run(orders: Orders) -> None:
+    from copydesk.cli import main
+
+    os.environ.update(orders.environment)
+    log = os.open(orders.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    if orders.clock_ahead:
+        _set_clock(orders.clock_ahead)
+    sys.argv = ["copydesk", *orders.command]
+    main()
+
+
+def _set_clock(ahead: float) -> None:
+    """Everything in the process that asks for the time of day hears the wrong one; its stop-watch is right."""
+    really, really_ns, right = time.time, time.time_ns, datetime.datetime
+
+    class Wrong(right):  # type: ignore[misc, valid-type]
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
+            return right.now(tz) + datetime.timedelta(seconds=ahead)
+
+    time.time = lambda: really() + ahead
+    time.time_ns = lambda: really_ns() + int(ahead * 1e9)
+    for module in list(sys.modules.values()):
+        if module.__name__.startswith("copydesk") and getattr(module, "datetime", None) is right:
+            module.datetime = Wrong  # type: ignore[attr-defined]

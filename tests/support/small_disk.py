@@ -1,0 +1,47 @@
+"""A disk that is soon full."""
+
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass
+class SmallDisk:
+    folder: Path
+
+    @property
+    def _ballast(self) -> Path:
+        return self.folder / "ballast"
+
+    def fill(self) -> None:
+        """To the last byte."""
+        with self._ballast.open("ab", buffering=0) as file:
+            for size in (1 << 16, 1 << 10, 1):
+                try:
+                    while file.write(b"\0" * size):
+                        pass
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+
+    def make_room(self) -> None:
+        self._ballast.unlink()
+
+
+@contextmanager
+def small_disk(folder: Path, size: int) -> Iterator[SmallDisk]:
+    """Of so many bytes, where the tests may mount one."""
+    folder.mkdir(parents=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("to mount a small disk takes the rights of root")
+    try:
+        yield SmallDisk(folder)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)

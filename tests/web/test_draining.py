@@ -1,0 +1,215 @@
+"""Stopping loses nothing: whoever heeds /readyz sees no error, what was begun is finished, a second signal hurries."""
+
+import itertools
+import json
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from sqlalchemy import text
+
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk
+from copydesk.jobs.service import NewJob
+from tests.conftest import DATABASES
+from tests.jobs.drills import MODEL, edited, finished
+from tests.support.drills import drills
+from tests.support.model_server import ModelServer, hang
+from tests.support.processes import Command, Orders, Served, environment, free_port
+from tests.support.repositories import make_repository
+
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
+PAGE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md": b"# Other\n"}
+SQLITE_FIRST = pytest.mark.parametrize("database_url", drills(DATABASES, but=("sqlite",)), indirect=True)
+SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # the database plays no part
+POSTGRES_FIRST = pytest.mark.parametrize("database_url", drills(DATABASES, but=("postgres",)), indirect=True)
+
+
+class Stage:
+    def __init__(self, folder: Path, database_url: str) -> None:
+        self.folder = folder
+        self.settings: dict[str, Any] = {
+            "data": folder / "data",
+            "database_url": database_url,
+            "models": (MODEL,),
+            "lease_seconds": 3,
+        }
+        self.desk = open_desk(Settings(**self.settings))
+        repository = make_repository(folder / "docs.git", PAGE)
+        self.project = self.desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
+        self.headers = {"Authorization": f"Bearer {self.desk.keys.create(self.project.id, actor='test')[1]}"}
+        self.events = f"/v1/analytics/{self.project.id}/events"
+        self.commands: list[Command] = []
+
+    def serve(self, *options: str, **settings: Any) -> Served:
+        port = free_port()
+        told = environment({**self.settings, **settings})
+        log = self.folder / f"{len(self.commands)}.log"
+        server = Served(Orders(("serve", "--port", str(port), *options), told, log), port)
+        self.commands.append(server)
+        server.wait_until_ready()
+        return server
+
+    def work(self, **settings: Any) -> Command:
+        log = self.folder / f"{len(self.commands)}.log"
+        worker = Command(Orders(("work",), environment({**self.settings, **settings}), log))
+        self.commands.append(worker)
+        return worker
+
+    def run(self) -> tuple[str, int, int]:
+        with self.desk.database.read() as tx:
+            row = tx.execute(text("select state, attempt, lease_until from runs")).one()
+            return row.state, row.attempt, row.lease_until
+
+    def close(self) -> None:
+        for command in self.commands:
+            command.close()
+        self.desk.close()
+
+
+@pytest.fixture
+def stage(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+    stage = Stage(tmp_path, database_url)
+    yield stage
+    stage.close()
+
+
+class Balancer:
+    """Sends each request to the next server that was ready when it last looked, ten times a second."""
+
+    def __init__(self, servers: list[Served], headers: dict[str, str]) -> None:
+        self.servers, self.headers = servers, headers
+        self.ready = list(servers)
+        self.seen: list[int | str] = []
+        self.over = threading.Event()
+
+    def look(self) -> None:
+        while not self.over.wait(0.1):
+            self.ready = [server for server in self.servers if self._is_ready(server)]
+
+    def send(self, method: str, path: str, body: Any) -> None:
+        clients = {server.url: httpx.Client(base_url=server.url, headers=self.headers) for server in self.servers}
+        for number in itertools.count():
+            if self.over.wait(0.01):
+                return
+            ready = self.ready
+            try:
+                self.seen.append(clients[ready[number % len(ready)].url].request(method, path, json=body).status_code)
+            except httpx.HTTPError as error:
+                self.seen.append(repr(error))
+
+    @staticmethod
+    def _is_ready(server: Served) -> bool:
+        try:
+            return httpx.get(f"{server.url}/readyz", timeout=5).status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+@POSTGRES_FIRST
+def test_a_steady_stream_of_requests_sees_no_error_when_a_server_is_stopped(stage: Stage) -> None:
+    servers = [stage.serve("--no-worker", drain_seconds=1) for _ in range(2)]
+    job = stage.desk.jobs.create(stage.project, NewJob("Wait.")).job.id
+    balancer = Balancer(servers, stage.headers)
+    calls = [("GET", f"/v2/agent/{stage.project.id}/job/{job}", None), ("POST", stage.events, {"path": "/a"})]
+    threads = [threading.Thread(target=balancer.look)]
+    threads += [threading.Thread(target=balancer.send, args=call) for call in calls]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    took = servers[0].stop()
+    time.sleep(0.5)
+    balancer.over.set()
+    for thread in threads:
+        thread.join()
+    assert took >= 1
+    assert set(balancer.seen) == {200, 202}
+    assert len(balancer.seen) > 10
+
+
+@SQLITE
+def test_a_draining_server_says_so_and_answers_until_a_second_signal(stage: Stage) -> None:
+    server = stage.serve(drain_seconds=60)
+    with httpx.Client(base_url=server.url) as http:
+        assert http.get("/healthz").headers.get("connection") != "close"
+        server.send(signal.SIGTERM)
+        deadline = time.monotonic() + 5
+        while (answer := http.get("/readyz")).status_code == 200:
+            assert time.monotonic() < deadline
+        assert answer.json()["details"] == [{"field": "draining", "message": "This process is about to stop."}]
+        assert answer.headers["connection"] == "close", "the next request is to find another server"
+        sent = http.post(stage.events, json={"path": "/a"}, headers=stage.headers)
+        assert sent.json()["accepted"] == 1
+    assert server.stop() < 10, "the second signal hurries, and the exit code is 0"
+
+
+@SQLITE
+def test_what_was_begun_is_finished_and_live_streams_are_sent_away(stage: Stage) -> None:
+    server = stage.serve("--no-worker")
+    job = stage.desk.jobs.create(stage.project, NewJob("Wait.")).job.id
+    body = json.dumps([{"path": f"/{n}", "userAgent": FIREFOX} for n in range(100)]).encode()
+    head = (
+        f"POST {stage.events} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    )
+    head += f"Authorization: {stage.headers['Authorization']}\r\n\r\n"
+    stream = httpx.Client(base_url=server.url, headers=stage.headers, timeout=20)
+    with (
+        socket.create_connection(("127.0.0.1", server.port)) as line,
+        stream.stream("GET", f"/v2/agent/{stage.project.id}/job/{job}/events") as live,
+    ):
+        lines = live.iter_lines()
+        assert next(lines) == "retry: 1000"
+        line.sendall(head.encode() + body[:50])
+        time.sleep(0.3)
+        server.send(signal.SIGTERM)
+        time.sleep(0.5)
+        line.sendall(body[50:])
+        answer = line.makefile("rb").read()
+        list(lines)  # it ends, rather than breaks off
+    assert answer.startswith(b"HTTP/1.1 202")
+    assert b'"accepted":100' in answer
+    server.process.join(10)
+    assert server.process.exitcode == 0
+    stage.desk.store.fold()
+    assert stage.desk.store.views(stage.project.id).totals.total == 100, "what was acknowledged is there"
+
+
+@SQLITE_FIRST
+@pytest.mark.parametrize("way", ["serve", "work"])
+@pytest.mark.drill
+def test_a_job_that_ends_while_its_worker_drains_is_not_handed_over(stage: Stage, way: str) -> None:
+    with ModelServer([hang(1.5, edited("colour", "color")), finished()], by_turn=True) as model:
+        told = {"model_url": model.url, "drain_seconds": 6}
+        command = stage.serve(**told) if way == "serve" else stage.work(**told)
+        stage.desk.jobs.create(stage.project, NewJob("Spell it so.", model=MODEL))
+        _until(lambda: model.requests)
+        took = command.stop()
+    state, attempt, _ = stage.run()
+    assert (state, attempt) == ("done", 1)
+    if way == "work":
+        assert took < 5, "it leaves as soon as it is done"
+
+
+@SQLITE_FIRST
+def test_a_job_that_does_not_end_in_time_is_handed_back(stage: Stage) -> None:
+    with ModelServer([hang(20)], by_turn=True) as model:
+        worker = stage.work(model_url=model.url, drain_seconds=0.5)
+        stage.desk.jobs.create(stage.project, NewJob("Spell it so.", model=MODEL))
+        _until(lambda: model.requests)
+        assert worker.stop() < 8
+    state, attempt, lease = stage.run()
+    assert (state, attempt) == ("running", 1)
+    assert lease <= 0, "the next worker takes it at once"
+
+
+def _until(condition: Any) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
