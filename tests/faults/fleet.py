@@ -1,0 +1,119 @@
+"""Several servers and workers, each a process of its own, on one PostgreSQL, as on several machines."""
+
+import base64
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+
+from copydesk.core.projects import Project
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from tests.crash.harness import BEFORE, SCRIPT, wait_until
+from tests.support.model_server import ModelServer, call, hang, together
+from tests.support.processes import Command, Orders, Served, environment, free_port
+from tests.support.repositories import make_repository
+
+LEASE = 2.0
+SCRIPTED = "openai-compatible:scripted"
+
+
+@dataclass
+class Site:
+    """A project with its repository and its key."""
+
+    project: Project
+    repository: Path
+    key: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
+
+    def at(self, path: str = "") -> str:
+        return f"/v2/agent/{self.project.id}/job{path}"
+
+    @property
+    def events(self) -> str:
+        return f"/v1/analytics/{self.project.id}/events"
+
+
+@dataclass
+class Fleet:
+    """`desk` looks at the database from beside, past whatever is wrong between it and the processes."""
+
+    folder: Path
+    desk: Desk
+    settings: dict[str, Any]
+    sites: list[Site] = field(default_factory=list)
+    servers: list[Served] = field(default_factory=list)
+    workers: list[Command] = field(default_factory=list)
+
+    def add_site(self, name: str = "docs") -> Site:
+        repository = make_repository(self.folder / f"{name}.git", BEFORE)
+        project = self.desk.projects.create(name.title(), repository=str(repository), ref="main", actor="test")
+        site = Site(project, repository, self.desk.keys.create(project.id, actor="test")[1])
+        self.sites.append(site)
+        return site
+
+    def serve(self, *, clock_ahead: float = 0) -> Served:
+        """The servers share a machine, and so the folder of the embedded analytics store."""
+        port = free_port()
+        command = ("serve", "--no-worker", "--port", str(port))
+        log = self.folder / f"serve-{len(self.servers)}.log"
+        server = Served(Orders(command, environment(self.settings), log, clock_ahead), port)
+        self.servers.append(server)
+        server.wait_until_ready()
+        return server
+
+    def work(self, *, data: Path | None = None, clock_ahead: float = 0) -> Command:
+        """Each on a machine of its own: what another one has fetched or committed, it lacks."""
+        number = len(self.workers)
+        settings = {**self.settings, "data": data or self.folder / f"worker-{number}"}
+        log = self.folder / f"work-{number}.log"
+        worker = Command(Orders(("work",), environment(settings), log, clock_ahead))
+        self.workers.append(worker)
+        wait_until(lambda: "is waiting for jobs" in worker.said, "the worker to start")
+        return worker
+
+    def client(self, site: Site) -> httpx.Client:
+        return httpx.Client(base_url=self.servers[0].url, headers=site.headers, timeout=30)
+
+    def close(self) -> None:
+        for process in (*self.servers, *self.workers):
+            process.close()
+
+
+@contextmanager
+def new_fleet(
+    folder: Path, database: str, *, seen_as: str = "", model: ModelServer | None = None, **settings: Any
+) -> Iterator[Fleet]:
+    """On this database, which its processes may see at another address."""
+    chosen: dict[str, Any] = {
+        "data": folder / "data",
+        "database_url": seen_as or database,
+        "secret_key": base64.b64encode(secrets.token_bytes(32)).decode(),
+        "base_url": "http://copydesk.example.org",
+        "lease_seconds": LEASE,
+        "jobs_per_hour": 100_000,
+        "most_attempts": 100,
+        **settings,
+    }
+    if model is not None:
+        chosen |= {"models": (SCRIPTED,), "model_url": model.url}
+    fleet = Fleet(folder, open_desk(Settings(**{**chosen, "database_url": database})), chosen)
+    try:
+        yield fleet
+    finally:
+        fleet.close()
+        fleet.desk.close()
+
+
+def slow_model(seconds: float) -> ModelServer:
+    """Takes its time for each of the two replies of a job."""
+    replies = [together(*(call(made.name, dict(made.arguments)) for made in reply.calls)) for reply in SCRIPT[:2]]
+    return ModelServer([hang(seconds, then=reply) for reply in replies], by_turn=True)

@@ -1,0 +1,125 @@
+"""Clocks that are an hour off: those of servers and workers, and the database's own, set forward or back."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from copydesk.core.clock import HOUR
+from copydesk.core.limits import Limit, TooManyRequests, take
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from copydesk.jobs.job import ACTIVE, FAILED, Ending
+from copydesk.jobs.journal import Journal
+from copydesk.jobs.queue import Bounds, Queue
+from copydesk.jobs.service import NewJob
+from tests.conftest import DATABASES
+from tests.faults.drill import SCALE
+from tests.faults.fleet import LEASE, new_fleet, slow_model
+from tests.faults.reckoning import reckon
+from tests.faults.traffic import Traffic
+from tests.support.drills import drills
+from tests.support.postgres import new_database
+
+AHEAD, BEHIND = 3600.0, -3600.0
+BOUNDS = Bounds(lease=10_000, project_slots=4, total_slots=10)
+DIRECTIONS = pytest.mark.parametrize("step", [HOUR, -HOUR], ids=["forward", "back"])
+
+
+@pytest.mark.drill
+def test_processes_whose_clocks_are_an_hour_off_lose_nothing_and_do_nothing_twice(tmp_path: Path) -> None:
+    """And hand over as soon as others: a worker is killed, and those that are left differ by two hours."""
+    with slow_model(0.3) as model, new_fleet(tmp_path, new_database(), model=model) as fleet:
+        for name in ("docs", "guide"):
+            fleet.add_site(name)
+        for wrong in (AHEAD, BEHIND):
+            fleet.serve(clock_ahead=wrong)
+            fleet.work(clock_ahead=wrong)
+        fleet.work()
+        traffic = Traffic(fleet, jobs_per_second=4, events_per_second=6, scripted=True)
+        with traffic.flowing() as account:
+            for worker in fleet.workers:
+                time.sleep(1 + 6 * SCALE)
+                worker.kill()
+                time.sleep(LEASE * 2)
+                worker.start()
+        reckon(fleet, account)
+        with fleet.desk.database.read() as tx:
+            made = tx.execute(text("select created_at from jobs")).scalars().all()
+        assert max(made) - min(made) > 1.9 * HOUR, "the clocks were right"
+
+
+@pytest.fixture(params=drills(DATABASES, but=("postgres",)))
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
+    url = new_database() if request.param == "postgres" else ""
+    desk = open_desk(Settings(data=tmp_path / "data", database_url=url))
+    yield desk
+    desk.close()
+
+
+@DIRECTIONS
+def test_a_dead_workers_run_is_taken_over_though_the_databases_clock_was_set(desk: Desk, step: int) -> None:
+    queue = Queue(desk.database, BOUNDS)
+    _create(desk)
+    first = queue.claim("first")
+    assert first is not None
+    assert queue.claim("second") is None
+    _set_clock(desk, step)
+    second = queue.claim("second")
+    assert second is not None
+    assert (second.attempt, queue.claim("third")) == (2, None)
+    assert second.age <= BOUNDS.lease, "what the clock was set by counts as work"
+
+
+@DIRECTIONS
+def test_a_living_worker_keeps_its_run_by_its_next_heartbeat_though_the_clock_was_set(desk: Desk, step: int) -> None:
+    queue = Queue(desk.database, BOUNDS)
+    _create(desk)
+    claim = queue.claim("first")
+    assert claim is not None
+    _set_clock(desk, step)
+    assert queue.renew("first", [claim.run_id]) == {claim.run_id}
+    assert queue.claim("second") is None
+    Journal(desk.database, claim).guard()
+
+
+def test_a_limit_does_not_last_longer_because_the_clock_was_set_back(desk: Desk) -> None:
+    limit = Limit("jobs", 1, HOUR)
+    with desk.database.write() as tx:
+        take(desk.database, tx, limit, "docs")
+    with desk.database.write() as tx, pytest.raises(TooManyRequests):
+        take(desk.database, tx, limit, "docs")
+    with desk.database.write() as tx:
+        tx.execute(text("update limits set started_at = started_at + :step"), {"step": HOUR})
+    with desk.database.write() as tx:
+        take(desk.database, tx, limit, "docs")
+
+
+def test_a_message_that_came_by_a_server_whose_clock_is_slow_is_answered(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where the run that it came during has failed: that answers only what was said before it began."""
+    project, job = _create(desk)
+    claim = Queue(desk.database, BOUNDS).claim("first")
+    assert claim is not None
+    now = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now - 3600 * 10**9)
+    desk.jobs.message(desk.projects.get(project), job, "One more thing.")
+    monkeypatch.undo()
+    Journal(desk.database, claim).settle(Ending(FAILED))
+    assert desk.jobs.get(project, job).status is ACTIVE
+
+
+def _create(desk: Desk) -> tuple[str, str]:
+    project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="test")
+    return project.id, desk.jobs.create(project, NewJob("Spell it so.")).job.id
+
+
+def _set_clock(desk: Desk, step: int) -> None:
+    """To set the clock forward makes everything older, and nothing else."""
+    with desk.database.write() as tx:
+        tx.execute(
+            text("update runs set lease_until = lease_until - :step, started_at = started_at - :step"), {"step": step}
+        )

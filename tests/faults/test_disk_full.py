@@ -1,0 +1,97 @@
+"""A disk with no room left: what cannot be kept is refused, and all goes on when there is room."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from copydesk.core.errors import NoRoom
+from copydesk.jobs.publish.git import Git
+from copydesk.jobs.publish.repository import Mirror
+from tests.crash.harness import wait_until
+from tests.faults.drill import SCALE
+from tests.faults.fleet import new_fleet, slow_model
+from tests.faults.reckoning import reckon
+from tests.faults.traffic import PROMPT, Account, Traffic
+from tests.support.postgres import new_database
+from tests.support.repositories import AUTHOR, make_repository
+from tests.support.small_disk import small_disk
+
+MEGABYTE = 1 << 20
+
+
+@pytest.mark.drill
+def test_nothing_that_was_accepted_is_lost_when_the_embedded_stores_run_out_of_room(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk", 48 * MEGABYTE) as disk,
+        slow_model(0.2) as model,
+        new_fleet(
+            tmp_path, f"sqlite:///{disk.folder / 'data' / 'copydesk.db'}", model=model, data=disk.folder / "data"
+        ) as fleet,
+    ):
+        fleet.add_site()
+        fleet.serve()
+        fleet.work(data=disk.folder / "data")
+        traffic = Traffic(fleet, jobs_per_second=4, events_per_second=8, scripted=True)
+        with traffic.flowing() as account:
+            for _ in range(max(1, round(3 * SCALE))):
+                time.sleep(3)
+                before = account.answers["503"]
+                disk.fill()
+                time.sleep(6)
+                assert account.answers["503"] > before, "nobody noticed"
+                disk.make_room()
+        reckon(fleet, account)
+
+
+@pytest.mark.drill
+def test_a_job_waits_for_room_in_its_workers_mirror(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk", 8 * MEGABYTE) as disk,
+        new_fleet(tmp_path, new_database()) as fleet,
+    ):
+        known, new = fleet.add_site("known"), fleet.add_site("new")
+        fleet.serve()
+        fleet.work(data=disk.folder / "data")
+        account = Account()
+        for number, (site, is_full) in enumerate(((known, False), (known, True), (new, True))):
+            with fleet.client(site) as client:
+                if is_full:
+                    disk.fill()
+                account.jobs[str(number)] = job = client.post(site.at(), json={"prompt": PROMPT}).json()["id"]
+                time.sleep(2)
+                if is_full:
+                    assert (told := client.get(site.at(f"/{job}")).json())["status"] == "active", told["message"]
+                    disk.make_room()
+                wait_until(lambda: client.get(site.at(f"/{job}")).json()["status"] == "completed", "the job", 30)  # noqa: B023
+        reckon(fleet, account)
+
+
+def test_a_commit_for_which_there_is_no_room_is_not_taken_for_made(tmp_path: Path) -> None:
+    far = make_repository(tmp_path / "far.git", {"index.md": b"# Hello\n"})
+    with small_disk(tmp_path / "disk", 2 * MEGABYTE) as disk:
+        mirror = Mirror(disk.folder / "mirror.git", Git(str(far)))
+        head = mirror.head("main")
+        changes: dict[str, bytes | None] = {"index.md": b"# Hallo\n"}
+        mirror.commit(head, changes, "The tree is there", AUTHOR)
+        disk.fill()
+        with pytest.raises(NoRoom):
+            mirror.commit(head, changes, "The commit is not", AUTHOR)
+        disk.make_room()
+        mirror.push(mirror.commit(head, changes, "The commit is not", AUTHOR), "changed", expected=None)
+
+
+@pytest.mark.drill
+def test_a_full_disk_is_named_in_the_answer(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk", 48 * MEGABYTE) as disk,
+        new_fleet(tmp_path, f"sqlite:///{disk.folder / 'data' / 'copydesk.db'}", data=disk.folder / "data") as fleet,
+    ):
+        site = fleet.add_site()
+        fleet.serve()
+        with fleet.client(site) as client:
+            assert client.post(site.events, json={"path": "/guide"}).status_code == 202
+            disk.fill()
+            answers = client.post(site.at(), json={"prompt": PROMPT}), client.post(site.events, json={"path": "/guide"})
+            assert [answer.status_code for answer in answers] == [503, 503]
+            assert [answer.json()["code"] for answer in answers] == ["no_room", "store_full"]

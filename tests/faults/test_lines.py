@@ -1,0 +1,100 @@
+"""Lines to PostgreSQL that fall silent are given up in time, and others take their place."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+
+import pytest
+from sqlalchemy import text
+
+from copydesk.core import postgres, signals
+from copydesk.core.database import Database
+from copydesk.core.errors import StoreDown
+from copydesk.core.migrate import migrate
+from copydesk.core.postgres import Line
+from tests.crash.harness import wait_until
+from tests.support.postgres import line_to, new_database, through
+from tests.support.tcp_proxy import Proxy, proxied
+
+SHORT = 0.3
+
+
+@pytest.fixture
+def url() -> str:
+    return new_database()
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[Proxy]:
+    with proxied(partial(line_to, url)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def database(url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """Behind the proxy, and of little patience."""
+    monkeypatch.setattr(Line, "patience", SHORT)
+    monkeypatch.setattr(postgres, "PING_SECONDS", SHORT)
+    monkeypatch.setattr(postgres, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(signals, "CHECK_SECONDS", SHORT)
+    monkeypatch.setattr(signals, "LISTENER_PATIENCE", SHORT)
+    database = Database(through(url, proxy.port))
+    yield database
+    database.close()
+
+
+def test_a_statement_that_is_never_answered_ends_as_a_store_that_is_down(database: Database, proxy: Proxy) -> None:
+    with pytest.raises(StoreDown), database.write() as tx:
+        proxy.is_silent = True
+        began = time.monotonic()
+        tx.execute(text("select 1"))
+    assert time.monotonic() - began < 10 * SHORT
+    proxy.is_silent = False
+    with database.read() as tx:
+        assert tx.execute(text("select 2")).scalar() == 2
+
+
+def test_a_line_that_died_unnoticed_is_replaced_before_it_is_used(database: Database, proxy: Proxy) -> None:
+    with database.read() as tx:
+        tx.execute(text("select 1"))
+    proxy.forget()
+    with database.read() as tx:
+        assert tx.execute(text("select 2")).scalar() == 2
+
+
+def test_a_server_that_is_silent_is_not_asked_by_everybody(database: Database, proxy: Proxy) -> None:
+    proxy.is_silent = True
+    with pytest.raises(StoreDown), database.read():
+        pass
+    began = time.monotonic()
+    for _ in range(20):
+        with pytest.raises(StoreDown), database.read():
+            pass
+    assert time.monotonic() - began < 1
+    proxy.is_silent = False
+    wait_until(lambda: _answers(database), "the server to be asked again", 10)
+
+
+def test_signals_are_heard_again_after_their_line_died_unnoticed(database: Database, proxy: Proxy, url: str) -> None:
+    migrate(database)
+    database.signals.wait("queue", database.signals.mark("queue"), 0.1)
+    proxy.forget()
+    time.sleep(signals.POLL_SECONDS + 3 * SHORT + 1)  # it looks, waits, rests for a second, and listens anew
+    sender = Database(url)
+    mark = database.signals.mark("queue")
+    with sender.write() as tx:
+        sender.notify(tx, "queue")
+    sender.close()
+    assert database.signals.wait("queue", mark, 1)
+
+
+def test_a_migration_may_take_its_time(database: Database) -> None:
+    with database.write() as tx, database.unhurried(tx):
+        tx.execute(text("select pg_sleep(:seconds)"), {"seconds": 3 * SHORT})
+
+
+def _answers(database: Database) -> bool:
+    with suppress(StoreDown), database.read() as tx:
+        return tx.execute(text("select 1")).scalar() == 1
+    return False

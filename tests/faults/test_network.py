@@ -1,0 +1,108 @@
+"""The network between the processes and PostgreSQL on a bad day: slow, cut, half-closed, silent."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.crash.harness import wait_until
+from tests.faults.drill import SCALE, tell
+from tests.faults.fleet import Fleet, new_fleet, slow_model
+from tests.faults.reckoning import reckon
+from tests.faults.traffic import Traffic
+from tests.support.postgres import line_to, new_database, through
+from tests.support.tcp_proxy import Proxy, proxied
+
+TROUBLES = ("slow", "cut", "half-closed", "refused", "silent", "forgotten")
+CLIENTS = 100
+ANSWERED_WITHIN = 20.0
+"""Seconds: a client must hear that something is wrong before it gives up by itself."""
+
+
+@contextmanager
+def _fleet(folder: Path, servers: int = 2, workers: int = 2) -> Iterator[tuple[Fleet, Proxy]]:
+    database = new_database()
+    with (
+        proxied(partial(line_to, database)) as proxy,
+        slow_model(0.3) as model,
+        new_fleet(folder, database, seen_as=through(database, proxy.port), model=model) as fleet,
+    ):
+        for name in ("docs", "guide"):
+            fleet.add_site(name)
+        for _ in range(servers):
+            fleet.serve()
+        for _ in range(workers):
+            fleet.work()
+        yield fleet, proxy
+
+
+def _trouble(proxy: Proxy, kind: str, seconds: float) -> None:
+    match kind:
+        case "slow":
+            proxy.delay = 0.05
+            time.sleep(seconds)
+            proxy.delay = 0
+        case "cut":
+            for _ in range(3):
+                assert proxy.cut()
+                time.sleep(seconds / 3)
+        case "half-closed":
+            for _ in range(3):
+                proxy.half_close()
+                time.sleep(seconds / 3)
+        case "refused":
+            proxy.refuses = True
+            proxy.cut()
+            time.sleep(seconds)
+            proxy.refuses = False
+        case "silent":
+            proxy.is_silent = True
+            time.sleep(seconds)
+            proxy.is_silent = False
+        case "forgotten":
+            proxy.forget()
+            time.sleep(seconds)
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("kind", TROUBLES)
+def test_nothing_is_lost_or_done_twice_on_a_bad_network(tmp_path: Path, kind: str) -> None:
+    with _fleet(tmp_path) as (fleet, proxy):
+        traffic = Traffic(fleet, jobs_per_second=4, events_per_second=10, scripted=True)
+        with traffic.flowing() as account:
+            time.sleep(1)
+            _trouble(proxy, kind, 20 * SCALE)
+            time.sleep(1)
+        reckon(fleet, account)
+        assert account.slowest < ANSWERED_WITHIN
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("kind", ["silent", "forgotten"])
+def test_a_server_answers_in_time_and_recovers_when_its_lines_to_the_database_fall_silent(
+    tmp_path: Path, kind: str
+) -> None:
+    """A line that takes everything and gives nothing back looks healthy to TCP."""
+    with _fleet(tmp_path, servers=1, workers=1) as (fleet, proxy):
+        site = fleet.sites[0]
+        with fleet.client(site) as client:
+            job = client.post(site.at(), json={"prompt": "Spell."}).json()["id"]
+            if kind == "silent":
+                proxy.is_silent = True
+            else:
+                proxy.forget()
+            began = time.monotonic()
+            with ThreadPoolExecutor(CLIENTS) as clients:
+                answers = list(clients.map(lambda _: client.get(site.at(f"/{job}")).status_code, range(CLIENTS)))
+            took = time.monotonic() - began
+            tell(f"{kind}: {CLIENTS} requests answered with {dict(Counter(answers))} after {took:.1f} s")
+            assert took < ANSWERED_WITHIN
+            assert set(answers) <= ({503} if kind == "silent" else {200, 503})
+            proxy.is_silent = False
+            wait_until(lambda: client.get(site.at(f"/{job}")).status_code == 200, "the server to recover", 15)
+            wait_until(lambda: client.get(site.at(f"/{job}")).json()["status"] == "completed", "the worker to", 30)

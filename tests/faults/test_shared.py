@@ -1,0 +1,154 @@
+"""Servers and workers that are several act as one: limits, keys, events, cancelling, fairness and slots."""
+
+import json
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from sqlalchemy import text
+
+from copydesk.jobs.job import ACTIVE
+from tests.crash.harness import wait_until
+from tests.faults.fleet import SCRIPTED, Fleet, Site, new_fleet, slow_model
+from tests.support.model_server import ModelServer
+from tests.support.postgres import new_database
+
+ALLOWED, ASKED = 40, 60
+PROJECT_SLOTS, TOTAL_SLOTS = 2, 3
+SOON = 1.0
+"""Seconds in which one process hears of what another did."""
+RUNNING = text(
+    """
+    select project_id, count(*) as running from runs where state = 'running'
+    and lease_until > extract(epoch from clock_timestamp()) * 1000 group by project_id
+    """
+)
+OVERTOOK = text(
+    """
+    select count(*) from runs as other join runs as late on late.job_id = :late
+    where other.project_id = :many and other.started_at between late.created_at and late.started_at
+    """
+)
+"""Jobs of the busy project that were begun while the late one waited."""
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ModelServer]:
+    with slow_model(0.5) as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> Iterator[Fleet]:
+    settings: dict[str, Any] = {"jobs_per_hour": ALLOWED, "project_slots": PROJECT_SLOTS, "total_slots": TOTAL_SLOTS}
+    with new_fleet(tmp_path_factory.mktemp("fleet"), new_database(), model=model, **settings) as fleet:
+        for _ in range(2):
+            fleet.serve()
+            fleet.work()
+        yield fleet
+
+
+@pytest.fixture
+def site(fleet: Fleet) -> Site:
+    return fleet.add_site(f"docs-{len(fleet.sites)}")
+
+
+def test_two_servers_together_allow_as_many_jobs_as_one(fleet: Fleet, site: Site) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda n: _create(fleet, site, n), range(ASKED)))
+    assert Counter(answer.status_code for answer in answers) == {201: ALLOWED, 429: ASKED - ALLOWED}
+    for answer in answers:
+        if answer.status_code == 201:
+            fleet.desk.jobs.archive(site.project.id, answer.json()["id"])  # what this is about has been seen
+
+
+def test_a_key_that_is_sent_to_two_servers_at_once_makes_one_job(fleet: Fleet, site: Site) -> None:
+    key = uuid.uuid4().hex
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda n: _create(fleet, site, n, key=key, model="mechanic"), range(16)))
+    assert {answer.status_code for answer in answers} <= {200, 201}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert len(fleet.desk.jobs.page(site.project.id, None, 100, None)[0]) == 1
+
+
+def test_events_are_heard_through_the_other_server_within_a_second(fleet: Fleet, site: Site) -> None:
+    job = _create(fleet, site, 0).json()["id"]
+    with _listening(fleet, site, 1, job) as heard:
+        wait_until(lambda: bool(heard) and heard[-1][0] == "finished", "the job's end", 30)
+    late = {kind: after for kind, after in heard if after > SOON}
+    assert not late
+    assert {"queued", "phase", "pushed", "pull_request"} <= {kind for kind, _ in heard}
+
+
+def test_cancelling_at_one_server_stops_a_worker_that_another_one_feeds(
+    fleet: Fleet, site: Site, model: ModelServer
+) -> None:
+    asked = len(model.requests)
+    job = _create(fleet, site, 0).json()["id"]
+    with _listening(fleet, site, 0, job) as heard:
+        wait_until(lambda: len(model.requests) > asked, "the model to be asked")
+        cancelled = httpx.post(fleet.servers[1].url + site.at(f"/{job}/cancel"), headers=site.headers)
+        assert cancelled.status_code == 200
+        wait_until(lambda: heard[-1][0] == "finished", "the other server's word", SOON)
+    time.sleep(1)  # in which the model's first reply would have been followed by a second question
+    assert len(model.requests) == asked + 1
+    assert fleet.desk.jobs.get(site.project.id, job).reason == "cancelled"
+
+
+def test_workers_together_keep_to_the_slots_and_are_fair_to_a_project_with_few_jobs(fleet: Fleet) -> None:
+    many, few = fleet.add_site("many"), fleet.add_site("few")
+    jobs = [_create(fleet, many, n).json()["id"] for n in range(8)]
+    late = _create(fleet, few, 0).json()["id"]
+    seen: list[dict[str, int]] = []
+    while any(fleet.desk.jobs.get(many.project.id, job).status is ACTIVE for job in jobs):
+        with fleet.desk.database.read() as tx:
+            seen.append({row.project_id: row.running for row in tx.execute(RUNNING)})
+        time.sleep(0.02)
+    assert max(count for running in seen for count in running.values()) <= PROJECT_SLOTS
+    assert 1 < max(sum(running.values()) for running in seen) <= TOTAL_SLOTS
+    with fleet.desk.database.read() as tx:
+        overtook = tx.execute(OVERTOOK, {"late": late, "many": many.project.id}).scalar_one()
+    assert overtook <= PROJECT_SLOTS
+
+
+def _create(fleet: Fleet, site: Site, turn: int, key: str = "", model: str = SCRIPTED) -> httpx.Response:
+    server = fleet.servers[turn % len(fleet.servers)]
+    headers = {**site.headers, **({"Idempotency-Key": key} if key else {})}
+    return httpx.post(
+        server.url + site.at(), json={"prompt": "Spell it so.", "model": model}, headers=headers, timeout=30
+    )
+
+
+@contextmanager
+def _listening(fleet: Fleet, site: Site, server: int, job: str) -> Iterator[list[tuple[str, float]]]:
+    """What is heard of a job, with the seconds after which it is."""
+    heard: list[tuple[str, float]] = []
+
+    def listen() -> None:
+        kind = ""
+        url = fleet.servers[server].url + site.at(f"/{job}/events")
+        with httpx.stream("GET", url, headers=site.headers, timeout=30) as stream:
+            for line in stream.iter_lines():
+                if line.startswith("event: "):
+                    kind = line.removeprefix("event: ")
+                elif line.startswith("data: "):
+                    at = json.loads(line.removeprefix("data: "))["at"]
+                    heard.append((kind, time.time() - _seconds(at)))
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    yield heard
+    thread.join(5)
+    assert not thread.is_alive(), "the stream goes on"
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()
