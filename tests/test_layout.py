@@ -26,8 +26,9 @@ MAY_IMPORT = {
     "jobs": {"core"},
     "analytics": {"core"},
     "desk": {"core", "jobs", "analytics"},
+    "moving": {"core", "jobs", "analytics"},
     "web": {"core", "jobs", "analytics", "desk"},
-    "cli": {"core", "jobs", "analytics", "desk", "web", "client"},
+    "cli": {"core", "jobs", "analytics", "desk", "moving", "web", "client"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }

@@ -121,6 +121,12 @@ class StoreDamaged(StoreDown):
     code = "store_damaged"
 
 
+class StoreNewer(StoreDown):
+    """The analytics store was written by a newer version of Copydesk; upgrade this one."""
+
+    code = "store_newer"
+
+
 class UnknownDay(Refusal):
     """A view must be dated between 1970-01-02 and 2149-06-05."""
 

@@ -6,7 +6,7 @@ import sys
 import typer
 
 from copydesk import __version__
-from copydesk.cli import analytics, doctor, job, key, person, project, pull, secret, serve
+from copydesk.cli import analytics, backup, doctor, job, key, migrate, person, project, pull, secret, serve
 from copydesk.cli.output import fail
 from copydesk.client import ApiError, NotConfigured, Unreachable
 from copydesk.core.errors import Explained
@@ -27,6 +27,8 @@ app.add_typer(job.app, name="job")
 app.add_typer(pull.app, name="pull")
 app.add_typer(analytics.app, name="analytics")
 serve.add_to(app)
+backup.add_to(app)
+migrate.add_to(app)
 doctor.add_to(app)
 
 

@@ -9,13 +9,16 @@ from pathlib import Path
 import duckdb
 
 from copydesk.analytics.duckdb.statements import sql
-from copydesk.analytics.store import StoreDamaged, StoreFull, StoreInUse
+from copydesk.analytics.store import StoreDamaged, StoreFull, StoreInUse, StoreNewer
 from copydesk.core.errors import StoreDown
 
 Connection = duckdb.DuckDBPyConnection
 MEMORY = "160MB"
 WRITE_BACK_FROM = 32_000_000
 """Bytes of write-ahead log from which writing it back is worth the while."""
+
+SCHEMA = 2
+"""Of the tables. Each number after the first has its sql/upgrade_….sql, which makes them so from those before."""
 
 GAPS_TRIED = 100
 """For half a second; then the next fold tries again."""
@@ -39,7 +42,7 @@ class Database:
         self._root: Connection | None = None
         self._idle: list[Connection] = []
         with self.write() as connection:
-            connection.execute(sql("schema"))
+            _bring_up(connection)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -136,6 +139,26 @@ class Database:
         if self._root is not None:
             self._root.close()
             self._root = None
+
+
+def schema_of(connection: Connection) -> int | None:
+    """The number of a file's tables; None when it has none yet."""
+    if not connection.execute("select 1 from duckdb_tables() where table_name = 'marks'").fetchall():
+        return None
+    found = connection.execute("select value from marks where name = 'schema'").fetchall()
+    return int(found[0][0]) if found else 1  # the first release wrote none
+
+
+def _bring_up(connection: Connection) -> None:
+    written = schema_of(connection)
+    if written is not None and written > SCHEMA:
+        raise StoreNewer
+    for number in range(SCHEMA if written is None else written, SCHEMA):
+        connection.execute(sql(f"upgrade_{number + 1}"))
+    connection.execute(sql("schema"))
+    if written != SCHEMA:
+        connection.execute("delete from marks where name = 'schema'")
+        connection.execute("insert into marks values ('schema', $schema)", {"schema": SCHEMA})
 
 
 def _explained(error: duckdb.Error) -> StoreDown | duckdb.Error:

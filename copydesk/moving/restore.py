@@ -1,0 +1,154 @@
+"""A back-up becomes the stores that the settings name: all of it, or nothing."""
+
+import os
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+
+from sqlalchemy import Connection, select, text
+
+from copydesk.analytics.duckdb.database import SCHEMA
+from copydesk.analytics.shared.owner import FILE
+from copydesk.core.database import Database
+from copydesk.core.errors import Explained
+from copydesk.core.migrate import HEAD, UNFINISHED, refuse_newer, schema_of, versions
+from copydesk.core.secrets import CannotUnseal, Secrets
+from copydesk.core.settings import Settings
+from copydesk.core.tables import secrets
+from copydesk.moving import copies
+from copydesk.moving.alone import alone, analytics_alone
+from copydesk.moving.backup import KEY, RANGES
+from copydesk.moving.contents import told
+from copydesk.moving.copies import FILES
+from copydesk.moving.load import load
+from copydesk.moving.manifest import Manifest, NewerBackup, sync
+from copydesk.moving.progress import Progress
+from copydesk.moving.verify import verify
+
+VERSION = text("update alembic_version set version_num = :version")
+
+
+class CannotRestore(Explained):
+    """The back-up does not fit the stores that the settings name; the message says why."""
+
+
+class WouldBeLost(Explained):
+    """There is something where the back-up would go; the message says what."""
+
+
+def restore(settings: Settings, source: Path, progress: Progress, *, replace: bool) -> Manifest:
+    """Nothing is changed before all of it lies ready; then the files take their places and the database commits. Killed
+    in between, it can be run again: a file that has its place already is known by its checksum. Where ClickHouse is
+    filled after that, the database says meanwhile that it is not whole."""
+    progress.begin("checking")
+    manifest = verify(source, progress)
+    _refuse_unfit(settings, manifest)
+    settings.make_data_folder()
+    data, url = settings.data.absolute(), settings.analytics_url
+    with ExitStack() as undoing, analytics_alone(data), alone(settings.database) as tx, tx.begin():
+        is_begun = schema_of(tx) == UNFINISHED
+        if not is_begun:
+            refuse_newer(schema_of(tx))
+        if not replace and not is_begun:
+            _refuse_loss(settings, tx, source, manifest)
+        staged = {place: _staged(undoing, place, copy) for place, copy in _places(settings, source, manifest).items()}
+        load(tx, source, manifest, progress)
+        progress.begin("putting it in place")
+        for place, ready in staged.items():
+            copies.make_way(place)
+            os.replace(ready, place)
+        sync(data)
+        if url:
+            tx.execute(VERSION, {"version": UNFINISHED})
+    if url:
+        progress.begin("views")
+        _fill(url, settings.database, source / FILES["clickhouse"])
+    return manifest
+
+
+def _refuse_unfit(settings: Settings, manifest: Manifest) -> None:
+    url, newest = settings.analytics_url, SCHEMA
+    if manifest.analytics == "duckdb" and url:
+        raise CannotRestore(
+            "The back-up holds the views of an embedded store: restore it without COPYDESK_ANALYTICS_URL, then move"
+            " them with 'copydesk migrate-stores --to-analytics'."
+        )
+    if manifest.analytics == "clickhouse" and not url:
+        raise CannotRestore("The back-up holds views of ClickHouse: name an empty one in COPYDESK_ANALYTICS_URL.")
+    if url:
+        from copydesk.analytics.clickhouse.address import address_of
+        from copydesk.analytics.clickhouse.cluster import cluster_at
+        from copydesk.analytics.clickhouse.schema import NUMBER
+        from copydesk.moving.views import refuse_full
+
+        newest = NUMBER
+        refuse_full(cluster_at(address_of(url)))
+    if manifest.schema_version not in versions() or manifest.analytics_schema > newest:
+        raise NewerBackup(str(NewerBackup.__doc__))
+
+
+def _places(settings: Settings, source: Path, manifest: Manifest) -> dict[Path, Path]:
+    """Which files go where."""
+    data = settings.data.absolute()
+    places = {data / RANGES: source / RANGES} if RANGES in manifest.files else {}
+    if manifest.has_secret_key and not settings.secret_key:
+        places[data / KEY] = source / KEY
+    if manifest.analytics == "duckdb" and not copies.is_same(data, source / FILE):
+        places[data / FILE] = source / FILE
+    return places
+
+
+def _fill(url: str, main: str, copy: Path) -> None:
+    from copydesk.analytics.clickhouse import ClickHouseStore
+
+    database = Database(main)
+    store = ClickHouseStore(url, database)
+    try:
+        store.restore(copy)
+        with database.write() as tx:
+            tx.execute(VERSION, {"version": HEAD})
+    finally:
+        store.close()
+        database.close()
+
+
+def still_sealed(settings: Settings) -> int:
+    """Of how many projects the key at hand opens no secrets. Where there is no key, none is made."""
+    has_key = settings.secret_key or (settings.data.absolute() / KEY).exists()
+    database = Database(settings.database)
+    try:
+        with database.read() as tx:
+            projects = tx.execute(select(secrets.c.project_id).distinct()).scalars().all()
+        return sum(not has_key or _is_sealed(Secrets(database, settings), project) for project in projects)
+    finally:
+        database.close()
+
+
+def _is_sealed(known: Secrets, project_id: str) -> bool:
+    try:
+        known.all(project_id)
+    except CannotUnseal:
+        return True
+    return False
+
+
+def _refuse_loss(settings: Settings, tx: Connection, source: Path, manifest: Manifest) -> None:
+    data = settings.data.absolute()
+    found = [what] if (what := told(tx)) else []
+    if manifest.analytics == "duckdb" and not copies.is_same(data, source / FILE) and (views := copies.views_in(data)):
+        found.append(f"{views:,} views and visits")
+    key = data / KEY
+    if manifest.has_secret_key and key.exists() and key.read_bytes() != (source / KEY).read_bytes():
+        found.append(f"another key in {KEY}")
+    if found:
+        raise WouldBeLost(f"This would be lost: {', '.join(found)}. Say --replace if that is what you want.")
+
+
+def _staged(undoing: ExitStack, place: Path, copy: Path) -> Path:
+    """Beside its place, so that taking it is a matter of a moment."""
+    ready = place.with_name(f"{place.name}.restoring")
+    undoing.callback(ready.unlink, missing_ok=True)
+    shutil.copyfile(copy, ready)
+    ready.chmod(0o600)
+    sync(ready)
+    return ready

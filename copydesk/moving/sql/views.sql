@@ -1,0 +1,9 @@
+select
+    projects.name as project, moved.time as "at", pages.path, moved.kind, agents.agent, agents.operator, rules.rule,
+    version, coalesce(visitor, 0) as visitor, host, referrer
+from views as moved
+join projects on projects.id = moved.project
+join scopes as pages on pages.id = moved.page
+join scopes as agents on agents.id = moved.agent
+join rules on rules.id = moved.rule
+where true
