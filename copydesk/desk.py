@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from copydesk.analytics.feedback import Feedback
 from copydesk.analytics.keeping import Keeper
-from copydesk.analytics.shared import SharedStore
+from copydesk.analytics.opening import open_store
+from copydesk.analytics.shared.owner import FILE
 from copydesk.analytics.sites import Sites
 from copydesk.analytics.store import Store
 from copydesk.core.clock import SECOND
@@ -51,6 +52,11 @@ class Desk:
         """The repository, with the token that the project has for it."""
         return Mirror.of(self.settings.mirrors, project, self.secrets.get(project.id, "forge_token"))
 
+    @property
+    def may_have_views(self) -> bool:
+        """An embedded store that nothing ever came to is not opened only to find that out."""
+        return bool(self.settings.analytics_url) or (self.settings.data / FILE).exists()
+
     def counted(self, project: Project) -> Store:
         """The store, once it has counted what has arrived, as the project says. It waits: call it in a thread."""
         self.sites.settle(project, self.store)
@@ -74,7 +80,7 @@ def open_desk(settings: Settings) -> Desk:
     database = Database(settings.database)
     migrate(database)
     projects, secrets = Projects(database), Secrets(database, settings)
-    store = SharedStore(settings.data.absolute())
+    store = open_store(settings, database)
     jobs = Jobs(database, default_model=settings.model, more_models=settings.models, per_hour=settings.jobs_per_hour)
     keys = Keys(database, settings.keys_per_hour)
     return Desk(

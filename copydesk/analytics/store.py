@@ -145,6 +145,9 @@ class Store(Protocol):
     def log(self, views: Sequence[View]) -> Logged:
         """All but duplicates, or none at all; durable on return. A view without an event is nobody's duplicate."""
 
+    def ping(self) -> None:
+        """Returns when the store answers, or raises what is wrong."""
+
     def backlog(self) -> int:
         """How many logged views are not folded yet; no report knows of them."""
 

@@ -29,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(json: AsJson = False) -> None:
-    """Checks the settings, git, the database, the data folder, the model and every project's repository."""
+    """Checks the settings, git, both stores, the data folder, the model and every project's repository."""
     results = _examine()
     if json:
         print_json([{"check": name, "ok": ok, "says": says} for name, ok, says in results])
@@ -91,6 +91,18 @@ def _database(settings: "Settings") -> str:
         desk.close()
 
 
+def _views(settings: "Settings") -> str:
+    from copydesk.desk import open_desk
+
+    desk = open_desk(settings)
+    try:
+        if desk.may_have_views:
+            desk.store.ping()
+        return "ClickHouse" if settings.analytics_url else "DuckDB"
+    finally:
+        desk.close()
+
+
 def _model(settings: "Settings") -> str:
     from copydesk.jobs.agent.models import ModelUnavailable, model_for
 
@@ -142,6 +154,7 @@ CHECKS: dict[str, Check] = {
     "git": _git,
     "data folder": _data,
     "database": _database,
+    "views": _views,
     "model": _model,
     "repositories": _repositories,
     "sandbox": _sandbox,

@@ -26,8 +26,8 @@ class Settings(BaseSettings):
     database_url: str = ""
     """Projects, keys and jobs: empty for SQLite in the data folder, or `postgresql://…` for several machines."""
     analytics_url: str = Field("", repr=False)
-    """Views: empty for DuckDB in the data folder, or `clickhouse://user:password@host:8123/database` for several machines;
-    `?secure=1` for TLS, `&cluster=…` for the name of a cluster."""
+    """Views: empty for DuckDB in the data folder, or `clickhouse://user:password@host:8123/database` for several
+    machines; `?secure=1` for TLS, `&cluster=…` for the name of a cluster."""
     base_url: str = "http://127.0.0.1:8080"
     """The service's address as users reach it; links begin with it."""
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from sqlalchemy import text
 
-from copydesk.analytics.shared import SharedStore
-from copydesk.analytics.shared.owner import FILE
 from copydesk.core.asked import Asked
 from copydesk.core.errors import Explained
 from copydesk.core.migrate import HEAD, UNFINISHED
@@ -80,9 +78,11 @@ class Readiness:
             raise NotReady("The data folder cannot be written to.")
 
     def _backlog(self) -> int:
-        """Views that wait to be folded. An embedded store that nothing has come to yet is not opened for that."""
-        is_new = isinstance(self.desk.store, SharedStore) and not (self.desk.settings.data / FILE).exists()
-        return 0 if is_new else self.desk.store.backlog()
+        """Views that wait to be folded, of a store that answers."""
+        if not self.desk.may_have_views:
+            return 0
+        self.desk.store.ping()
+        return self.desk.store.backlog()
 
 
 def _fault(answer: "Future[int | None]", seconds: float) -> str | None:

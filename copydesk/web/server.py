@@ -14,7 +14,6 @@ from types import FrameType
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from copydesk.analytics.shared.owner import FILE
 from copydesk.core import memory
 from copydesk.core.ids import random_text
 from copydesk.desk import Desk
@@ -113,7 +112,7 @@ class Server:
             if thread:
                 thread.start()
             self.desk.keeper.start()
-            if (self.desk.settings.data / FILE).exists():  # an earlier run may have left views to be counted
+            if self.desk.may_have_views:  # an earlier run may have left some to be counted
                 self.desk.keeper.arrived()
             try:
                 self._server.run(sockets)

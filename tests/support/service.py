@@ -1,12 +1,13 @@
 """A running Copydesk: real HTTP on a free port, a worker, a project and its key."""
 
+import os
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.performing import ModelFor
 from copydesk.web.server import Server
+from tests.support import clickhouse, postgres
+
+STORES = os.environ.get("COPYDESK_TEST_STORES", "embedded")
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,15 @@ class Service:
         return f"/v2/agent/{self.project.id}{path}"
 
 
+@cache
+def stores_of(data: Path) -> dict[str, Any]:
+    """Those of a service with this folder: embedded, or PostgreSQL and ClickHouse, as this run is to be."""
+    if STORES == "embedded":
+        return {}
+    assert STORES == "scale-out", STORES
+    return {"database_url": postgres.new_database(), "analytics_url": clickhouse.new_database()}
+
+
 @contextmanager
 def serve(
     data: Path,
@@ -63,7 +76,8 @@ def serve(
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     chosen = {"base_url": url, "jobs_per_hour": 100_000, "keys_per_hour": 1000, "lease_seconds": 2, **settings}
-    desk = open_desk(Settings(data=data, database_url=database_url, **chosen))
+    stores: dict[str, Any] = {"database_url": database_url} if database_url else stores_of(data)
+    desk = open_desk(Settings(data=data, **stores, **chosen))
     server = Server(desk, with_worker=with_worker)
     if with_worker and model is not None:
         server.worker = desk.worker(model)

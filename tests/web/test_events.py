@@ -250,6 +250,7 @@ def test_requests_at_once_each_hear_of_their_own(fresh: Service) -> None:
     assert sum(accepted for accepted, _, _ in answers.values()) == 5 + 16 * 5 == counted(fresh)
 
 
+@pytest.mark.embedded
 def test_a_store_that_is_damaged_acknowledges_nothing(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
     data = tmp_path / "data"

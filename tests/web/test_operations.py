@@ -251,6 +251,7 @@ def test_a_disk_that_is_full_and_a_folder_that_is_gone_are_told(tmp_path: Path) 
         desk.close()
 
 
+@pytest.mark.embedded
 def test_an_analytics_store_that_cannot_be_opened_is_told(service: Service) -> None:
     (service.desk.settings.data / "analytics.duckdb").write_bytes(b"this is no database" * 1000)
     answer = service.http.get("/readyz")

@@ -244,6 +244,7 @@ def test_the_service_s_own_log_is_the_administrators(service: Service, admin: ht
     assert "invited logged@example.org" in admin.get("/system/audit.csv?action=person.invited").text
 
 
+@pytest.mark.embedded
 def test_the_system_page_says_how_the_service_is_doing(service: Service, admin: httpx.Client) -> None:
     waiting = service.client.create_job("Tidy up")
     shown = admin.get("/system").text
@@ -267,6 +268,7 @@ def test_the_system_page_shows_workers_while_they_have_jobs(service: Service, ad
     service.client.cancel_job(job["id"])
 
 
+@pytest.mark.embedded
 def test_the_system_page_says_when_every_view_is_counted(service: Service, admin: httpx.Client) -> None:
     assert "No view has arrived yet" in admin.get("/system").text
     service.client.send_events([{"path": "/a", "visitorId": "1", "userAgent": "Mozilla/5.0 Firefox/140.0"}])

@@ -35,6 +35,10 @@ class DuckStore:
     def log(self, views: Sequence[View]) -> Logged:
         return self._log.write(views)
 
+    def ping(self) -> None:
+        with self._database.read() as connection:
+            connection.execute("select 1")
+
     def backlog(self) -> int:
         return backlog(self._database)
 

@@ -48,6 +48,9 @@ class SharedStore:
         """When the owner is killed meanwhile, views that carry no event are not sent again: they might count twice."""
         return self._do(Store.log, views, repeatable=all(view.event is not None for view in views))
 
+    def ping(self) -> None:
+        self._do(Store.ping)
+
     def backlog(self) -> int:
         return self._do(Store.backlog)
 

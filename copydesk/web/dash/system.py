@@ -10,7 +10,6 @@ from fastapi import APIRouter, Response
 from sqlalchemy import func, select, text
 
 from copydesk import __version__
-from copydesk.analytics.shared.owner import FILE
 from copydesk.core import clock
 from copydesk.core.database import Database
 from copydesk.core.errors import Refusal
@@ -44,7 +43,8 @@ async def system(visit: Admin) -> Response:
         tab="system",
         title="System",
         started_at=STARTED_AT,
-        versions=await call(_versions, desk.database),
+        versions=await call(_versions, desk),
+        views_in="ClickHouse" if desk.settings.analytics_url else "DuckDB",
         queue=queue,
         analytics=analytics,
         disk=used,
@@ -54,15 +54,19 @@ async def system(visit: Admin) -> Response:
     )
 
 
-def _versions(database: Database) -> dict[str, str]:
+def _versions(desk: Desk) -> dict[str, str]:
+    database = desk.database
     with database.read() as tx:
         asked = "select sqlite_version()" if database.is_sqlite else "show server_version"
         kept_in = tx.execute(text(asked)).scalar_one()
+    name, package = (
+        ("ClickHouse's client", "clickhouse-connect") if desk.settings.analytics_url else ("DuckDB", "duckdb")
+    )
     return {
         "Copydesk": __version__,
         "Python": platform.python_version(),
         "SQLite" if database.is_sqlite else "PostgreSQL": kept_in,
-        "DuckDB": version("duckdb"),  # which is not loaded for that
+        name: version(package),  # which is not loaded for that
     }
 
 
@@ -106,9 +110,10 @@ class Counting:
 
 
 def _analytics(desk: Desk) -> Counting:
-    if not (desk.settings.data / FILE).exists():
+    if not desk.may_have_views:
         return Counting("quiet", "No view has arrived yet.", 0)
     try:
+        desk.store.ping()
         backlog = desk.store.backlog()
     except Refusal as refusal:
         return Counting("bad", refusal.message)

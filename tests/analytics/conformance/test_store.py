@@ -148,7 +148,7 @@ def test_pages_come_by_any_column_in_either_direction(
 def test_a_search_finds_the_pages_whose_path_holds_it_and_leaves_the_totals(
     store: Store, search: str, paths: list[str]
 ) -> None:
-    counted(store, *(view(path, visitor=v) for v, path in enumerate(("/Guide/a", "/guide/b", "/a%_", "/É"))))
+    counted(store, *(view(path, visitor=v) for v, path in enumerate(("/Guide/a", "/guide/b", "/a%_", "/É"), 1)))
     page = store.visitors("docs", choice=Choice(search))
     assert ([row.path for row in page.rows], page.totals) == (paths, Split(4, 0, 4))
 

@@ -1,0 +1,52 @@
+"""Where ClickHouse is: clickhouse://user:password@host:8123/database?secure=1&cluster=name."""
+
+import re
+from dataclasses import dataclass, field, replace
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+OPTIONS = {"secure", "cluster"}
+PORT, SECURE_PORT = 8123, 8443
+
+
+@dataclass(frozen=True)
+class Address:
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    database: str
+    secure: bool = False
+    cluster: str = ""
+
+    def at(self, host: str, database: str) -> "Address":
+        """Another server of the same cluster: same port, same user."""
+        return replace(self, host=host, database=database)
+
+
+def address_of(url: str) -> Address:
+    """A ValueError says what is wrong, without repeating what may hold a password."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError("the port must be a number") from None
+    if parts.scheme != "clickhouse" or not parts.hostname:
+        raise ValueError("must begin with clickhouse://, followed by a host")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if unknown := options.keys() - OPTIONS:
+        raise ValueError(f"knows the options {' and '.join(sorted(OPTIONS))}, not {', '.join(sorted(unknown))}")
+    database, cluster = unquote(parts.path.lstrip("/")) or "copydesk", options.get("cluster", "")
+    for name in filter(None, (database, cluster)):
+        if not NAME.fullmatch(name):
+            raise ValueError("a database or cluster is named with letters, digits and underscores")
+    secure = options.get("secure", "").lower() in ("1", "true", "yes")
+    return Address(
+        parts.hostname,
+        port or (SECURE_PORT if secure else PORT),
+        unquote(parts.username or "default"),
+        unquote(parts.password or ""),
+        database,
+        secure,
+        cluster,
+    )

@@ -1,0 +1,101 @@
+"""A copy of everything in one archive: each table as ClickHouse's Native format writes it, and what was agreed on."""
+
+import json
+import shutil
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, cast
+
+from sqlalchemy import delete
+
+from copydesk.analytics.clickhouse.batches import Batches, choose
+from copydesk.analytics.clickhouse.carrying import count
+from copydesk.analytics.clickhouse.cluster import Cluster
+from copydesk.analytics.clickhouse.fold import resume
+from copydesk.analytics.clickhouse.node import pieces
+from copydesk.analytics.clickhouse.schema import NUMBER
+from copydesk.analytics.clickhouse.turns import Turns
+from copydesk.analytics.tables import view_batches, view_classes
+from copydesk.core.errors import Explained
+
+TABLES = ("views", "events", "scopes", "visits", "firsts", "counts")
+AGREED = "agreed.json"
+WAITING = "select * from inbox where batch in {batches:Array(UInt128)}"
+BUFFER = 1 << 20
+
+
+class NotEmpty(Explained):
+    """The analytics store holds views already; a copy is loaded into an empty one only."""
+
+
+class NotACopy(Explained):
+    """This is no copy of an analytics store, or one of a newer version of Copydesk."""
+
+
+def back_up(cluster: Cluster, batches: Batches, turns: Turns, target: Path) -> None:
+    """As of one moment: nothing is counted meanwhile, and what is logged meanwhile is not in it."""
+    unfinished = target.with_name(f"{target.name}.unfinished")
+    client = cluster.reader.client()
+    with turns.of(range(len(cluster.shards))) as taken:
+        for shard, turn in zip(cluster.shards, taken, strict=True):
+            resume(shard, batches, turn)
+        waiting = sorted(batches.moment()[1].batches)
+        agreed = {"schema": NUMBER, "classes": batches.masks(), "batches": [f"{batch:032x}" for batch in waiting]}
+        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            archive.writestr(AGREED, json.dumps(agreed))
+            for table in (*TABLES, "inbox"):
+                query = WAITING if table == "inbox" else f"select * from {table}"  # noqa: S608 - ours
+                with archive.open(table, "w", force_zip64=True) as entry:
+                    for some in pieces(waiting if table == "inbox" else []):
+                        stream = cast(IO[bytes], client.raw_stream(query, {"batches": some}, fmt="Native"))
+                        shutil.copyfileobj(stream, entry, BUFFER)
+    unfinished.replace(target)
+
+
+def restore(cluster: Cluster, batches: Batches, turns: Turns, source: Path) -> None:
+    client = cluster.reader.client()
+    with turns.of(range(len(cluster.shards))), _opened(source) as archive:
+        agreed = _agreed(archive)
+        for table in TABLES:
+            if cluster.reader.ask(f"select 1 from {table} limit 1"):  # noqa: S608 - ours
+                raise NotEmpty(str(NotEmpty.__doc__))
+        for table in (*TABLES, "inbox"):
+            if not archive.getinfo(table).file_size:
+                continue
+            with archive.open(table) as entry:
+                block = cast(Any, _chunks(entry))
+                client.raw_insert(
+                    table, insert_block=block, settings={"distributed_foreground_insert": 1}, fmt="Native"
+                )
+        ids = [int(batch, 16) for batch in agreed["batches"]]
+        found = [count(shard, ids) for shard in cluster.shards]
+        with batches.database.write() as tx:
+            tx.execute(delete(view_batches))
+            tx.execute(delete(view_classes))
+            for batch in ids:
+                rows = {shard: rows[batch] for shard, rows in enumerate(found) if rows[batch]}
+                batches.add(tx, batches.number(tx), batch, rows)
+            for project, ai in agreed["classes"].items():
+                choose(tx, project, ai)
+
+
+def _opened(source: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(source)
+    except zipfile.BadZipFile:
+        raise NotACopy(str(NotACopy.__doc__)) from None
+
+
+def _agreed(archive: zipfile.ZipFile) -> dict[str, Any]:
+    if AGREED not in archive.namelist():
+        raise NotACopy(str(NotACopy.__doc__))
+    agreed: dict[str, Any] = json.loads(archive.read(AGREED))
+    if agreed["schema"] > NUMBER:
+        raise NotACopy(str(NotACopy.__doc__))
+    return agreed
+
+
+def _chunks(entry: IO[bytes]) -> Iterator[bytes]:
+    while chunk := entry.read(BUFFER):
+        yield chunk

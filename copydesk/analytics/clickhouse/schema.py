@@ -1,0 +1,34 @@
+"""The tables in ClickHouse: made under a lock of the main database, and refused when a newer version made them."""
+
+from sqlalchemy import text
+
+from copydesk.analytics.clickhouse.cluster import Cluster
+from copydesk.analytics.store import StoreNewer
+from copydesk.core.database import Database
+
+NUMBER = 1
+LOCK = 7264_1002
+IS_MADE = "select 1 from system.tables where database = {database:String} and name = 'schema'"
+
+
+def prepare(cluster: Cluster, database: Database) -> None:
+    """Costs one look-up when there is nothing to do."""
+    if _number(cluster) == NUMBER:
+        return
+    with database.write() as tx, database.unhurried(tx):
+        if not database.is_sqlite:
+            tx.execute(text("set local idle_in_transaction_session_timeout = 0"))
+            tx.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+        if _number(cluster) != NUMBER:
+            cluster.make()
+            for shard in cluster.shards:
+                shard.act("insert into schema select {number:UInt32}", {"number": NUMBER})
+
+
+def _number(cluster: Cluster) -> int:
+    if not cluster.admin.ask(IS_MADE, {"database": cluster.address.database}):
+        return 0
+    [(number,)] = cluster.reader.ask("select max(number) from schema")
+    if number > NUMBER:
+        raise StoreNewer
+    return int(number)

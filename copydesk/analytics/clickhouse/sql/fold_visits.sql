@@ -1,0 +1,15 @@
+-- All days of the visitors that came, to where they came now: what was known of them, and what comes in.
+select project, sort, scope, visitor, day, bits as before, bits as after
+from visits
+where (project, visitor) in (
+        select project, visitor from inbox where batch in {batches:Array(UInt128)} and visitor != 0
+    )
+    and (
+        sort = 2
+        or (scope, visitor) in (select page, visitor from inbox where batch in {batches:Array(UInt128)} and visitor != 0)
+    )
+union all
+select project, sort, scope, visitor, day, 0 as before, kind as after
+from inbox
+array join [0, 2] as sort, [page, told] as scope
+where batch in {batches:Array(UInt128)} and visitor != 0

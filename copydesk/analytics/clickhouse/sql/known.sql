@@ -1,0 +1,6 @@
+-- Which of these events were logged before: folded, or in a batch that is not.
+select project, id from events
+where project in {projects:Array(String)} and id in {ids:Array(UInt64)}
+union all
+select project, assumeNotNull(event) from inbox
+where batch in {batches:Array(UInt128)} and event in {ids:Array(UInt64)};

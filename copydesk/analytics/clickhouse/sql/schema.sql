@@ -1,0 +1,89 @@
+-- Views as they arrive, in batches that exist once the main database says so. The first 48 bits of a batch's number are
+-- the time when it was made, so that one insert is one part, and ten minutes of the log can be dropped at once.
+create table if not exists inbox (
+    batch UInt128, project LowCardinality(String), path String, at Int64, kind UInt8,
+    agent String, operator String, rule String, version String,
+    visitor UInt64, host String, referrer String, event Nullable(UInt64),
+    day UInt16 materialized intDiv(at, 86400000),
+    page UInt64 materialized sipHash64(project, 'page', path),
+    site UInt64 materialized sipHash64(project, 'site'),
+    told UInt64 materialized sipHash64(project, 'agent', agent, operator, kind)
+)
+engine = MergeTree
+partition by toUInt64(intDiv(bitShiftRight(batch, 80), 600000))
+order by batch
+settings non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- Folded raw views; nobody's have the visitor 0.
+create table if not exists views (
+    project LowCardinality(String), at Int64, path String, kind UInt8,
+    agent LowCardinality(String), operator LowCardinality(String), rule LowCardinality(String),
+    version LowCardinality(String), visitor UInt64, host LowCardinality(String), referrer LowCardinality(String)
+)
+engine = MergeTree
+partition by toYYYYMM(fromUnixTimestamp64Milli(at, 'UTC'))
+order by (project, at)
+settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- Few rows to a mark: it is asked for single ids.
+create table if not exists events (project LowCardinality(String), id UInt64)
+engine = ReplacingMergeTree
+order by (project, id)
+settings index_granularity = 256, non_replicated_deduplication_window = 1000, fsync_after_insert = 1,
+    fsync_part_directory = 1;
+
+-- A page (sort 0) or an agent with its class (2), by the hash of its project and name. A site (1) has no name.
+create table if not exists scopes (
+    project LowCardinality(String), sort UInt8, scope UInt64, path String, agent String, operator String, kind UInt8
+)
+engine = ReplacingMergeTree
+order by (project, sort, scope)
+settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- The days a visitor came to a page or as an agent; a site's are those of its agents. All of a visitor lie together.
+create table if not exists visits (
+    project LowCardinality(String), visitor UInt64, sort UInt8, scope UInt64, day UInt16,
+    bits SimpleAggregateFunction(groupBitOr, UInt8)
+)
+engine = AggregatingMergeTree
+order by (project, visitor, sort, scope, day)
+settings index_granularity = 1024, non_replicated_deduplication_window = 1000, fsync_after_insert = 1,
+    fsync_part_directory = 1;
+
+-- So many visitors came on this day and before that last on day prev, 0 for never: as human, as AI, as either. Several
+-- rows of the same add up, and a number may be negative.
+create table if not exists firsts (
+    project LowCardinality(String), sort UInt8, scope UInt64, day UInt16, prev UInt16,
+    human Int64, ai Int64, total Int64
+)
+engine = SummingMergeTree
+order by (project, sort, day, prev, scope)
+settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+create table if not exists counts (
+    project LowCardinality(String), sort UInt8, scope UInt64, day UInt16, kind UInt8, n Int64
+)
+engine = SummingMergeTree
+order by (project, sort, day, scope, kind)
+settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- What a fold is going to add to firsts, until it is decided and added.
+create table if not exists staged (
+    fold UInt64, made DateTime default now(), project LowCardinality(String), sort UInt8, scope UInt64,
+    day UInt16, prev UInt16, human Int64, ai Int64, total Int64
+)
+engine = MergeTree
+partition by fold
+order by (project, sort, day, prev, scope)
+ttl made + toIntervalDay(7)
+settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- The numbers of folds that are added: nothing is ever added for them again.
+create table if not exists applied (number UInt64)
+engine = ReplacingMergeTree(number)
+order by tuple()
+settings fsync_after_insert = 1, fsync_part_directory = 1;
+
+create table if not exists schema (number UInt32)
+engine = ReplacingMergeTree(number)
+order by tuple();

@@ -1,0 +1,123 @@
+"""The store on ClickHouse. Any number of processes log and read at once; whatever changes numbers takes turns."""
+
+import threading
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from copydesk.analytics.clickhouse import copying
+from copydesk.analytics.clickhouse.address import address_of
+from copydesk.analytics.clickhouse.batches import Batches
+from copydesk.analytics.clickhouse.cluster import Cluster, cluster_at
+from copydesk.analytics.clickhouse.fold import fold
+from copydesk.analytics.clickhouse.log import Log
+from copydesk.analytics.clickhouse.reports import Reports
+from copydesk.analytics.clickhouse.schema import prepare
+from copydesk.analytics.clickhouse.turns import Turns
+from copydesk.analytics.clickhouse.upkeep import Upkeep
+from copydesk.analytics.store import (
+    ALWAYS,
+    BITS,
+    MOST_FIRST,
+    AgentRow,
+    Choice,
+    Interval,
+    Logged,
+    Moment,
+    Page,
+    Range,
+    RuleRow,
+)
+from copydesk.analytics.view import View
+from copydesk.core.database import Database
+
+
+class ClickHouseStore:
+    """Nothing is connected before the first call: a server that is away makes that call fail, and no other."""
+
+    def __init__(self, url: str, database: Database, cluster: Cluster | None = None) -> None:
+        """The main database must be migrated; it stays the caller's to close."""
+        self._database = database
+        self._cluster = cluster or cluster_at(address_of(url))
+        self._batches, self._turns = Batches(database), Turns(database)
+        self._preparing, self._is_prepared = threading.Lock(), False
+        self._log = Log(self._cluster, self._batches)
+        self._reports = Reports(self._cluster, self._batches)
+        self._upkeep = Upkeep(self._cluster, self._batches, self._turns)
+
+    def log(self, views: Sequence[View]) -> Logged:
+        self._prepare()
+        return self._log.write(views)
+
+    def ping(self) -> None:
+        self._prepare()
+        self._cluster.reader.ask("select 1")
+
+    def backlog(self) -> int:
+        return self._batches.backlog()
+
+    def fold(self) -> int:
+        self._prepare()
+        return fold(self._cluster, self._batches, self._turns)
+
+    def visitors(
+        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0, choice: Choice = MOST_FIRST
+    ) -> Page:
+        self._prepare()
+        return self._reports.visitors(project_id, days, limit, offset, choice)
+
+    def views(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
+        self._prepare()
+        return self._reports.views(project_id, days, limit, offset)
+
+    def agents(
+        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0
+    ) -> tuple[Sequence[AgentRow], bool]:
+        self._prepare()
+        return self._reports.agents(project_id, days, limit, offset)
+
+    def rules(self, project_id: str, days: Range = ALWAYS, limit: int = 1000) -> Sequence[RuleRow]:
+        self._prepare()
+        return self._reports.rules(project_id, days, limit)
+
+    def timeseries(self, project_id: str, interval: Interval, days: Range = ALWAYS) -> Sequence[Moment]:
+        self._prepare()
+        return self._reports.timeseries(project_id, interval, days)
+
+    def count_as_ai(self, project_id: str, kinds: Collection[str]) -> None:
+        self._prepare()
+        self._upkeep.count_as_ai(project_id, sum(BITS[kind] for kind in set(kinds)))
+
+    def rebuild(self) -> None:
+        self._prepare()
+        self._upkeep.rebuild()
+
+    def drop_views(self, before: int, projects: Collection[str] | None = None) -> int:
+        self._prepare()
+        return self._upkeep.drop_views(before, projects)
+
+    def forget(self, project_id: str) -> None:
+        self._prepare()
+        self._upkeep.forget(project_id)
+
+    def forget_visitor(self, project_id: str, visitor: int) -> None:
+        self._prepare()
+        self._upkeep.forget_visitor(project_id, visitor)
+
+    def back_up(self, target: Path) -> None:
+        self._prepare()
+        copying.back_up(self._cluster, self._batches, self._turns, target)
+
+    def restore(self, source: Path) -> None:
+        """Into a store that is empty; what the main database says of batches and choices is replaced too."""
+        self._prepare()
+        copying.restore(self._cluster, self._batches, self._turns, source)
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    def _prepare(self) -> None:
+        if not self._is_prepared:
+            with self._preparing:
+                if not self._is_prepared:
+                    prepare(self._cluster, self._database)
+                    self._is_prepared = True

@@ -1,0 +1,106 @@
+"""What happens now and then, on all shards at once: rebuilding, choosing what is AI, forgetting, dropping raw views."""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection
+
+from copydesk.analytics.clickhouse.batches import Batches, choose, unchoose
+from copydesk.analytics.clickhouse.carrying import carry_out
+from copydesk.analytics.clickhouse.cluster import Cluster
+from copydesk.analytics.clickhouse.fold import STAGED, begin, resume, stage
+from copydesk.analytics.clickhouse.node import SLOW_SECONDS, Node
+from copydesk.analytics.clickhouse.turns import Plan, Turn, Turns
+from copydesk.core.clock import DAY
+
+PART = 1_000_000
+"""Visits that are chained at once."""
+VISITS = "select project, sort, scope, visitor, day, {before} as before, {after} as after from visits where {which}"
+OF_PART = "visitor % {parts:UInt64} = {part:UInt64}"
+THEIRS = "project = {project:String} and visitor = {visitor:UInt64}"
+OF_PROJECT = VISITS.format(before="bits", after="bits", which=f"{OF_PART} and project = {{project:String}}")
+OF_ALL = VISITS.format(before="0", after="bits", which=OF_PART)
+OF_VISITOR = VISITS.format(before="bits", after="0", which=THEIRS)
+CURRENT = f"""
+    {STAGED}
+    select {{fold:UInt64}}, project, sort, scope, day, prev, -sum(human), -sum(ai), -sum(total) from firsts
+    group by project, sort, scope, day, prev
+"""  # noqa: S608 - ours
+OLD = "at < {time:Int64}"
+Change = Callable[[Connection], None]
+
+
+class Upkeep:
+    def __init__(self, cluster: Cluster, batches: Batches, turns: Turns) -> None:
+        self._cluster, self._batches, self._turns = cluster, batches, turns
+
+    def rebuild(self) -> None:
+        with self._all() as turns:
+            masks = self._batches.masks()
+            for shard, turn in turns:
+                for part in range(parts := _parts(shard)):
+                    stage(shard, turn, OF_ALL, masks, given={"parts": parts}, part=part)
+                shard.act(CURRENT, {"fold": turn.number}, token=f"{turn.number}-current")
+            self._decide(turns, {})
+
+    def count_as_ai(self, project: str, mask: int) -> None:
+        """Costs a look-up when it is so already."""
+        if self._batches.mask(project) == mask:
+            return
+        with self._all() as turns:
+            before = self._batches.masks()
+            for shard, turn in turns:
+                given = {"project": project, "parts": (parts := _parts(shard, project))}
+                for part in range(parts):
+                    stage(shard, turn, OF_PROJECT, {**before, project: mask}, before, given, part)
+            self._decide(turns, {}, lambda tx: choose(tx, project, mask))
+
+    def forget(self, project: str) -> None:
+        with self._all() as turns:
+            plan: Plan = {"project": project, "upto": self._batches.last()}
+            self._decide(turns, plan, lambda tx: unchoose(tx, project))
+
+    def forget_visitor(self, project: str, visitor: int) -> None:
+        with self._all() as turns:
+            masks = self._batches.masks()
+            for shard, turn in turns:
+                stage(shard, turn, OF_VISITOR, masks, given={"project": project, "visitor": visitor})
+            self._decide(turns, {"project": project, "visitor": visitor, "upto": self._batches.last()})
+
+    def drop_views(self, before: int, projects: Collection[str] | None) -> int:
+        """Nothing else reads raw views but the rules, so that no turn is needed."""
+        dropped, given = 0, {"time": before * DAY, "projects": sorted(projects or ())}
+        which = OLD if projects is None else f"{OLD} and project in {{projects:Array(String)}}"
+        for shard in self._cluster.shards:
+            [(old,)] = shard.ask(f"select count() from views where {which}", given, SLOW_SECONDS)  # noqa: S608 - ours
+            if old:
+                shard.act(f"alter table views delete where {which}", given)
+            dropped += old
+        return dropped
+
+    @contextmanager
+    def _all(self) -> Iterator[list[tuple[Node, Turn]]]:
+        """The turns of all shards, each with a fresh number, and nothing left to carry out."""
+        shards = self._cluster.shards
+        with self._turns.of(range(len(shards))) as turns:
+            for shard, turn in zip(shards, turns, strict=True):
+                self._cluster.catch_up(shard)
+                resume(shard, self._batches, turn)
+                begin(shard, turn)
+            yield list(zip(shards, turns, strict=True))
+
+    def _decide(self, turns: list[tuple[Node, Turn]], plan: Plan, change: Change = lambda _: None) -> None:
+        """On all shards or on none."""
+        with self._batches.database.write() as tx:
+            for _, turn in turns:
+                turn.decide(tx, plan)
+            change(tx)
+        for shard, turn in turns:
+            carry_out(shard, self._batches, turn)
+
+
+def _parts(shard: Node, project: str | None = None) -> int:
+    """So many that each holds about as many visits as memory has room for."""
+    where = "" if project is None else " where project = {project:String}"
+    [(visits,)] = shard.ask(f"select count() from visits{where}", {"project": project or ""})  # noqa: S608 - ours
+    return 1 + int(visits) // PART

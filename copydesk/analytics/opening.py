@@ -1,0 +1,22 @@
+"""The store that the settings name: embedded in the data folder, or ClickHouse."""
+
+from copydesk.analytics.shared import SharedStore
+from copydesk.analytics.store import Store
+from copydesk.core.database import Database
+from copydesk.core.settings import BadSettings, Settings
+
+
+def open_store(settings: Settings, database: Database) -> Store:
+    """Nothing is connected before the first call."""
+    if not settings.analytics_url:
+        return SharedStore(settings.data.absolute())
+    try:
+        from copydesk.analytics.clickhouse import ClickHouseStore  # an extra, and slow to load
+    except ModuleNotFoundError:
+        raise BadSettings(
+            "COPYDESK_ANALYTICS_URL: ClickHouse needs its client: pip install 'copydesk[clickhouse]'"
+        ) from None
+    try:
+        return ClickHouseStore(settings.analytics_url, database)
+    except ValueError as error:
+        raise BadSettings(f"COPYDESK_ANALYTICS_URL: {error}") from None

@@ -1,0 +1,163 @@
+"""ClickHouse's HTTP interface over its engine in this process, as far as a client of ours uses it.
+
+Started by tests.support.clickhouse; it ends with whoever holds the other end of its standard input.
+"""
+
+import gzip
+import json
+import os
+import re
+import sys
+import threading
+from base64 import b64decode
+from email.parser import BytesParser
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl, urlsplit
+
+import lz4.frame
+from backports import zstd
+from chdb.session import Session as Untyped
+
+NO_SETTINGS = {
+    "query", "database", "user", "password", "session_id", "session_timeout", "session_check", "query_id", "quota_key",
+    "compress", "decompress", "wait_end_of_query", "buffer_size", "client_protocol_version", "default_format", "role",
+    "send_progress_in_http_headers", "http_headers_progress_interval_ms", "enable_http_compression",
+    "cancel_http_readonly_queries_on_client_close",
+}  # fmt: skip
+"""Parameters that the HTTP interface keeps to itself, or that have no meaning here."""
+INSERT = re.compile(rb"(?is)\s*(insert\s+into\s+.*?)\sformat\s+(\w+)\s?(.*)")
+LONGEST_FIELD = 131_072
+STATUSES = {"60": 404, "81": 404, "516": 403, "164": 403, "62": 400}
+PACKED = {
+    "lz4": (lz4.frame.compress, lz4.frame.decompress),
+    "zstd": (zstd.compress, zstd.decompress),
+    "gzip": (gzip.compress, gzip.decompress),
+}
+
+
+Session: Any = Untyped
+
+
+class Refused(Exception):
+    """Carries an answer as ClickHouse words it."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    folder: ClassVar[str]
+    password: ClassVar[str]
+
+    def do_GET(self) -> None:
+        if urlsplit(self.path).path == "/ping":
+            self._answer(200, b"Ok.\n")
+        else:
+            self.do_POST()
+
+    def do_POST(self) -> None:
+        body = self._body()
+        try:
+            self._authorize()
+            result, headers = self._run(body)
+        except Exception as error:
+            text = str(error)
+            code = found[1] if (found := re.search(r"Code: (\d+)", text)) else "1002"
+            self._answer(STATUSES.get(code, 500), text.encode(), {"X-ClickHouse-Exception-Code": code})
+        else:
+            self._answer(200, result, headers)
+
+    def _authorize(self) -> None:
+        kind, _, given = self.headers.get("Authorization", "").partition(" ")
+        user, _, password = b64decode(given).decode().partition(":") if kind == "Basic" else ("default", "", "")
+        if (user, password) != ("default", self.password):
+            raise Refused(f"Code: 516. DB::Exception: {user}: Authentication failed. (AUTHENTICATION_FAILED)")
+
+    def _run(self, body: bytes) -> tuple[bytes, dict[str, str]]:
+        asked = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
+        query = asked.get("query", "").encode()
+        kind = self.headers.get("Content-Type", "")
+        if kind.startswith("multipart/form-data"):
+            form: Any = BytesParser().parsebytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + body)
+            for part in form.get_payload():
+                name, value = part.get_param("name", header="content-disposition"), part.get_payload(decode=True)
+                if name == "query":
+                    query = value
+                else:
+                    asked[name] = value.decode()
+            body = b""
+        if any(len(value) > LONGEST_FIELD for name, value in asked.items() if name != "query"):
+            raise Refused("Code: 1000. DB::Exception: Field value too long. (POCO_EXCEPTION)")
+        query = query + b"\n" + body if query and body else query or body
+        with Session(self.folder) as session:
+            if database := asked.get("database"):
+                session.query(f"USE `{database}`")
+            if settings := {k: v for k, v in asked.items() if k not in NO_SETTINGS and not k.startswith("param_")}:
+                session.query("SET " + ", ".join(f"{name} = {quoted(value)}" for name, value in settings.items()))
+            given = {name.removeprefix("param_"): value for name, value in asked.items() if name.startswith("param_")}
+            found = INSERT.fullmatch(query)
+            if found and not re.match(rb"(?i)\s*select|\s*with", found[3][:10]) and found[2].lower() != b"values":
+                result, written = b"", insert(session, *found.groups())
+            else:
+                answer: Any = session.query(query.decode(), "TabSeparated", params=given)
+                result, written = answer.bytes() or b"", answer.rows_written()
+        return result, {"X-ClickHouse-Summary": json.dumps({"written_rows": str(written)})}
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "") == "chunked":
+            parts = []
+            while size := int(self.rfile.readline(), 16):
+                parts.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            body = b"".join(parts)
+        else:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        packing = self.headers.get("Content-Encoding", "")
+        return bytes(PACKED[packing][1](body)) if packing in PACKED else body
+
+    def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        accepted = [name.strip() for name in self.headers.get("Accept-Encoding", "").split(",")]
+        packing = next((name for name in accepted if name in PACKED), None)
+        if "enable_http_compression=1" in self.path and packing and body:
+            body = PACKED[packing][0](body)
+            headers = {**(headers or {}), "Content-Encoding": packing}
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def insert(session: Any, statement: bytes, kind: bytes, data: bytes) -> int:
+    """Rows that came with the statement, in whatever format."""
+    inserter = session._conn.send_insert(statement.decode(), kind.decode())
+    if data:
+        inserter.append(data)
+    return int(inserter.finish().rows_written)
+
+
+def quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def main(folder: str, port: str, password: str) -> None:
+    Handler.folder, Handler.password = folder, password
+    engine = Session(folder)  # held open: the engine lives as long as one session does
+    ThreadingHTTPServer.request_queue_size = 128
+    server = ThreadingHTTPServer(("127.0.0.1", int(port)), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print("ready", flush=True)  # noqa: T201 - for whoever started it
+    sys.stdin.read()
+    server.shutdown()
+    engine.close()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
