@@ -2,9 +2,12 @@
 
 import pickle
 import signal
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from queue import Empty, Queue
 
 from copydesk.analytics.logs.importing import Batch, batches
 from copydesk.analytics.logs.judging import Job
@@ -12,25 +15,43 @@ from copydesk.analytics.view import View
 from copydesk.core import memory
 from copydesk.core.errors import Explained
 
+NOTHING = b""
+AHEAD = 8
+"""Batches that wait at most, packed: while those before them are folded, reading goes on."""
+
 
 class ReaderDied(Explained):
     """The process that reads the log died."""
 
 
 def batches_apart(job: Job) -> Iterator[Batch]:
-    """What `batches` gives. The reader is ahead by one batch at most, and ends with whoever stops listening."""
+    """What `batches` gives. The reader is ahead by a few batches, and ends with whoever stops listening."""
     spawning = get_context("spawn")
     ours, theirs = spawning.Pipe(duplex=False)
     reader = spawning.Process(target=_read, args=(job, theirs), daemon=True)
     reader.start()
     theirs.close()
+    waiting: Queue[bytes] = Queue(AHEAD)
+    receiver = threading.Thread(target=_receive, args=(ours, waiting), name="receive", daemon=True)
+    receiver.start()
     try:
-        while (batch := _received(ours)) is not None:
+        while (batch := _unpacked(waiting.get())) is not None:
             yield batch
     finally:
-        ours.close()
         reader.terminate()
         reader.join()
+        while receiver.is_alive():
+            with suppress(Empty):
+                waiting.get(timeout=0.01)
+        ours.close()
+
+
+def _receive(ours: Connection, waiting: Queue[bytes]) -> None:
+    """Until the reader has ended, well or not."""
+    with suppress(EOFError, OSError):
+        while True:
+            waiting.put(ours.recv_bytes())
+    waiting.put(NOTHING)
 
 
 def _read(job: Job, theirs: Connection) -> None:
@@ -52,11 +73,10 @@ def _packed(batch: Batch) -> bytes:
     return pickle.dumps((batch, [tuple(view) for view in views]), pickle.HIGHEST_PROTOCOL)
 
 
-def _received(ours: Connection) -> Batch | None:
-    try:
-        told = pickle.loads(ours.recv_bytes())  # noqa: S301 - from our own process
-    except (EOFError, OSError):
-        raise ReaderDied(ReaderDied.__doc__) from None
+def _unpacked(packed: bytes) -> Batch | None:
+    if packed == NOTHING:
+        raise ReaderDied(ReaderDied.__doc__)
+    told = pickle.loads(packed)  # noqa: S301 - from our own process
     if told is None:
         return None
     if isinstance(told, str):

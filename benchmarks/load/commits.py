@@ -1,0 +1,134 @@
+"""python -m benchmarks.load.commits: how many groups of events a second the scale-out pair takes, and of what size.
+
+Every group is numbered in PostgreSQL, one after the other over all servers: that is what more servers do not speed up.
+"""
+
+import argparse
+import os
+import secrets
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from benchmarks.analytics.collecting import loop
+from benchmarks.analytics.traffic import FIRST, traffic
+from benchmarks.jobs.measure import own_cpu, percentile
+from benchmarks.load.sampling import by_process
+from benchmarks.load.stores import SCALE_OUT, Stores, account, stores
+from copydesk.analytics.clickhouse import ClickHouseStore
+from copydesk.analytics.clickhouse.batches import Batches
+from copydesk.analytics.view import View
+from copydesk.core.database import Database
+
+CASES = ((1, 10), (1, 100), (1, 1000), (2, 100), (4, 100), (8, 100), (4, 1000))
+PENDING, REPEATS = (100, 1_000, 3_000, 10_000), 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.load.commits", description="Measures how events are committed by several at once."
+    )
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long each case lasts")
+    chosen = parser.parse_args()
+    print(f"Load before the run: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; the loop took {loop():.2f} s.\n")
+    print("| writers | events in a group | groups/s | events/s | p50 ms | p99 ms | CPU ms of a group | parts left |")
+    print("|---:|---:|---:|---:|---:|---:|---|---:|")
+    with tempfile.TemporaryDirectory(prefix="copydesk-benchmark-") as folder, stores(SCALE_OUT, Path(folder)) as on:
+        for number, (writers, size) in enumerate(CASES):
+            took, cpu_seconds = measure(on, writers, size, chosen.seconds, seed=number)
+            cpu = ", ".join(f"{name} {seconds * 1000 / len(took):.0f}" for name, seconds in cpu_seconds.items())
+            per_second = len(took) / chosen.seconds
+            print(
+                f"| {writers} | {size:,} | {per_second:.1f} | {per_second * size:,.0f} | {percentile(took, 50):.0f} "
+                f"| {percentile(took, 99):.0f} | {cpu} | {parts(on)} |",
+                flush=True,
+            )
+        print("\n| groups that wait to be folded | p50 ms of a commit of 10 events |\n|---:|---:|")
+        for waiting, took_ms in pending(on):
+            print(f"| {waiting:,} | {took_ms:.0f} |", flush=True)
+
+
+def pending(on: Stores) -> Iterator[tuple[int, float]]:
+    """How long one writer takes for ten events while so many groups wait to be folded."""
+    [day] = traffic(10 * (REPEATS + 1) * len(PENDING), range(FIRST, FIRST + 1), seed=7)
+    with account(on) as (owner, project):
+        database = owner.desk.database
+        with closing(ClickHouseStore(str(on.settings["analytics_url"]), database)) as store:
+            groups = [
+                [
+                    view._replace(project=project.id, event=first + number)
+                    for number, view in enumerate(day[first:][:10], 1)
+                ]
+                for first in range(0, len(day), 10)
+            ]
+            store.log(groups.pop())
+            for count in PENDING:
+                _leave_waiting(database, count)
+                took = []
+                for _ in range(REPEATS):
+                    began = time.perf_counter()
+                    store.log(groups.pop())
+                    took.append((time.perf_counter() - began) * 1000)
+                yield count, percentile(took, 50)
+
+
+def _leave_waiting(database: Database, count: int) -> None:
+    """So many groups in all, as far as the main database knows."""
+    batches = Batches(database)
+    with database.write() as tx:
+        for _ in range(count - len(batches.known(tx).batches)):
+            batches.add(tx, batches.number(tx), secrets.randbits(128), {0: 1})
+
+
+def used(on: Stores) -> dict[str, float]:
+    """CPU seconds of the writers and of the databases."""
+    return {"writers": own_cpu(), **by_process(on.engines)}
+
+
+def parts(on: Stores) -> str:
+    """Of the inbox, which ClickHouse has yet to merge: every group is one at first."""
+    assert on.clickhouse is not None
+    return on.clickhouse.ask("select count() from system.parts where active and table = 'inbox'").strip()
+
+
+def measure(on: Stores, writers: int, size: int, seconds: float, seed: int) -> tuple[list[float], dict[str, float]]:
+    """Milliseconds of each group, all of whose events have ids, by threads that each have a store of their own; and the
+    CPU seconds that all of them took."""
+    found, ready, over = list[float](), threading.Barrier(writers + 1, timeout=60), threading.Event()
+    [day] = traffic(100 * size, range(FIRST, FIRST + 1), seed=seed)
+    with account(on) as (owner, project):
+        views = [view._replace(project=project.id, event=number) for number, view in enumerate(day, 1)]
+        url, database = str(on.settings["analytics_url"]), owner.desk.database
+
+        def write(turn: int) -> None:
+            with closing(ClickHouseStore(url, database)) as store:
+                store.log(views[:1])
+                ready.wait()
+                while not over.is_set():
+                    began = time.perf_counter()
+                    store.log([_anew(view, turn + 1) for view in views[turn % 100 * size :][:size]])
+                    found.append((time.perf_counter() - began) * 1000)
+                    turn += writers
+
+        threads = [threading.Thread(target=write, args=[turn]) for turn in range(writers)]
+        for thread in threads:
+            thread.start()
+        ready.wait()
+        before = used(on)
+        over.wait(seconds)
+        over.set()
+        for thread in threads:
+            thread.join()
+        return found, {name: cpu - before[name] for name, cpu in used(on).items()}
+
+
+def _anew(view: View, turn: int) -> View:
+    """The same view again, as another event."""
+    return view._replace(event=(view.event or 0) + (turn << 40))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Stored jobs and views by the hundred thousand, past HTTP: rows as finished jobs leave them, and a year of traffic."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import insert, text
+
+from benchmarks.analytics.traffic import DAYS, FIRST, traffic
+from copydesk.analytics.store import Store
+from copydesk.analytics.view import View
+from copydesk.core import clock
+from copydesk.core.ids import new_id
+from copydesk.desk import Desk
+from copydesk.jobs.job import COMPLETED, Phase, branch_of
+from copydesk.jobs.tables import events, jobs, messages, runs
+
+TOGETHER = 5_000
+KINDS = ("queued", "phase", "pushed", "pull_request", "finished")
+
+
+def add_jobs(desk: Desk, project_id: str, count: int) -> str:
+    """Finished ones, with a message, a run and a few events each; the last one's id."""
+    last = ""
+    for some in _batched(count):
+        ids, now = [new_id("job") for _ in range(some)], clock.now()
+        with desk.database.write() as tx:
+            tx.execute(insert(jobs), [_job(job, project_id, now) for job in ids])
+            tx.execute(insert(runs), [_run(job, project_id, now) for job in ids])
+            tx.execute(
+                insert(messages),
+                [{"job_id": job, "id": new_id("msg"), "prompt": "Replace", "created_at": now} for job in ids],
+            )
+            tx.execute(
+                insert(events),
+                [
+                    {"job_id": job, "seq": seq, "at": now, "kind": kind, "data": {}}
+                    for job in ids
+                    for seq, kind in enumerate(KINDS, 1)
+                ],
+            )
+        last = ids[-1]
+    with desk.database.write() as tx:
+        tx.execute(text("analyze"))
+    return last
+
+
+def add_views(store: Store, project_id: str, count: int, seed: int) -> None:
+    """A year of them, logged by the store's own hand."""
+    waiting: list[View] = []
+    for day in traffic(count, range(FIRST, FIRST + DAYS), seed):
+        waiting += [view._replace(project=project_id) for view in day]
+        while len(waiting) >= TOGETHER:
+            store.log(waiting[:TOGETHER])
+            del waiting[:TOGETHER]
+    store.log(waiting)
+
+
+def _batched(count: int) -> Iterator[int]:
+    while count > 0:
+        yield min(count, TOGETHER)
+        count -= TOGETHER
+
+
+def _job(job_id: str, project_id: str, now: int) -> dict[str, object]:
+    return {
+        "id": job_id, "project_id": project_id, "status": COMPLETED, "phase": Phase.DONE,
+        "prompt": "Replace colour with color on every page.", "title": "Replace colour", "summary": "Three pages.",
+        "repository": "docs.git", "ref": "main", "model": "mechanic", "draft": False, "branch": branch_of(job_id),
+        "pr_link": "https://desk.example.org/review/1", "usage": {}, "checks": [], "last_event": len(KINDS),
+        "created_at": now, "updated_at": now, "finished_at": now,
+    }  # fmt: skip
+
+
+def _run(job_id: str, project_id: str, now: int) -> dict[str, object]:
+    return {
+        "id": new_id("run"), "job_id": job_id, "project_id": project_id, "number": 1, "state": "done", "version": 1,
+        "attempt": 1, "crashes": 0, "created_at": now, "started_at": now, "finished_at": now,
+    }  # fmt: skip

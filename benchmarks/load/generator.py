@@ -1,0 +1,154 @@
+"""The load generator, a process of its own: a request goes out when it is due, whatever became of earlier ones.
+
+A request's time is counted from the moment it was due, so that a server that stalls is not asked less often for it.
+"""
+
+import asyncio
+import heapq
+import json
+import random
+import re
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import count
+
+from benchmarks.analytics import generator as views
+from benchmarks.jobs.prompts import TASKS
+from benchmarks.load.connections import Asked, Server
+
+KINDS = {"poll": 200, "create": 201, "event": 202, "beacon": 202, "batch": 202, "export": 200}
+"""What a client asks for, and the status that says it was done."""
+BATCH = 100
+TEMPLATES = 500
+POLLED = 100
+ID = re.compile(rb'(?<="eventId": ")[0-9a-f]{12}|(?<="e": ")[0-9a-f]{12}')
+EXPORTS = ("visitors?limit=50", "views?limit=50", "agents", "timeseries?interval=day")
+
+
+@dataclass(frozen=True)
+class Order:
+    ports: list[int]
+    project_id: str
+    site_id: str
+    key: str
+    job_id: str
+    """One to poll until there are others."""
+    rates: dict[str, float]
+    """Requests a second of each kind; they come by chance, like people."""
+    seconds: float
+    seed: int = 1
+
+
+@dataclass
+class Taken:
+    milliseconds: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    errors: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    late: list[float] = field(default_factory=list)
+    """Milliseconds by which the generator itself sent a request too late."""
+    accepted: int = 0
+    """Events that the server said it keeps."""
+    cpu_seconds: float = 0.0
+    seconds: float = 0.0
+
+
+def arrivals(rates: Mapping[str, float], seconds: float, seed: int) -> Iterator[tuple[float, str]]:
+    """When each request is due, in order, from 0 on: exponential gaps, each kind for itself."""
+    chance = random.Random(seed)
+    upcoming = [(chance.expovariate(rate), kind) for kind, rate in rates.items() if rate > 0]
+    heapq.heapify(upcoming)
+    while upcoming:
+        due, kind = heapq.heappop(upcoming)
+        if due < seconds:
+            yield due, kind
+            heapq.heappush(upcoming, (due + chance.expovariate(rates[kind]), kind))
+
+
+class Requests:
+    """Makes each request when it is due, at next to no cost: events are templates with ids of their own."""
+
+    def __init__(self, order: Order) -> None:
+        self._order, self._chance = order, random.Random(order.seed)
+        self.jobs = deque([order.job_id], maxlen=POLLED)
+        self._numbers = count()
+        analytics = f"/v1/analytics/{order.project_id}"
+        paths = {
+            "event": f"{analytics}/events",
+            "batch": f"{analytics}/events",
+            "beacon": f"/v1/collect/{order.site_id}",
+        }
+        self._templates = {
+            kind: views.requests(
+                views.Order(
+                    0, kind, path, order.key, 0, *((10, BATCH) if kind == "batch" else (TEMPLATES, 1)), order.seed
+                )
+            )
+            for kind, path in paths.items()
+        }
+        self._jobs = f"/v2/agent/{order.project_id}/job"
+        self._exports = [self._get(f"{analytics}/{query}") for query in EXPORTS]
+        prompt = json.dumps({"prompt": TASKS[0].prompt}).encode()
+        self._create = self._head("POST", self._jobs, len(prompt)) + prompt
+
+    def make(self, kind: str) -> bytes:
+        if kind == "poll":
+            return self._get(f"{self._jobs}/{self._chance.choice(self.jobs)}")
+        if kind == "create":
+            return self._create
+        if kind == "export":
+            return self._chance.choice(self._exports)
+        stamp = b"%04x%08x" % (self._order.seed & 0xFFFF, next(self._numbers))
+        return ID.sub(stamp, self._chance.choice(self._templates[kind]))
+
+    def _get(self, path: str) -> bytes:
+        return self._head("GET", path)
+
+    def _head(self, method: str, path: str, length: int = 0) -> bytes:
+        body = f"Content-Type: application/json\r\nContent-Length: {length}\r\n" if length else ""
+        key = f"Authorization: Bearer {self._order.key}\r\n"
+        return f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{key}{body}\r\n".encode()
+
+
+class Run:
+    def __init__(self, order: Order) -> None:
+        self._order, self._taken = order, Taken()
+        self._requests = Requests(order)
+        self._under_way: Counter[str] = Counter()
+
+    async def __call__(self, patience: float = 60.0) -> Taken:
+        """Until all is answered, or nobody can be expected to wait any longer."""
+        order, taken = self._order, self._taken
+        servers = [Server(port, self._answered) for port in order.ports]
+        cpu, began = time.process_time(), time.perf_counter()
+        for number, (due, kind) in enumerate(arrivals(order.rates, order.seconds, order.seed)):
+            await asyncio.sleep(max(0.0, began + due - time.perf_counter()))
+            asked = Asked(kind, began + due, self._requests.make(kind))
+            taken.late.append((time.perf_counter() - asked.due) * 1000)
+            self._under_way[kind] += 1
+            servers[number % len(servers)].send(asked)
+        taken.seconds = time.perf_counter() - began
+        until = time.perf_counter() + patience
+        while self._under_way.total() and time.perf_counter() < until:
+            await asyncio.sleep(0.01)
+        taken.cpu_seconds = time.process_time() - cpu
+        for kind, left in self._under_way.items():
+            taken.errors[kind] += ["never answered"] * left
+        for server in servers:
+            server.close()
+        return taken
+
+    def _answered(self, asked: Asked, status: int, body: bytes) -> None:
+        self._under_way[asked.kind] -= 1
+        self._taken.milliseconds[asked.kind].append((time.perf_counter() - asked.due) * 1000)
+        if status != KINDS[asked.kind]:
+            self._taken.errors[asked.kind].append(f"{status}: {body[:200].decode(errors='replace')}")
+        elif asked.kind == "create":
+            self._requests.jobs.append(json.loads(body)["id"])
+        elif asked.kind in ("event", "batch", "beacon"):
+            self._taken.accepted += json.loads(body)["accepted"] if body else 1
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(asyncio.run(Run(Order(**json.load(sys.stdin)))()))))

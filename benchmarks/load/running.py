@@ -1,0 +1,175 @@
+"""One run of the load, and the reckoning at its end: what was accepted is there, and what was asked for was done."""
+
+import http.client
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import text
+
+from benchmarks.jobs.measure import percentile
+from benchmarks.jobs.prompts import TASKS
+from benchmarks.jobs.service import ROOT
+from benchmarks.load.generator import BATCH, KINDS, Order, Taken
+from benchmarks.load.sampling import Sample, sampled
+from benchmarks.load.stores import Fleet
+
+BASE = {"poll": 20.0, "create": 0.5, "event": 40.0, "beacon": 40.0, "batch": 1.0, "export": 1.0}
+"""Requests a second; a batch has a hundred events."""
+SLOWEST = {"poll": 250.0, "create": 250.0, "event": 250.0, "beacon": 250.0, "batch": 500.0, "export": 1000.0}
+"""Milliseconds that the 99th percentile may take where the load is said to be held."""
+OLDEST = 10.0
+"""Seconds that a job may wait for a slot at the end."""
+PATIENCE = 120.0
+
+
+@dataclass(frozen=True)
+class Kind:
+    sent: int
+    p50: float
+    p99: float
+    longest: float
+    errors: list[str]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    kinds: dict[str, Kind]
+    seconds: float
+    events_per_second: float
+    generator: float
+    """Its share of one core."""
+    others: float
+    """Cores that whatever else runs on the machine had, or that were not given to it."""
+    late: float
+    """Milliseconds by which it sent requests too late itself, the 99th percentile."""
+    cores: dict[str, float]
+    """Share of one core by process, its ended children included."""
+    oldest: float
+    """Seconds that a job waited for a slot at most, and at the end."""
+    oldest_at_end: float
+    samples: list[Sample]
+    accepted: int
+
+    @property
+    def errors(self) -> int:
+        return sum(len(kind.errors) for kind in self.kinds.values())
+
+    @property
+    def is_held(self) -> bool:
+        in_time = all(kind.p99 <= SLOWEST[name] for name, kind in self.kinds.items() if kind.sent)
+        return in_time and not self.errors and self.oldest_at_end <= OLDEST
+
+
+@dataclass(frozen=True)
+class Reckoned:
+    accepted: int
+    counted: int
+    jobs: int
+    finished: int
+    """With a pull request."""
+    told: int
+    steps: int
+    """Events and journalled steps of all jobs."""
+
+    @property
+    def is_right(self) -> bool:
+        return self.accepted == self.counted and self.jobs == self.finished
+
+
+def times(factor: float) -> dict[str, float]:
+    return {kind: rate * factor for kind, rate in BASE.items()}
+
+
+def first_job(fleet: Fleet) -> str:
+    return fleet.account.create(fleet.ports[0], TASKS[0].prompt)
+
+
+def load(fleet: Fleet, rates: Mapping[str, float], seconds: float, seed: int, every: float = 1.0) -> Loaded:
+    job = first_job(fleet)
+    order = Order(
+        fleet.ports, fleet.project.id, fleet.project.site_id, fleet.account.key, job, dict(rates), seconds, seed
+    )
+    with sampled(fleet, every) as samples:
+        taken = _generate(order)
+    return summed_up(taken, samples)
+
+
+def summed_up(taken: Taken, samples: list[Sample]) -> Loaded:
+    first, last = samples[0], samples[-1]
+    passed = last.at - first.at
+    cores = {name: (held.cpu - first.processes[name].cpu) / passed for name, held in last.processes.items()}
+    generator = taken.cpu_seconds / taken.seconds
+    kinds = {
+        kind: Kind(
+            len(times), *((percentile(times, 50), percentile(times, 99), max(times)) if times else (0.0, 0.0, 0.0)),
+            taken.errors[kind],
+        )
+        for kind, times in taken.milliseconds.items()
+    }  # fmt: skip
+    return Loaded(
+        kinds=kinds,
+        seconds=taken.seconds,
+        events_per_second=taken.accepted / taken.seconds,
+        generator=generator,
+        others=max(0.0, (last.machine - first.machine) / passed - sum(cores.values()) - generator),
+        late=percentile(taken.late, 99),
+        cores=cores,
+        oldest=max(sample.oldest for sample in samples),
+        oldest_at_end=last.oldest,
+        samples=samples,
+        accepted=taken.accepted,
+    )
+
+
+def reckon(fleet: Fleet, accepted: int, patience: float = PATIENCE) -> Reckoned:
+    """Waits for the jobs to end and for the views to be counted, as a client sees it."""
+    until = time.monotonic() + patience
+    while (counted := _counted(fleet)) != accepted and time.monotonic() < until:
+        time.sleep(0.3)
+    while _count(fleet, "jobs where status = 'active'") and time.monotonic() < until:
+        time.sleep(0.1)
+    return Reckoned(
+        accepted=accepted,
+        counted=counted,
+        jobs=_count(fleet, "jobs"),
+        finished=_count(fleet, "jobs where pr_link is not null"),
+        told=_count(fleet, "events"),
+        steps=_count(fleet, "steps"),
+    )
+
+
+def expected_events(rates: Mapping[str, float]) -> float:
+    """A second."""
+    return rates["event"] + rates["beacon"] + BATCH * rates["batch"]
+
+
+def _generate(order: Order) -> Taken:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.load.generator"],
+        cwd=ROOT, input=json.dumps(asdict(order)), stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    taken = Taken(**json.loads(done.stdout))
+    assert taken.milliseconds.keys() == KINDS.keys()
+    return taken
+
+
+def _counted(fleet: Fleet) -> int:
+    """Views of every class, by the export of agents."""
+    connection = http.client.HTTPConnection("127.0.0.1", fleet.ports[0], timeout=60)
+    path = f"/v1/analytics/{fleet.project.id}/agents?limit=250"
+    connection.request("GET", path, headers=fleet.account.headers)
+    answer = connection.getresponse()
+    body = json.load(answer)
+    connection.close()
+    if answer.status != 200 or body["hasMore"]:
+        raise RuntimeError(f"the export of agents answered {answer.status}: {body}")
+    return sum(agent["views"] for agent in body["agents"])
+
+
+def _count(fleet: Fleet, which: str) -> int:
+    with fleet.account.desk.database.read() as tx:
+        return int(tx.execute(text(f"select count(*) from {which}")).scalar_one())

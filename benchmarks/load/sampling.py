@@ -1,0 +1,136 @@
+"""What the processes hold while they are loaded: CPU, memory, files, threads, connections, disk, and the queue."""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from sqlalchemy import text
+
+from benchmarks.jobs.measure import cpu_of, memory_of
+from benchmarks.load.stores import POSTGRESQL, Fleet
+
+WAITING = "select min(created_at), count(*), {now} from runs where state = 'queued'"
+CONNECTIONS = "select count(*) from pg_stat_activity where backend_type = 'client backend'"
+
+
+@dataclass(frozen=True)
+class Held:
+    """By one process; PostgreSQL's are taken together."""
+
+    cpu: float
+    resident: float
+    own: float
+    """Megabytes; its own is what no file and no shared memory lies behind, whoever else has the same files open."""
+    files: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    at: float
+    processes: dict[str, Held]
+    machine: float
+    """CPU seconds that the whole machine was busy."""
+    disk: float
+    log: float
+    """Megabytes in the data folder, and of those in write-ahead logs."""
+    connections: int
+    """That PostgreSQL has."""
+    oldest: float
+    """Seconds that the job at the head of the queue has waited."""
+    waiting: int
+
+
+def sample(fleet: Fleet) -> Sample:
+    oldest, waiting = _queue(fleet)
+    files = [(path, _size(path)) for path in fleet.data.glob("*") if path.is_file()]
+    return Sample(
+        at=time.monotonic(),
+        processes={name: _held(name, process) for name, process in fleet.processes.items()},
+        machine=_busy(),
+        disk=sum(size for _, size in files),
+        log=sum(size for path, size in files if path.name.endswith(("-wal", ".wal"))),
+        connections=_connections(fleet),
+        oldest=oldest,
+        waiting=waiting,
+    )
+
+
+@contextmanager
+def sampled(fleet: Fleet, every: float) -> Iterator[list[Sample]]:
+    """Samples from beside while the body runs, one at its beginning and one at its end."""
+    samples, over = [sample(fleet)], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(every):
+            samples.append(sample(fleet))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield samples
+    finally:
+        over.set()
+        watcher.join()
+        samples.append(sample(fleet))
+
+
+def _held(name: str, process: psutil.Process) -> Held:
+    members = [process, *process.children()] if name == POSTGRESQL else [process]
+    resident, own, files, threads = 0.0, 0.0, 0, 0
+    for member in members:
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            resident, own = resident + memory_of(member), own + _own_memory(member)
+            files, threads = files + member.num_fds(), threads + member.num_threads()
+    return Held(_cpu(process), resident, own, files, threads)
+
+
+def _own_memory(process: psutil.Process) -> float:
+    try:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+    except OSError:
+        return 0.0
+    return int(status.partition("RssAnon:")[2].split()[0]) * 1024 / 1e6 if "RssAnon:" in status else 0.0
+
+
+def _busy() -> float:
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
+
+
+def by_process(processes: Mapping[str, psutil.Process]) -> dict[str, float]:
+    """CPU seconds of each, its children included."""
+    return {name: _cpu(process) for name, process in processes.items()}
+
+
+def _cpu(process: psutil.Process) -> float:
+    """Of a process, and of its children that live as well as those that ended."""
+    total = cpu_of(process)
+    for child in process.children(recursive=True):
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            total += cpu_of(child)
+    return total
+
+
+def _queue(fleet: Fleet) -> tuple[float, int]:
+    database = fleet.account.desk.database
+    with database.read() as tx:
+        oldest, waiting, now = tx.execute(text(WAITING.format(now=database.clock))).one()
+    return (max(0.0, (now - oldest) / 1000), waiting) if waiting else (0.0, 0)
+
+
+def _connections(fleet: Fleet) -> int:
+    if fleet.stores.are_embedded:
+        return 0
+    with fleet.account.desk.database.read() as tx:
+        return int(tx.execute(text(CONNECTIONS)).scalar_one())
+
+
+def _size(path: Path) -> float:
+    with suppress(FileNotFoundError):
+        return path.stat().st_size / 1e6
+    return 0.0

@@ -1,0 +1,233 @@
+"""python -m benchmarks.load.simulation: queues that no machine here can fill, driven by what was measured on one.
+
+Jobs come by chance to workers that may die; views come to a shard that is folded at the pace of the real keeper.
+"""
+
+import heapq
+import math
+import random
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from benchmarks.jobs.measure import percentile
+from copydesk.analytics.keeping import Pace
+
+DAY = 86_400.0
+LEASE = 10.0
+"""Seconds until a dead worker's jobs are taken over, the default."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """A day by a sine: the busiest moment has so many times the mean."""
+
+    per_second: float
+    peak: float
+
+    def at(self, moment: float) -> float:
+        return self.per_second * (1 + (self.peak - 1) * math.sin(2 * math.pi * moment / DAY))
+
+    def until(self, end: float, chance: random.Random) -> Iterator[float]:
+        """Each by chance: those of the busiest rate, thinned out."""
+        most, moment = self.per_second * self.peak, 0.0
+        while (moment := moment + chance.expovariate(most)) < end:
+            if chance.random() * most < self.at(moment):
+                yield moment
+
+
+@dataclass(frozen=True)
+class Durations:
+    """Lognormal: most jobs are short and a few are long, up to the limit that ends them."""
+
+    median: float
+    spread: float
+    longest: float = 1800.0
+
+    def draw(self, chance: random.Random) -> float:
+        return min(self.longest, chance.lognormvariate(math.log(self.median), self.spread))
+
+
+@dataclass(frozen=True)
+class Workers:
+    count: int
+    slots: int
+    lost_at: float | None = None
+    """When one of them dies for good, with all it has under way."""
+    redone: float = 15.0
+    """Seconds of a job's work that its next attempt does again: the step that was not yet in the journal."""
+
+
+@dataclass
+class Waited:
+    seconds: list[float] = field(default_factory=list)
+    """From creation to the first start of each job."""
+    resumed: list[float] = field(default_factory=list)
+    """From the loss of a worker until another went on with the job."""
+    busy: int = 0
+    """The most slots that were in use at once."""
+
+    @property
+    def p50(self) -> float:
+        return percentile(self.seconds, 50)
+
+    @property
+    def p99(self) -> float:
+        return percentile(self.seconds, 99)
+
+
+@dataclass(frozen=True)
+class Job:
+    number: int
+    created: float
+    seconds: float
+    """Of work that is left."""
+    lost: float | None = None
+    """When its worker died."""
+
+
+def jobs(arrivals: Arrivals, durations: Durations, workers: Workers, seconds: float, seed: int = 1) -> Waited:
+    """First come, first served; jobs of a dead worker go before the others, as the real claim has it."""
+    chance, waited, numbers = random.Random(seed), Waited(), count()
+    free = dict.fromkeys(range(workers.count), workers.slots)
+    running: dict[int, tuple[int, float, Job]] = {}
+    queue: deque[Job] = deque()
+    due: list[tuple[float, int, Job | None, bool]] = []
+
+    def plan(moment: float, job: Job | None, *, ends: bool = False) -> None:
+        heapq.heappush(due, (moment, next(numbers), job, ends))
+
+    for number, moment in enumerate(arrivals.until(seconds, chance)):
+        plan(moment, Job(number, moment, durations.draw(chance)))
+    if workers.lost_at is not None:
+        plan(workers.lost_at, None)
+    while due:
+        now, _, job, ends = heapq.heappop(due)
+        if job is None:
+            del free[0]
+            for worker, end, under_way in list(running.values()):
+                if worker == 0:
+                    del running[under_way.number]
+                    plan(now + LEASE, replace(under_way, seconds=end - now + workers.redone, lost=now))
+        elif not ends:
+            queue.append(job) if job.lost is None else queue.appendleft(job)
+        elif job.number in running and running[job.number][2] == job:
+            free[running.pop(job.number)[0]] += 1
+        while queue and free and free[worker := max(free, key=free.__getitem__)] > 0:
+            begun = queue.popleft()
+            free[worker] -= 1
+            running[begun.number] = (worker, now + begun.seconds, begun)
+            plan(now + begun.seconds, begun, ends=True)
+            if begun.lost is None:
+                waited.seconds.append(now - begun.created)
+            else:
+                waited.resumed.append(now - begun.lost)
+            waited.busy = max(waited.busy, len(running))
+    return waited
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What a fold takes, in seconds: however few views there are, and for each of them."""
+
+    fixed: float
+    each: float
+    away: tuple[float, float] | None = None
+    """From when to when it cannot be folded, while views still come."""
+
+
+@dataclass(frozen=True)
+class Folded:
+    backlog: float
+    """The most views that waited at once."""
+    lag: float
+    """The most seconds that a view waited to be counted."""
+    share: float
+    """Of one core, over the busiest hour."""
+    behind: float
+    """Seconds after an absence until views waited no longer than usual; 0 without one."""
+
+
+def folds(arrivals: Arrivals, shard: Shard, pace: Pace | None = None, usual: float = 0, seconds: float = DAY) -> Folded:
+    """A fold takes all there is, then rests as the keeper does. The usual lag is that without an absence."""
+    pace = pace or Pace()
+    now, oldest, backlog, lag, behind = 0.0, 0.0, 0.0, 0.0, 0.0
+    hours = [0.0] * (int(seconds // 3600) + 1)
+    while now < seconds:
+        away = shard.away
+        if away and away[0] <= now < away[1]:
+            now = away[1]
+        waiting = arrived(arrivals, oldest, now)
+        took = shard.fixed + shard.each * waiting
+        backlog, lag = max(backlog, waiting), max(lag, now + took - oldest)
+        if away and now >= away[1] and now + took - oldest > max(usual, pace.most):
+            behind = now + took - away[1]
+        hours[min(int(now // 3600), len(hours) - 1)] += took
+        oldest, now = now, now + took + min(max(pace.rest * took, pace.least), pace.most)
+    return Folded(backlog, lag, max(hours) / 3600, behind)
+
+
+def arrived(arrivals: Arrivals, first: float, end: float) -> float:
+    """Views between two moments: the integral of the day's sine."""
+    swing = arrivals.per_second * (arrivals.peak - 1) * DAY / (2 * math.pi)
+    turns = math.cos(2 * math.pi * first / DAY) - math.cos(2 * math.pi * end / DAY)
+    return arrivals.per_second * (end - first) + swing * turns
+
+
+def main() -> None:
+    print(JOBS_HEAD)
+    for workers, slots, peak, lost in JOBS:
+        asked = Workers(workers, slots, lost_at=DAY / 4 if lost else None)
+        found = jobs(Arrivals(10_000 / 3600, peak), Durations(60, 1.0), asked, DAY / 2)
+        resumed = f"{len(found.resumed)} after {percentile(found.resumed, 99):.0f} s" if found.resumed else ""
+        print(
+            f"| {workers} × {slots} | {peak:g} × | {'yes' if lost else 'no'} | {found.p50:.1f} | {found.p99:.1f} "
+            f"| {max(found.seconds):.0f} | {found.busy} | {resumed} |"
+        )
+    print(f"\n{FOLDS_HEAD}")
+    for name, per_month, shards, shard in FOLDS:
+        arrivals = Arrivals(per_month / MONTH / shards, 3)
+        found_fold = folds(arrivals, shard)
+        away = folds(arrivals, replace(shard, away=(DAY / 4, DAY / 4 + 600)), usual=found_fold.lag)
+        print(
+            f"| {name} | {arrivals.per_second:,.0f} | {found_fold.backlog:,.0f} | {found_fold.lag:.0f} "
+            f"| {found_fold.share:.1%} | {away.backlog:,.0f} | {away.behind:.0f} |"
+        )
+
+
+MONTH = 30 * DAY
+JOBS_HEAD = (
+    "| workers × slots | busiest moment | one lost then | p50 s | p99 s | longest s | most slots used | taken over |\n"
+    "|---|---:|---|---:|---:|---:|---:|---|"
+)
+JOBS = (
+    (10, 32, 1.0, False),
+    (10, 32, 1.0, True),
+    (16, 32, 2.0, False),
+    (18, 32, 2.0, False),
+    (20, 32, 2.0, False),
+    (20, 32, 2.0, True),
+    (10, 64, 2.0, True),
+    (11, 64, 2.0, True),
+)
+FOLDS_HEAD = (
+    "| what is folded | views/s | most that waited | longest lag s | of a core | after 10 min away | s to catch up |\n"
+    "|---|---:|---:|---:|---:|---:|---:|"
+)
+PER_VIEW, PER_VISIT, PLANNED = 1 / 121_662, 6.5e-9, 0.04
+"""Seconds on DuckDB for a view that is folded in order, for the pass over each stored visit, and for planning a fold:
+benchmarks/analytics has them. A view leaves 1.2 visits."""
+CLICKHOUSE = Shard(0.5, 0.037e-3)
+"""The dearest of what growth found on a busy machine, by the clock: a fold of few views, and each of many."""
+FOLDS = (
+    ("DuckDB, 100 million a month, after a month", 1e8, 1, Shard(PLANNED + 0.12e9 * PER_VISIT, PER_VIEW)),
+    ("DuckDB, 100 million a month, after a year", 1e8, 1, Shard(PLANNED + 1.44e9 * PER_VISIT, PER_VIEW)),
+    ("ClickHouse, 100 million a month, 1 shard", 1e8, 1, CLICKHOUSE),
+    ("ClickHouse, 10 billion a month, 2 shards", 1e10, 2, CLICKHOUSE),
+    ("the same, a fold ten times as dear", 1e10, 2, Shard(5, 0.037e-3)),
+    ("ClickHouse, 10 billion a month, 1 shard", 1e10, 1, CLICKHOUSE),
+)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Whether what the processes hold stays as it is: the second half beside the first, after a warm-up, and the slope."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import linear_regression, median
+
+from benchmarks.load.sampling import Sample
+from benchmarks.load.stores import CLICKHOUSE, POSTGRESQL
+
+WARM_UP = 0.25
+"""The first quarter: caches fill, pools open their connections."""
+GROWTH = 0.05
+LONG = 20.0
+"""Minutes; a slope by the hour says nothing about less."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    name: str
+    unit: str
+    of: Callable[[Sample], float]
+    spare: float
+    """Growth below this is never one."""
+    hourly: float
+    """What it may grow by in an hour, by its slope."""
+    is_ours: bool = True
+    """What the databases hold is shown and not judged: they warm up for longer, and bound themselves."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    measure: Measure
+    first: float
+    """Medians of both halves after the warm-up."""
+    second: float
+    most: float
+    slope: float
+    """By the hour."""
+    minutes: float
+
+    @property
+    def is_flat(self) -> bool:
+        grown = self.second - self.first
+        is_level = grown <= self.measure.spare or grown <= GROWTH * self.first
+        return not self.measure.is_ours or (is_level and (self.minutes < LONG or self.slope <= self.measure.hourly))
+
+
+def interval(minutes: float) -> float:
+    """Seconds between samples: a hundred at least, and every ten seconds at most."""
+    return min(10.0, minutes * 60 / 100)
+
+
+def trends(samples: Sequence[Sample]) -> list[Trend]:
+    return [trend(measure, samples) for measure in measures(samples[0])]
+
+
+def trend(measure: Measure, samples: Sequence[Sample]) -> Trend:
+    steady = samples[int(len(samples) * WARM_UP) :]
+    values, hours = [measure.of(each) for each in steady], [each.at / 3600 for each in steady]
+    middle = len(values) // 2
+    return Trend(
+        measure=measure,
+        first=median(values[:middle]),
+        second=median(values[middle:]),
+        most=max(values),
+        slope=linear_regression(hours, values).slope,
+        minutes=(samples[-1].at - samples[0].at) / 60,
+    )
+
+
+def measures(sample: Sample) -> list[Measure]:
+    found = []
+    for name in sample.processes:
+        found += _of_process(name, is_ours=name not in (POSTGRESQL, CLICKHOUSE))
+    found.append(Measure("write-ahead logs", "MB", lambda each: each.log, 64, 64))
+    if POSTGRESQL in sample.processes:
+        found.append(Measure("connections to PostgreSQL", "", lambda each: each.connections, 4, 10))
+    return found
+
+
+def _of_process(name: str, *, is_ours: bool) -> list[Measure]:
+    """Files are mostly clients' connections, which come and go."""
+    return [
+        Measure(f"{name}: memory, resident", "MB", lambda each: each.processes[name].resident, 4, 30, is_ours),
+        Measure(f"{name}: memory of its own", "MB", lambda each: each.processes[name].own, 4, 30, is_ours),
+        Measure(f"{name}: open files", "", lambda each: each.processes[name].files, 10, 20, is_ours),
+        Measure(f"{name}: threads", "", lambda each: each.processes[name].threads, 4, 10, is_ours),
+    ]
+
+
+def rendered(trends: Sequence[Trend], minutes: float) -> str:
+    lines = [
+        f"### What was held over {minutes:g} minutes\n",
+        "| | median, first half | second half | most | slope per hour | flat |\n|---|---:|---:|---:|---:|---|",
+    ]
+    for each in trends:
+        unit = each.measure.unit and f" {each.measure.unit}"
+        lines.append(
+            f"| {each.measure.name} | {each.first:.1f}{unit} | {each.second:.1f}{unit} | {each.most:.1f}{unit} "
+            f"| {each.slope:+.1f}{unit} | {_said(each)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _said(trend: Trend) -> str:
+    if not trend.measure.is_ours:
+        return "–"
+    return "yes" if trend.is_flat else "**no**"

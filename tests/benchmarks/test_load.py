@@ -1,0 +1,148 @@
+"""The load harness: its arithmetic against examples worked by hand, and short runs against a real service."""
+
+import asyncio
+import math
+import random
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from benchmarks.load import generator, simulation, soak
+from benchmarks.load.generator import KINDS, Order, Taken, arrivals
+from benchmarks.load.growth import Cost, Grown
+from benchmarks.load.running import BASE, load, reckon, summed_up, times
+from benchmarks.load.sampling import Held, Sample
+from benchmarks.load.simulation import Arrivals, Durations, Shard, Workers
+from benchmarks.load.stores import PAIRS, account, running, stores
+from copydesk.analytics.keeping import Pace
+
+
+def sample(at: float, memory: float = 100.0, cpu: float = 0.0) -> Sample:
+    return Sample(at, {"serve": Held(cpu, memory, memory, 20, 10)}, cpu, 0, 0, 0, 0, 0)
+
+
+def test_requests_come_at_their_rates_in_order_and_the_same_for_a_seed() -> None:
+    found = list(arrivals({"poll": 100, "batch": 10, "export": 0}, 20, seed=3))
+    assert found == sorted(found) == list(arrivals({"poll": 100, "batch": 10, "export": 0}, 20, seed=3))
+    assert {kind: sum(1 for _, each in found if each == kind) for kind in ("poll", "batch", "export")} == {
+        "poll": pytest.approx(2000, rel=0.1), "batch": pytest.approx(200, rel=0.25), "export": 0,
+    }  # fmt: skip
+
+
+def test_every_event_that_is_sent_has_an_id_of_its_own() -> None:
+    made = generator.Requests(Order([], "proj", "site", "key", "job", {}, 0))
+    bodies = [made.make("batch") for _ in range(30)]
+    ids = [part[:24] for body in bodies for part in body.split(b'"eventId": "')[1:]]
+    assert len(ids) == len(set(ids)) == 30 * generator.BATCH
+    for body in bodies:
+        head, _, sent = body.partition(b"\r\n\r\n")
+        assert int(head.rpartition(b" ")[2]) == len(sent)
+
+
+async def _against(stall: float, status: int, rate: float = 100, seconds: float = 1.0) -> Taken:
+    """A server that answers nothing for a while in the middle."""
+    began = time.monotonic()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.CancelledError):
+            while (await reader.read(65_536)) != b"":
+                passed = time.monotonic() - began
+                if 0.4 < passed < 0.4 + stall:
+                    await asyncio.sleep(0.4 + stall - passed)
+                writer.write(b"HTTP/1.1 %d X\r\nContent-Length: 2\r\n\r\n{}" % status)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    order = Order([server.sockets[0].getsockname()[1]], "proj", "site", "key", "job", {"poll": rate}, seconds)
+    taken = await generator.Run(order)()
+    server.close()
+    return taken
+
+
+def test_a_server_that_stalls_is_asked_no_less_often_and_the_wait_is_counted_from_when_a_request_was_due() -> None:
+    took = asyncio.run(_against(0.4, 200)).milliseconds["poll"]
+    assert len(took) == len(list(arrivals({"poll": 100}, 1, seed=1)))
+    waited = [each for each in took if each > 100]
+    assert len(waited) > 20, "those that were due in the first three quarters of the stall"
+    assert max(waited) > 300
+
+
+def test_an_answer_of_another_status_is_an_error() -> None:
+    taken = asyncio.run(_against(0, 503, rate=20, seconds=0.5))
+    assert len(taken.errors["poll"]) == len(taken.milliseconds["poll"]) > 0
+    assert taken.errors["poll"][0] == "503: {}"
+
+
+def test_a_run_is_held_when_nothing_failed_and_every_kind_was_quick_enough() -> None:
+    quick = {kind: [float(n) for n in range(1, 101)] for kind in KINDS}
+    samples = [sample(0, cpu=1), sample(10, cpu=6)]
+    taken = Taken(quick, {kind: [] for kind in KINDS}, [0.1], accepted=500, cpu_seconds=1, seconds=10)
+    found = summed_up(taken, samples)
+    assert found.is_held
+    assert (found.kinds["poll"].p50, found.kinds["poll"].p99, found.kinds["poll"].longest) == (50, 99, 100)
+    assert (found.cores, found.generator, found.events_per_second) == ({"serve": 0.5}, 0.1, 50)
+    assert not summed_up(Taken({**quick, "poll": [900.0]}, taken.errors, [0.1], 0, 1, 10), samples).is_held
+    assert not summed_up(Taken(quick, {**taken.errors, "poll": ["503"]}, [0.1], 0, 1, 10), samples).is_held
+
+
+@pytest.mark.parametrize(
+    ("per_minute", "minutes", "is_flat"), [(0, 30, True), (0.01, 30, True), (1, 30, False), (0.8, 30, False)]
+)
+def test_memory_that_grows_all_the_time_is_not_flat(per_minute: float, minutes: int, is_flat: bool) -> None:
+    chance = random.Random(1)
+    samples = [sample(n * 6, 100 + per_minute * n / 10 + chance.uniform(-2, 2)) for n in range(minutes * 10)]
+    memory = soak.trends(samples)[0]
+    assert memory.is_flat is is_flat
+    assert memory.slope == pytest.approx(per_minute * 60, abs=2)
+
+
+def test_what_settles_in_the_warm_up_is_flat() -> None:
+    samples = [sample(n * 6, 200 - 100 * math.exp(-n / 20)) for n in range(300)]
+    assert all(trend.is_flat for trend in soak.trends(samples))
+
+
+def test_a_cost_is_level_when_no_tenfold_makes_it_half_as_dear_again() -> None:
+    assert Grown("poll", [Cost(1, 2.0), Cost(1, 2.9), Cost(1, 3.9)]).is_level
+    assert not Grown("poll", [Cost(1, 2.0), Cost(1, 2.0), Cost(1, 4.0)]).is_level
+    assert Grown("poll", [Cost(1, 1.0, noise=0.2), Cost(1, 1.8, noise=0.2)]).is_level, "it may be chance"
+    assert not Grown("poll", [Cost(1, 1.0), Cost(1, 1.8)]).is_level
+
+
+def test_one_slot_with_even_jobs_waits_as_queueing_theory_says() -> None:
+    found = simulation.jobs(Arrivals(0.7, 1), Durations(1, 0), Workers(1, 1), 40_000)
+    assert sum(found.seconds) / len(found.seconds) == pytest.approx(0.7 / (2 * 0.3), rel=0.1)
+
+
+def test_a_dead_worker_loses_no_job_and_its_jobs_go_on_after_the_lease() -> None:
+    asked = Arrivals(1, 1), Durations(30, 0.5), 3600.0
+    found = simulation.jobs(*asked[:2], Workers(4, 20, lost_at=1800), asked[2])
+    whole = simulation.jobs(*asked[:2], Workers(4, 20), asked[2])
+    assert len(found.seconds) == len(whole.seconds)
+    assert found.resumed
+    assert min(found.resumed) == pytest.approx(simulation.LEASE)
+
+
+def test_a_shard_that_is_folded_at_the_keepers_pace_has_what_came_in_since() -> None:
+    calm = simulation.folds(Arrivals(1000, 1), Shard(fixed=1, each=0), Pace(rest=30, most=60))
+    assert calm.backlog == pytest.approx(1000 * 31)
+    assert calm.lag == pytest.approx(32)
+    assert calm.share == pytest.approx(1 / 31, rel=0.01)
+    away = simulation.folds(Arrivals(1000, 1), Shard(fixed=1, each=0, away=(3600, 4200)))
+    assert away.backlog == pytest.approx(1000 * 600, rel=0.06)
+
+
+def test_a_days_views_add_up_to_its_mean() -> None:
+    assert simulation.arrived(Arrivals(100, 3), 0, 86_400) == pytest.approx(8_640_000)
+    assert simulation.arrived(Arrivals(100, 3), 21_600 - 1, 21_600 + 1) == pytest.approx(600)
+
+
+@pytest.mark.parametrize("pair", [PAIRS[0], pytest.param(PAIRS[1], marks=pytest.mark.drill)])
+def test_under_load_nothing_fails_and_all_that_was_accepted_is_counted(tmp_path: Path, pair: str) -> None:
+    with stores(pair, tmp_path) as on, account(on) as (owner, project), running(on, owner, project) as fleet:
+        found = load(fleet, times(0.5), 2, seed=1)
+        end = reckon(fleet, found.accepted)
+    assert not found.errors, found.kinds
+    assert end.is_right, end
+    assert end.accepted > BASE["event"] / 2
+    assert set(found.cores) == set(fleet.processes)
