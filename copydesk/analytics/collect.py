@@ -17,7 +17,7 @@ from copydesk.core.futures import settle
 
 log = logging.getLogger(__name__)
 
-GATHERING, LONGEST_GATHERING = 2, 0.04
+GATHERING, LONGEST_GATHERING = 2, 0.2
 """So many times as long as the last commit took is gathered for the next, up to so many seconds: a commit of one view
 costs nearly as much as one of a hundred, and all of them together should leave time for the rest."""
 WORTHWHILE = 1_000
