@@ -137,7 +137,8 @@ def test_a_days_views_add_up_to_its_mean() -> None:
     assert simulation.arrived(Arrivals(100, 3), 21_600 - 1, 21_600 + 1) == pytest.approx(600)
 
 
-@pytest.mark.parametrize("pair", [PAIRS[0], pytest.param(PAIRS[1], marks=pytest.mark.drill)])
+@pytest.mark.drill
+@pytest.mark.parametrize("pair", PAIRS)
 def test_under_load_nothing_fails_and_all_that_was_accepted_is_counted(tmp_path: Path, pair: str) -> None:
     with stores(pair, tmp_path) as on, account(on) as (owner, project), running(on, owner, project) as fleet:
         found = load(fleet, times(0.5), 2, seed=1)

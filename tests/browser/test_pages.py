@@ -38,6 +38,7 @@ PAGES = {
     "not there": "/projects/{project}/jobs/job_0",
 }
 OUTSIDE = {"sign in": "/sign-in", "join": "/join/{invitation}"}
+TELLING = ("projects", "readership", "feedback", "jobs", "job", "keys", "settings", "people", "not there", "sign in")
 LARGEST = 150_000
 
 
@@ -95,7 +96,7 @@ def serious(page: Page, **options: object) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", [*PAGES, *OUTSIDE])
+@pytest.mark.parametrize("name", drills([*PAGES, *OUTSIDE], but=TELLING))
 def test_a_page_is_accessible_quiet_and_light(
     browser: Browser, service: Service, places: dict[str, str], name: str
 ) -> None:

@@ -103,6 +103,7 @@ def test_cancelling_at_one_server_stops_a_worker_that_another_one_feeds(
     assert fleet.desk.jobs.get(site.project.id, job).reason == "cancelled"
 
 
+@pytest.mark.drill
 def test_workers_together_keep_to_the_slots_and_are_fair_to_a_project_with_few_jobs(fleet: Fleet) -> None:
     many, few = fleet.add_site("many"), fleet.add_site("few")
     jobs = [_create(fleet, many, n).json()["id"] for n in range(8)]
