@@ -1,5 +1,7 @@
+-- In the order of the index.
 create or replace temp table tidied as
 select project, scope, day, kind, sum(n)::integer as n from counts group by all having sum(n) <> 0;
 delete from counts;
-insert into counts from tidied order by project, day, scope;
+insert into counts
+from tidied order by scope in (select site from projects) desc, project, day, scope;
 drop table tidied;

@@ -1,3 +1,4 @@
+-- Sites first, so that a report of one need not pass over its pages; then by day, so that one of few days reads little.
 create or replace temp table tidied as
 select
     project, scope, day, prev, sum(human)::integer as human, sum(ai)::integer as ai, sum(total)::integer as total
@@ -5,5 +6,6 @@ from firsts
 group by all
 having sum(human) <> 0 or sum(ai) <> 0 or sum(total) <> 0;
 delete from firsts;
-insert into firsts from tidied order by project, day, prev, scope;
+insert into firsts
+from tidied order by scope in (select site from projects) desc, project, day, prev, scope;
 drop table tidied;
