@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
-from compose_spec import PyCompose
 
 from copydesk.core.settings import Settings, read_settings, variable
 from copydesk.jobs.worker import DRAIN_SECONDS
@@ -47,6 +46,8 @@ def render(given: dict[str, str]) -> dict[str, Any]:
         if isinstance(part, list):
             return [filled(each) for each in part]
         return VARIABLE.sub(value, part) if isinstance(part, str) else part
+
+    from compose_spec import PyCompose  # slow to load
 
     read = PyCompose.from_yaml(yaml.safe_dump(filled(yaml.safe_load(COMPOSE))))
     read.validate()

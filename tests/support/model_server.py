@@ -31,11 +31,8 @@ from tests.support.models.answers import (
     stall,
     together,
 )
-from tests.support.models.chat import Chat
 from tests.support.models.dialect import Dialect
-from tests.support.models.gemini import Gemini
-from tests.support.models.messages import Messages
-from tests.support.models.responses import Responses
+from tests.support.models.spoken import chat, dialect_at
 
 __all__ = [
     "Answer",
@@ -59,7 +56,6 @@ __all__ = [
     "stall",
     "together",
 ]
-DIALECTS: tuple[Dialect, ...] = (Chat(), Responses(), Messages(), Gemini())
 
 
 @dataclass(frozen=True)
@@ -162,9 +158,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         path = self.path.partition("?")[0]
-        dialect = next((spoken for spoken in DIALECTS if spoken.speaks(path)), None)
+        dialect = dialect_at(path)
         if dialect is None:
-            return self._send(404, json.dumps(DIALECTS[0].error(fail(404, f"There is nothing at {path}."))))
+            return self._send(404, json.dumps(chat().error(fail(404, f"There is nothing at {path}."))))
         try:
             dialect.check(body)
         except (ValidationError, ValueError) as error:

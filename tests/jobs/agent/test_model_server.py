@@ -1,14 +1,10 @@
-"""The scripted server against the providers' own libraries, which know nothing of Copydesk."""
+"""The scripted server against the providers' own libraries, which know nothing of Copydesk, and are large to load."""
 
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from anthropic import Anthropic
-from google import genai
-from google.genai.types import HttpOptions
-from openai import BadRequestError, OpenAI
 
 from tests.support.model_server import ModelServer, call
 from tests.support.models.asking import KEY
@@ -24,6 +20,8 @@ def server() -> Iterator[ModelServer]:
 
 
 def test_chat_completions_are_understood_by_openais_library(server: ModelServer) -> None:
+    from openai import OpenAI
+
     client = OpenAI(base_url=server.url, api_key=KEY)
     message = (
         client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Go."}]).choices[0].message
@@ -35,6 +33,8 @@ def test_chat_completions_are_understood_by_openais_library(server: ModelServer)
 
 
 def test_streamed_chat_completions_are_understood_by_openais_library(server: ModelServer) -> None:
+    from openai import OpenAI
+
     client = OpenAI(base_url=server.url, api_key=KEY)
     with client.chat.completions.stream(model="m", messages=[{"role": "user", "content": "Go."}]) as stream:
         message = stream.get_final_completion().choices[0].message
@@ -44,6 +44,8 @@ def test_streamed_chat_completions_are_understood_by_openais_library(server: Mod
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_responses_are_understood_by_openais_library(server: ModelServer, streamed: bool) -> None:
+    from openai import OpenAI
+
     client = OpenAI(base_url=server.url, api_key=KEY)
     if streamed:
         with client.responses.stream(model="m", input=[{"role": "user", "content": "Go."}]) as stream:
@@ -56,6 +58,8 @@ def test_responses_are_understood_by_openais_library(server: ModelServer, stream
 
 
 def test_messages_are_understood_by_anthropics_library(server: ModelServer) -> None:
+    from anthropic import Anthropic
+
     client = Anthropic(base_url=server.root, api_key=KEY)
     with client.beta.messages.stream(
         model="claude-opus-5", max_tokens=9, messages=[{"role": "user", "content": "Go."}]
@@ -68,6 +72,9 @@ def test_messages_are_understood_by_anthropics_library(server: ModelServer) -> N
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_content_is_understood_by_googles_library(server: ModelServer, streamed: bool) -> None:
+    from google import genai
+    from google.genai.types import HttpOptions
+
     client = genai.Client(api_key=KEY, vertexai=False, http_options=HttpOptions(base_url=server.root))
     if streamed:
         answers = list(client.models.generate_content_stream(model="gemini-x", contents="Go."))
@@ -80,6 +87,8 @@ def test_content_is_understood_by_googles_library(server: ModelServer, streamed:
 
 
 def test_a_request_that_the_provider_does_not_describe_is_refused(server: ModelServer) -> None:
+    from openai import BadRequestError, OpenAI
+
     client = OpenAI(base_url=server.url, api_key=KEY)
     with pytest.raises(BadRequestError, match="Unknown parameters: colour"):
         client.chat.completions.create(model="m", messages=[], extra_body={"colour": "red"})

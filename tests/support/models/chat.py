@@ -18,9 +18,6 @@ STREAMED, WHOLE = parameters(CompletionCreateParamsStreaming), parameters(Comple
 class Chat(Dialect):
     name = "chat"
 
-    def speaks(self, path: str) -> bool:
-        return path == "/v1/chat/completions"
-
     def check(self, body: Body) -> None:
         (STREAMED if body.get("stream") else WHOLE)(body)
 

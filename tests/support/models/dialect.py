@@ -18,9 +18,6 @@ class Dialect(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def speaks(self, path: str) -> bool: ...
-
-    @abstractmethod
     def check(self, body: Body) -> None:
         """ValidationError when the provider would not take this request."""
 

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 from collections.abc import Iterator
 
 from google.genai import types
@@ -10,8 +9,8 @@ from pydantic import TypeAdapter
 
 from tests.support.models.answers import Failed, Said
 from tests.support.models.dialect import Body, Dialect, fits, pieces
+from tests.support.models.spoken import GEMINI
 
-PATH = re.compile(r"/v1(?:beta)?/models/(?P<model>[^/:]+):(?P<method>generateContent|streamGenerateContent)")
 CONTENTS = TypeAdapter(list[types.Content])
 TOOLS = TypeAdapter(list[types.Tool])
 KNOWN = {"contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings"}
@@ -22,14 +21,11 @@ ERRORS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENI
 class Gemini(Dialect):
     name = "gemini"
 
-    def speaks(self, path: str) -> bool:
-        return PATH.fullmatch(path) is not None
-
     def streams(self, path: str, body: Body) -> bool:
         return ":streamGenerateContent" in path
 
     def model(self, path: str, body: Body) -> str:
-        match = PATH.fullmatch(path)
+        match = GEMINI.fullmatch(path)
         assert match is not None
         return match["model"]
 

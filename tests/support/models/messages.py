@@ -20,9 +20,6 @@ ERRORS = {400: "invalid_request_error", 401: "authentication_error", 404: "not_f
 class Messages(Dialect):
     name = "messages"
 
-    def speaks(self, path: str) -> bool:
-        return path == "/v1/messages"
-
     def check(self, body: Body) -> None:
         (STREAMED if body.get("stream") else WHOLE)(body)
 

@@ -22,9 +22,6 @@ OF_THE_MODEL = ("reasoning", "function_call")
 class Responses(Dialect):
     name = "responses"
 
-    def speaks(self, path: str) -> bool:
-        return path == "/v1/responses"
-
     def check(self, body: Body) -> None:
         (STREAMED if body.get("stream") else WHOLE)(body)
 
