@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.support.postgres import new_database
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
 DATABASES = ("sqlite", "postgres")
+settings.register_profile("patient", settings(), deadline=None)  # how long an example takes is the machine's business
+settings.load_profile("patient")
 
 
 @pytest.fixture(params=DATABASES)

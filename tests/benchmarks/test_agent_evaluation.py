@@ -348,6 +348,7 @@ def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.drill
 def test_the_command_runs_cases_and_tells_what_is_wrong_in_a_sentence(tmp_path: Path) -> None:
     path, base, _ = history(tmp_path)
     cases, out = tmp_path / "cases.toml", tmp_path / "out.json"

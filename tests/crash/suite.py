@@ -61,7 +61,7 @@ class Crashes:
             case.create()
             yield case
 
-    @pytest.mark.parametrize("point", drills(POINTS, but=("turn-1-acts:middle", "open:inside")))
+    @pytest.mark.parametrize("point", drills(POINTS, but=("open:inside",)))
     def test_the_next_worker_finishes_the_job_of_one_that_was_killed(self, case: Case, point: str) -> None:
         case.crash(point)
         asked, answered = case.asked, case.answered

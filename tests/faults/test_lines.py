@@ -63,6 +63,7 @@ def test_a_line_that_died_unnoticed_is_replaced_before_it_is_used(database: Data
         assert tx.execute(text("select 2")).scalar() == 2
 
 
+@pytest.mark.drill
 def test_a_server_that_is_silent_is_not_asked_by_everybody(database: Database, proxy: Proxy) -> None:
     proxy.is_silent = True
     with pytest.raises(StoreDown), database.read():
