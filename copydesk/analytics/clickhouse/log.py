@@ -9,11 +9,9 @@ from copydesk.analytics.clickhouse.batches import Batches, Known
 from copydesk.analytics.clickhouse.cluster import Cluster
 from copydesk.analytics.clickhouse.node import MOST_EVENTS, pieces
 from copydesk.analytics.clickhouse.statements import sql
-from copydesk.analytics.store import BITS, Logged, day_of
+from copydesk.analytics.store import BITS, Logged, day_of, event_number
 from copydesk.analytics.view import View
 
-MASK = (1 << 63) - 1
-"""As many bits of an event as the embedded store keeps, so that what was moved from there is known here."""
 COLUMNS = {
     "batch": "UInt128", "project": "String", "path": "String", "at": "Int64", "kind": "UInt8", "agent": "String",
     "operator": "String", "rule": "String", "version": "String", "visitor": "UInt64", "host": "String",
@@ -79,7 +77,7 @@ class Log:
 
 
 def _event(view: View) -> Event | None:
-    return None if view.event is None else (view.project, (view.event ^ view.event >> 64) & MASK)
+    return None if view.event is None else (view.project, event_number(view.event))
 
 
 def _new(events: Sequence[Event | None], taken: set[Event]) -> tuple[list[int], tuple[int, ...]]:

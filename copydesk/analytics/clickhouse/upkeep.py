@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection
 
 from copydesk.analytics.clickhouse.batches import Batches, choose, unchoose
-from copydesk.analytics.clickhouse.carrying import carry_out
+from copydesk.analytics.clickhouse.carrying import THEIRS, carry_out
 from copydesk.analytics.clickhouse.cluster import Cluster
 from copydesk.analytics.clickhouse.fold import STAGED, begin, resume, stage
 from copydesk.analytics.clickhouse.node import SLOW_SECONDS, Node
@@ -17,7 +17,6 @@ PART = 1_000_000
 """Visits that are chained at once."""
 VISITS = "select project, sort, scope, visitor, day, {before} as before, {after} as after from visits where {which}"
 OF_PART = "visitor % {parts:UInt64} = {part:UInt64}"
-THEIRS = "project = {project:String} and visitor = {visitor:UInt64}"
 OF_PROJECT = VISITS.format(before="bits", after="bits", which=f"{OF_PART} and project = {{project:String}}")
 OF_ALL = VISITS.format(before="0", after="bits", which=OF_PART)
 OF_VISITOR = VISITS.format(before="bits", after="0", which=THEIRS)

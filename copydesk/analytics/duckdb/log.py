@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from copydesk.analytics.duckdb.database import Connection, Database
 from copydesk.analytics.duckdb.names import MOST_PAGES, VIEW, Names, append
 from copydesk.analytics.duckdb.seen import Seen, over_all
-from copydesk.analytics.store import Logged, day_of
+from copydesk.analytics.store import Logged, day_of, event_number
 from copydesk.analytics.view import View
 from copydesk.core.errors import StoreDown
 
 log = logging.getLogger(__name__)
 
-MASK = (1 << 63) - 1
 Event = tuple[int, int]
 
 
@@ -118,9 +117,7 @@ class Log:
             return views, [], []
         if self._seen is None:
             self._seen = Seen(connection)
-        events = [
-            None if v.event is None else (names.projects[v.project], (v.event ^ v.event >> 64) & MASK) for v in views
-        ]
+        events = [None if v.event is None else (names.projects[v.project], event_number(v.event)) for v in views]
         sent = [event for event in events if event is not None]
         doubtful = self._seen.doubtful([event for _, event in sent])
         if not doubtful:
