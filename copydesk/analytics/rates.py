@@ -1,17 +1,27 @@
-"""Limits that are counted in this process's memory: for calls that are too many to count in a database."""
+"""Limits for calls that are too many to write each of them down: counted in memory, and shared now and then."""
 
+import logging
 from collections.abc import Hashable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from math import ceil
+from threading import Lock
 from time import monotonic
 
-from copydesk.core.limits import Limit, TooManyRequests
+from copydesk.core.database import Database
+from copydesk.core.errors import Refusal
+from copydesk.core.limits import Limit, add
 
 MOST_OWNERS = 100_000
 """With more in one window all begin anew: memory stays bounded, and so many are not held up one by one anyway."""
+SHARE = 20
+"""A process tells of its uses when they come to one in so many of those that are left."""
+log = logging.getLogger(__name__)
+_teller = ThreadPoolExecutor(max_workers=1, thread_name_prefix="limits")
 
 
 class Rate:
-    """One window for all owners: it opens with the first request after the last one closed."""
+    """Of this process alone. One window for all owners: it opens with the first request after the last one closed."""
 
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
@@ -25,13 +35,61 @@ class Rate:
             self._ends = now + self.limit.window / 1000
         used = self._used[owner] = self._used.get(owner, 0) + 1
         if used > self.limit.quota:
-            reset = max(1, ceil(self._ends - now))
-            raise TooManyRequests(
-                f"The limit of {self.limit.quota} a minute is used up; try again in {reset} s.",
-                headers={**self.limit.headers(0, reset), "Retry-After": str(reset)},
-            )
+            raise self.limit.used_up(_seconds(self._ends - now))
 
-    def left(self, owner: Hashable) -> dict[str, str]:
-        """What is left to an owner, as headers."""
-        left = self.limit.quota - self._used.get(owner, 0)
-        return self.limit.headers(max(0, left), max(1, ceil(self._ends - monotonic())))
+
+class SharedRate:
+    """Of all processes together. No request waits for the database: it is told from beside at an owner's first use in a
+    window and then the more often the less is left, and tells what others used meanwhile. So each process lets through
+    at most a twentieth too many. While the database is away, each process counts for itself."""
+
+    def __init__(self, limit: Limit, database: Database) -> None:
+        self.limit, self._database = limit, database
+        self._windows: dict[str, _Window] = {}
+        self._lock = Lock()
+
+    def take(self, owner: str) -> dict[str, str]:
+        """Owners must be ones that exist: each is remembered. The headers say what is left."""
+        now = monotonic()
+        with self._lock:
+            window = self._windows.get(owner)
+            if window is None or now >= window.ends:
+                window = self._windows[owner] = _Window(now + self.limit.window / 1000)
+            reset = _seconds(window.ends - now)
+            if window.told + window.untold >= self.limit.quota:
+                raise self.limit.used_up(reset)
+            window.untold += 1
+            left = self.limit.quota - window.told
+            if not window.is_telling and (not window.told or window.untold * SHARE >= left):
+                window.is_telling = True
+                _teller.submit(self._tell, owner, window)
+            return self.limit.headers(left - window.untold, reset)
+
+    def _tell(self, owner: str, window: "_Window") -> None:
+        uses = window.untold
+        try:
+            with self._database.write() as tx:
+                told, remaining = add(self._database, tx, self.limit, owner, uses)
+        except Refusal:
+            window.is_telling = False
+        except Exception:
+            log.exception("A limit could not be shared.")
+        else:
+            with self._lock:
+                window.told, window.untold = told, window.untold - uses
+                window.ends = monotonic() + remaining / 1000
+                window.is_telling = False
+
+
+@dataclass
+class _Window:
+    ends: float
+    told: int = 0
+    """Uses of all processes, as the database last said."""
+    untold: int = 0
+    """This process's since."""
+    is_telling: bool = False
+
+
+def _seconds(remaining: float) -> int:
+    return max(1, ceil(remaining))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from copydesk.analytics.rates import Rate
+from copydesk.analytics.rates import SharedRate
 from copydesk.analytics.report import day, days
 from copydesk.analytics.store import Interval, Range
 from copydesk.core.clock import SECOND
@@ -46,9 +46,8 @@ TABLES: dict[int | str, dict[str, Any]] = {
 router = APIRouter(prefix="/v1/analytics/{projectId}", tags=["analytics"], dependencies=[Depends(bearer)])
 
 
-def exports_rate(desk: Desk) -> Rate:
-    """Counted by each process for itself: a write for every read would cost more than the read."""
-    return Rate(Limit("exports", desk.settings.exports_per_minute, 60 * SECOND))
+def exports_rate(desk: Desk) -> SharedRate:
+    return SharedRate(Limit("exports", desk.settings.exports_per_minute, 60 * SECOND), desk.database)
 
 
 def _number(given: Any) -> int:

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
-from copydesk.analytics.rates import Rate
+from copydesk.analytics.rates import SharedRate
 from copydesk.analytics.store import Store
 from copydesk.core.projects import Project
 from copydesk.desk import Desk
@@ -29,9 +29,8 @@ class Asking:
 
     async def read(self, question: Callable[[], T]) -> T:
         """Counts as one export, so it is called once the request is known to be right."""
-        rate: Rate = self.request.app.state.exports
-        rate.take(self.project.id)
-        self._headers |= rate.left(self.project.id)
+        rate: SharedRate = self.request.app.state.exports
+        self._headers |= rate.take(self.project.id)
         return await call(question)
 
     async def count(self, question: Callable[[Store], T]) -> T:

@@ -18,7 +18,7 @@ from copydesk.analytics.event import Raw, Site
 from copydesk.analytics.identify import NETWORK_OF_ONE_HOME
 from copydesk.analytics.paths import clean
 from copydesk.analytics.pipeline import accept
-from copydesk.analytics.rates import Rate
+from copydesk.analytics.rates import Rate, SharedRate
 from copydesk.analytics.store import Logged
 from copydesk.analytics.view import Dropped, Reason, View
 from copydesk.core import clock, measured
@@ -67,7 +67,7 @@ class Arrivals:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._collector = Collector(desk.store.log, desk.keeper.arrived)
-        self._per_site = Rate(Limit("collect-site", desk.settings.collect_per_minute, MINUTE))
+        self._per_site = SharedRate(Limit("collect-site", desk.settings.collect_per_minute, MINUTE), desk.database)
         self._per_address = Rate(Limit("collect-address", desk.settings.collect_per_address, MINUTE))
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read")
         self._bodies = 0

@@ -14,11 +14,9 @@ from copydesk.analytics import collect
 from copydesk.analytics.collect import Collector, CollectorBusy, Numbered, shares, views_of
 from copydesk.analytics.duckdb import DuckStore
 from copydesk.analytics.event import Site
-from copydesk.analytics.rates import MOST_OWNERS, Rate
 from copydesk.analytics.sent import NAMES, Event, checked
 from copydesk.analytics.store import Logged, StoreFull
 from copydesk.analytics.view import Class, Dropped, Reason, View
-from copydesk.core.limits import Limit, TooManyRequests
 
 NOW = 1_790_000_000_000
 
@@ -215,29 +213,3 @@ def test_whatever_is_sent_becomes_a_view_or_a_reason(site: Site, sent: list[obje
     views, dropped = views_of(enumerate(map(checked, sent)), site, NOW)
     assert len(views) + len(dropped) == len(sent)
     assert all(drop.message for _, drop in dropped)
-
-
-def test_a_rate_is_each_owners_own() -> None:
-    rate = Rate(Limit("views", 3, 60_000))
-    for owner in ("a", "b") * 3:
-        rate.take(owner)
-    with pytest.raises(TooManyRequests) as refused:
-        rate.take("a")
-    assert refused.value.headers["RateLimit-Policy"] == '"views";q=3;w=60'
-    assert refused.value.headers["RateLimit"] == f'"views";r=0;t={refused.value.headers["Retry-After"]}'
-    assert 1 <= int(refused.value.headers["Retry-After"]) <= 60
-    rate.take("c")
-
-
-def test_a_rate_begins_anew_with_its_window() -> None:
-    rate = Rate(Limit("views", 1, 20))
-    rate.take("a")
-    threading.Event().wait(0.03)
-    rate.take("a")
-
-
-def test_a_rate_remembers_a_bounded_number_of_owners() -> None:
-    rate = Rate(Limit("views", 1, 60_000))
-    for owner in range(MOST_OWNERS * 2 + 10):
-        rate.take(owner)
-        assert len(rate._used) <= MOST_OWNERS

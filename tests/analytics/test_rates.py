@@ -1,0 +1,102 @@
+"""Limits that are counted in memory: each owner's own, bounded, and shared by processes that use one database."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from copydesk.analytics.rates import MOST_OWNERS, Rate, SharedRate, _teller
+from copydesk.core.database import Database
+from copydesk.core.limits import Limit, TooManyRequests
+from copydesk.core.migrate import migrate
+from tests.support.processes import free_port
+
+QUOTA = 100
+EXPORTS = Limit("exports", QUOTA, 60_000)
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    database = Database(database_url)
+    migrate(database)
+    yield database
+    database.close()
+
+
+def used_up(rate: SharedRate, owner: str = "a") -> bool:
+    """Takes one; what is told of it is told before this returns."""
+    try:
+        rate.take(owner)
+    except TooManyRequests:
+        return True
+    finally:
+        _teller.submit(int).result()
+    return False
+
+
+def test_a_rate_is_each_owners_own() -> None:
+    rate = Rate(Limit("views", 3, 60_000))
+    for owner in ("a", "b") * 3:
+        rate.take(owner)
+    with pytest.raises(TooManyRequests) as refused:
+        rate.take("a")
+    assert refused.value.headers["RateLimit-Policy"] == '"views";q=3;w=60'
+    assert refused.value.headers["RateLimit"] == f'"views";r=0;t={refused.value.headers["Retry-After"]}'
+    assert 1 <= int(refused.value.headers["Retry-After"]) <= 60
+    rate.take("c")
+
+
+def test_a_rate_begins_anew_with_its_window() -> None:
+    rate = Rate(Limit("views", 1, 20))
+    rate.take("a")
+    threading.Event().wait(0.03)
+    rate.take("a")
+
+
+def test_a_rate_remembers_a_bounded_number_of_owners() -> None:
+    rate = Rate(Limit("views", 1, 60_000))
+    for owner in range(MOST_OWNERS * 2 + 10):
+        rate.take(owner)
+        assert len(rate._used) <= MOST_OWNERS
+
+
+def test_one_process_lets_through_what_is_allowed_and_says_what_is_left(database: Database) -> None:
+    rate = SharedRate(EXPORTS, database)
+    left = [rate.take("a")["RateLimit"].split(";")[1] for _ in range(QUOTA)]
+    assert left == [f"r={number}" for number in reversed(range(QUOTA))]
+    with pytest.raises(TooManyRequests):
+        rate.take("a")
+    rate.take("b")
+
+
+def test_processes_together_let_through_what_is_allowed_and_a_twentieth_each_at_most(database: Database) -> None:
+    rates = [SharedRate(EXPORTS, database) for _ in range(3)]
+    taken = 0
+    while not all(refusals := [used_up(rate) for rate in rates]):
+        taken += refusals.count(False)
+    assert QUOTA <= taken <= QUOTA + len(rates) * QUOTA // 20
+
+
+def test_a_process_that_comes_late_lets_one_through(database: Database) -> None:
+    first, late = SharedRate(EXPORTS, database), SharedRate(EXPORTS, database)
+    assert [used_up(first) for _ in range(QUOTA + 1)] == [False] * QUOTA + [True]
+    assert [used_up(late) for _ in range(3)] == [False, True, True]
+
+
+def test_a_shared_window_closes_for_all(database: Database) -> None:
+    limit = Limit("exports", 1, 400)
+    first, second = SharedRate(limit, database), SharedRate(limit, database)
+    assert not used_up(first)
+    second_was_late = used_up(second), used_up(second)
+    assert second_was_late == (False, True)
+    threading.Event().wait(0.5)
+    assert not used_up(second)
+
+
+def test_a_limit_holds_in_each_process_while_the_database_is_away() -> None:
+    away = Database(f"postgresql+psycopg://desk@127.0.0.1:{free_port()}/desk")
+    try:
+        rate = SharedRate(Limit("exports", 3, 60_000), away)
+        assert [used_up(rate) for _ in range(5)] == [False] * 3 + [True] * 2
+    finally:
+        away.close()
