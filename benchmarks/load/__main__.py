@@ -60,7 +60,10 @@ def stepped(fleet: Fleet, chosen: argparse.Namespace) -> bool:
 
 
 def soaked(fleet: Fleet, minutes: float, factor: float) -> bool:
-    accepted = load(fleet, times(factor), WARM_UP, seed=1).accepted
+    rates, seconds = times(factor), WARM_UP
+    if fleet.stores.are_embedded and minutes >= soak.LONG:
+        rates, seconds = soak.BURST, soak.BURST_MINUTES * 60
+    accepted = load(fleet, rates, seconds, seed=1).accepted
     found = load(fleet, times(factor), minutes * 60, seed=2, every=soak.interval(minutes))
     end = reckon(fleet, accepted + found.accepted)
     trends = soak.trends(found.samples)

@@ -66,7 +66,10 @@ class SharedRate:
             return self.limit.headers(left - window.untold, reset)
 
     def _tell(self, owner: str, window: "_Window") -> None:
-        uses = window.untold
+        with self._lock:
+            if monotonic() >= window.ends:  # what was used then is not of the window that is open now
+                return
+            uses = window.untold
         try:
             with self._database.write() as tx:
                 told, remaining = add(self._database, tx, self.limit, owner, uses)

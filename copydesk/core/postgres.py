@@ -7,6 +7,7 @@ import psycopg
 from psycopg.abc import PQGen
 from sqlalchemy import Engine, ExceptionContext, create_engine, event
 from sqlalchemy.exc import InvalidatePoolError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 T = TypeVar("T")
 
@@ -17,6 +18,7 @@ ANSWER_SECONDS = 10
 """Longer than a statement may wait for such a process."""
 PING_SECONDS = 5
 REST_SECONDS = 2
+READ_ONLY = "25006"
 
 
 class Line(psycopg.Connection[Any]):
@@ -68,17 +70,28 @@ def postgres_engine(url: str) -> Engine:
             raise
 
     @event.listens_for(engine, "checkout")
-    def _ping(line: Line, _record: Any, _proxy: Any) -> None:
-        """SQLAlchemy's own way has no end where the line is dead; an answer to nothing comes soon or not at all."""
+    def _ping(line: Line, record: ConnectionPoolEntry, _proxy: Any) -> None:
+        """SQLAlchemy's own way has no end where the line is dead; an answer to nothing comes soon or not at all. A line
+        that was made just now has no better one behind it: its error is the server's."""
         line.patience = PING_SECONDS
         try:
             engine.dialect.do_ping(line)  # type: ignore[arg-type]
         except psycopg.Error as error:
-            raise InvalidatePoolError from error
+            if "answered" in record.info:
+                raise InvalidatePoolError from error
+            raise
+        record.info["answered"] = True
         line.patience = Line.patience
 
+    event.listen(engine, "handle_error", _leave_replicas)
     event.listen(engine, "handle_error", _keep_details_back)
     return engine
+
+
+def _leave_replicas(context: ExceptionContext) -> None:
+    """A server that takes no changes was the primary before: its lines work, and are given up for ones to the new."""
+    if getattr(context.original_exception, "sqlstate", None) == READ_ONLY:
+        context.is_disconnect = True
 
 
 def _keep_details_back(context: ExceptionContext) -> None:

@@ -12,7 +12,7 @@ from copydesk.core.secrets import Secrets
 from copydesk.core.settings import Settings
 from copydesk.jobs.job import COMPLETED, FAILED
 from copydesk.jobs.publish.forges.listener import forget_old_comments
-from copydesk.jobs.publish.forges.local import MERGED, Pulls
+from copydesk.jobs.publish.forges.local import Pulls
 from copydesk.jobs.publish.repository import Mirror, pack
 from copydesk.jobs.records import locked
 from copydesk.jobs.service import KEPT_FOR, archive
@@ -31,9 +31,10 @@ def notice_merges(database: Database, settings: Settings, pulls: Pulls, secrets:
             mirror = Mirror.of(settings.mirrors, Projects(database).get(project_id), token)
             for pull in waiting:
                 if mirror.has(pull.head) and mirror.contains(mirror.head(pull.base), pull.head):
-                    pulls.end(pull, MERGED)
-        except Explained as failure:
-            log.warning("merges in project %s cannot be noticed: %s", project_id, failure)
+                    pulls.notice_merged(pull)
+        except Exception as failure:  # whatever is wrong with one mirror, the others go on
+            is_bug = not isinstance(failure, Explained)
+            log.warning("merges in project %s cannot be noticed: %s", project_id, failure, exc_info=is_bug)
 
 
 def pack_mirrors(settings: Settings) -> None:

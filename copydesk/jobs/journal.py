@@ -21,7 +21,9 @@ LARGEST_RESULT = 64 * 1024 * 1024
 
 RESULTS = select(steps.c.name, steps.c.result).where(steps.c.run_id == bindparam("run"))
 NEW_STEP = insert(steps)
-OURS = text("select lease_until from runs where id = :run and attempt = :attempt and state = 'running'")
+OURS = text(
+    "select lease_until from runs where id = :run and attempt = :attempt and worker = :worker and state = 'running'"
+)
 END_RUN = text("update runs set state = 'done', finished_at = :now, reason = :reason where id = :run")
 PROMPTS = text("select prompt from messages where run_id = :run order by created_at, id")
 UNREAD = text("select 1 from messages where job_id = :job and run_id is null and created_at > :since limit 1")
@@ -193,7 +195,7 @@ class Journal:
             raise Lost
 
     def _key(self) -> dict[str, Any]:
-        return {"run": self.claim.run_id, "attempt": self.claim.attempt}
+        return {"run": self.claim.run_id, "attempt": self.claim.attempt, "worker": self.claim.worker}
 
 
 def end_job(database: Database, tx: Connection, job_id: str, ending: Ending) -> None:

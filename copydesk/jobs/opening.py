@@ -46,8 +46,9 @@ class Opening:
     def here(self, journal: Journal, base_url: str) -> Opened:
         """The pull request and its record are one transaction."""
 
+        title, body = heading(self.title), self._whole(journal)
+
         def act(tx: Connection) -> Opened:
-            title, body = heading(self.title), self._whole(journal)
             pull = local.find_or_open(journal.database, tx, self.job, title, body, self.head, self.draft)
             opened = Opened(link=pull.link(base_url), title=pull.title, text=self.text, draft=pull.draft)
             self._keep(journal)(tx, opened)

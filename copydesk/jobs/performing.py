@@ -108,6 +108,8 @@ class Performer:
         job, project = journal.job(), self.projects.get(attempt.claim.project_id)
         try:
             secrets = self.secrets.all(project.id)
+        except StoreDown:
+            raise
         except Explained as failure:
             raise JobFailed(str(failure), Reason.REPOSITORY_ERROR) from None
         with forge_of_project(project, secrets, attempt.deadline) as forge:

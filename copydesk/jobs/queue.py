@@ -43,9 +43,11 @@ TAKE = """
     where id = :id and (state = 'queued' or (state = 'running' and not {held}))
     returning id, job_id, project_id, number, attempt, crashes, started_at, created_at, {now} - started_at as age
 """
+# What was given back is not taken again. A lease that is over already: the clock was set, or the machine slept.
 RENEW = """
-    update runs set lease_until = {now} + :lease
-    where id in :ids and worker = :worker and state = 'running' returning id
+    update runs set lease_until = {now} + :lease,
+        started_at = started_at + case when lease_until < {now} then {now} - lease_until else 0 end
+    where id in :ids and worker = :worker and state = 'running' and lease_until > 0 returning id
 """
 
 # What was given back is told from what was lost by its sign; when that was, its age has to know.
@@ -72,6 +74,8 @@ class Claim:
     created_at: int
     age: int
     """Milliseconds that workers had the run, over all attempts."""
+    worker: str
+    """Two attempts have one number where a fail-over of the database lost the first claim."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,7 @@ class Queue:
             crashes=row.crashes,
             created_at=row.created_at,
             age=row.age,
+            worker=worker,
         )
 
     def renew(self, worker: str, run_ids: Collection[str]) -> set[str]:

@@ -172,13 +172,17 @@ class Worker:
         if claim is None:
             return False
         measured.attempts.add("first" if claim.attempt == 1 else "again")
-        attempt = Attempt(claim, self.job_seconds - claim.age / 1000)
+        attempt = Attempt(claim, max(0.0, self.job_seconds - claim.age / 1000))
         with self._lock:
             overtaken = self._running.get(claim.run_id)
             self._running[claim.run_id] = attempt
         if overtaken is not None:  # after a long pause a worker may take its own run over
             overtaken.stop()
-        threading.Thread(target=self._carry_out, args=(attempt,), name=claim.run_id, daemon=True).start()
+        try:
+            threading.Thread(target=self._carry_out, args=(attempt,), name=claim.run_id, daemon=True).start()
+        except RuntimeError as error:
+            self._abandon(attempt, error, rests=True)
+            return False
         return True
 
     def _carry_out(self, attempt: Attempt) -> None:
@@ -187,18 +191,27 @@ class Worker:
         try:
             self.workflow.perform(attempt)
         except StoreDown as error:
-            log.warning("run %s stopped and is given back when that is possible: %s", claim.run_id, error)
-            with self._lock:
-                self._abandoned.add(claim.run_id)
-                if isinstance(error, NoRoom):
-                    self._rests_until = time.monotonic() + REST_SECONDS
+            self._abandon(attempt, error, rests=isinstance(error, NoRoom))
         except Exception:
             log.exception("run %s stopped; it is taken up again when its lease is over", claim.run_id)
-        finally:
-            with self._lock:
-                if self._running.get(claim.run_id) is attempt:
-                    del self._running[claim.run_id]
-                self._lock.notify_all()
+            self._forget(attempt)
+        else:
+            self._forget(attempt)
+
+    def _abandon(self, attempt: Attempt, error: Exception, *, rests: bool) -> None:
+        run_id = attempt.claim.run_id
+        log.warning("run %s stopped and is given back when that is possible: %s", run_id, error)
+        with self._lock:
+            self._abandoned.add(run_id)
+            if rests:
+                self._rests_until = time.monotonic() + REST_SECONDS
+        self._forget(attempt)
+
+    def _forget(self, attempt: Attempt) -> None:
+        with self._lock:
+            if self._running.get(attempt.claim.run_id) is attempt:
+                del self._running[attempt.claim.run_id]
+            self._lock.notify_all()
 
     def _beat(self) -> None:
         """Renews the leases, and stops what is over or no longer ours."""

@@ -18,6 +18,7 @@ PATIENCE_SECONDS = 1.5
 LEAST_FREE = 32 * 1024 * 1024
 """Bytes on the disk of the data folder, below which no store can be relied on to write."""
 VERSION = text("select version_num from alembic_version")
+READ_ONLY = text("select current_setting('transaction_read_only') = 'on'")
 
 
 class NotReady(Explained):
@@ -68,6 +69,8 @@ class Readiness:
         which this one goes on until it is stopped."""
         with self.desk.database.read() as tx:
             version = tx.execute(VERSION).scalar()
+            if not self.desk.database.is_sqlite and tx.execute(READ_ONLY).scalar():
+                raise NotReady("The database takes no changes: it is a replica, or was set so.")
         if version is None or version == UNFINISHED or version < HEAD:
             raise NotReady(f"The database's schema is {version}, and this version of Copydesk needs {HEAD}.")
 

@@ -93,6 +93,17 @@ def test_a_shared_window_closes_for_all(database: Database) -> None:
     assert not used_up(second)
 
 
+def test_what_is_told_late_is_not_charged_to_the_next_window(database: Database) -> None:
+    rate = SharedRate(Limit("exports", 10, 300), database)
+    held_up = threading.Event()
+    _teller.submit(held_up.wait, 5)
+    for _ in range(9):
+        rate.take("a")
+    threading.Event().wait(0.35)
+    held_up.set()
+    assert [used_up(rate) for _ in range(9)] == [False] * 9
+
+
 def test_a_limit_holds_in_each_process_while_the_database_is_away() -> None:
     away = Database(f"postgresql+psycopg://desk@127.0.0.1:{free_port()}/desk")
     try:

@@ -94,7 +94,13 @@ def test_memory_that_grows_all_the_time_is_not_flat(per_minute: float, minutes: 
     samples = [sample(n * 6, 100 + per_minute * n / 10 + chance.uniform(-2, 2)) for n in range(minutes * 10)]
     memory = soak.trends(samples)[0]
     assert memory.is_flat is is_flat
-    assert memory.slope == pytest.approx(per_minute * 60, abs=2)
+    assert memory.rise == pytest.approx(per_minute * 60, abs=3)
+
+
+@pytest.mark.parametrize("leak", [0.0, 1.0])
+def test_a_log_that_fills_and_is_written_back_hides_no_leak_and_is_none(leak: float) -> None:
+    samples = [sample(n * 6, 300 + 20 * (n % 130 / 130) + leak * n / 10) for n in range(300)]
+    assert soak.trends(samples)[0].is_flat is not bool(leak)
 
 
 def test_what_settles_in_the_warm_up_is_flat() -> None:

@@ -83,6 +83,10 @@ def test_a_living_worker_keeps_its_run_by_its_next_heartbeat_though_the_clock_wa
     assert queue.renew("first", [claim.run_id]) == {claim.run_id}
     assert queue.claim("second") is None
     Journal(desk.database, claim).guard()
+    queue.release("first", [claim.run_id])
+    second = queue.claim("second")
+    assert second is not None
+    assert second.age <= BOUNDS.lease + SECOND, "what the clock was set by counts as work"
 
 
 def test_a_limit_does_not_last_longer_because_the_clock_was_set_back(desk: Desk) -> None:

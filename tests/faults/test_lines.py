@@ -4,7 +4,9 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import text
 
@@ -13,6 +15,9 @@ from copydesk.core.database import Database
 from copydesk.core.errors import StoreDown
 from copydesk.core.migrate import migrate
 from copydesk.core.postgres import Line
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk
+from copydesk.web.readiness import Readiness
 from tests.crash.harness import wait_until
 from tests.support.postgres import line_to, new_database, through
 from tests.support.tcp_proxy import Proxy, proxied
@@ -88,6 +93,50 @@ def test_signals_are_heard_again_after_their_line_died_unnoticed(database: Datab
         sender.notify(tx, "queue")
     sender.close()
     assert database.signals.wait("queue", mark, 1)
+
+
+def test_a_server_that_takes_no_more_changes_is_left_for_the_new_primary(url: str, tmp_path: Path) -> None:
+    """As after a fail-over, when a line was made while the name still meant the old primary."""
+    desk = open_desk(Settings(data=tmp_path, database_url=url))
+    try:
+        with desk.database.engine.connect() as line:
+            line.exec_driver_sql("set session characteristics as transaction read only")
+            line.commit()
+        with pytest.raises(StoreDown):
+            desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="ada")
+        desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="ada")
+    finally:
+        desk.close()
+
+
+def test_a_server_of_a_database_that_takes_no_changes_is_not_ready(url: str, tmp_path: Path) -> None:
+    desk = open_desk(Settings(data=tmp_path, database_url=url))
+    try:
+        assert Readiness(desk, with_analytics=False).report().is_ready
+        with desk.database.write() as tx:
+            name = tx.execute(text("select current_database()")).scalar_one()
+            tx.execute(text(f"alter database {name} set default_transaction_read_only = on"))
+        desk.database.engine.dispose()
+        told = Readiness(desk, with_analytics=False).report().parts["database"]
+        assert told == "The database takes no changes: it is a replica, or was set so."
+    finally:
+        desk.close()
+
+
+def test_a_new_line_that_does_not_answer_is_a_store_that_is_down(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a pooler that takes logins while its server is away."""
+
+    def away(_line: object) -> bool:
+        raise psycopg.OperationalError("the server is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(database.engine.dialect, "do_ping", away)
+        for _ in range(2):
+            with pytest.raises(StoreDown), database.read():
+                pass
+    assert _answers(database)
 
 
 def test_a_migration_may_take_its_time(database: Database) -> None:

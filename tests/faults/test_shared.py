@@ -22,6 +22,7 @@ from tests.support.model_server import ModelServer
 from tests.support.postgres import new_database
 
 ALLOWED, ASKED = 40, 60
+EXPORTS = 60
 PROJECT_SLOTS, TOTAL_SLOTS = 2, 3
 SOON = 1.0
 """Seconds in which one process hears of what another did."""
@@ -48,7 +49,12 @@ def model() -> Iterator[ModelServer]:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> Iterator[Fleet]:
-    settings: dict[str, Any] = {"jobs_per_hour": ALLOWED, "project_slots": PROJECT_SLOTS, "total_slots": TOTAL_SLOTS}
+    settings: dict[str, Any] = {
+        "jobs_per_hour": ALLOWED,
+        "exports_per_minute": EXPORTS,
+        "project_slots": PROJECT_SLOTS,
+        "total_slots": TOTAL_SLOTS,
+    }
     with new_fleet(tmp_path_factory.mktemp("fleet"), new_database(), model=model, **settings) as fleet:
         for _ in range(2):
             fleet.serve()
@@ -68,6 +74,14 @@ def test_two_servers_together_allow_as_many_jobs_as_one(fleet: Fleet, site: Site
     for answer in answers:
         if answer.status_code == 201:
             fleet.desk.jobs.archive(site.project.id, answer.json()["id"])  # what this is about has been seen
+
+
+def test_two_servers_together_allow_hardly_more_exports_than_one(fleet: Fleet, site: Site) -> None:
+    path = f"/v1/analytics/{site.project.id}/feedback"
+    with httpx.Client(headers=site.headers) as client:
+        answers = Counter(client.get(fleet.servers[n % 2].url + path).status_code for n in range(2 * EXPORTS))
+    assert answers.keys() == {200, 429}
+    assert EXPORTS <= answers[200] <= EXPORTS * 1.2, "a twentieth by each, and what came in while they told each other"
 
 
 def test_a_key_that_is_sent_to_two_servers_at_once_makes_one_job(fleet: Fleet, site: Site) -> None:

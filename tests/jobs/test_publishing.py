@@ -9,10 +9,12 @@ import pygit2
 import pytest
 
 from copydesk.client import Client
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk
 from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply
 from copydesk.jobs.housekeeping import notice_merges
 from copydesk.jobs.job import branch_of
-from copydesk.jobs.publish.forges.local import PullConflict
+from copydesk.jobs.publish.forges.local import PullConflict, Pulls
 from copydesk.jobs.publish.git import Git
 from copydesk.jobs.publish.repository import LOOSE_IN_SAMPLE, Mirror, pack
 from copydesk.jobs.workspace import Workspace
@@ -200,6 +202,33 @@ def test_a_pull_request_merged_with_git_alone_is_noticed(repository: Path) -> No
         notice_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
         assert service.client.get_job(job_id)["status"] == "archived"
         assert service.desk.pulls.get(service.project.id, 1).state == "merged"
+
+
+def test_a_merge_that_is_noticed_late_does_not_end_what_was_asked_for_meanwhile(repository: Path) -> None:
+    with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
+        job_id = done(service.client)
+        [[pull]] = service.desk.pulls.waiting().values()
+    desk = open_desk(Settings(data=repository.parent / "data"))  # where no worker is at it
+    desk.jobs.message(desk.projects.get(pull.project_id), job_id, "One more thing")
+    assert not desk.pulls.notice_merged(pull)
+    assert desk.jobs.get(pull.project_id, job_id).status == "active"
+    assert desk.pulls.get(pull.project_id, pull.number).state == "open"
+    desk.close()
+
+
+def test_a_broken_mirror_does_not_keep_merges_in_other_projects_from_being_noticed(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
+        job_id = done(service.client)
+        opened = pygit2.Repository(str(repository))
+        opened.lookup_reference("refs/heads/main").set_target(branches(repository)[branch_of(job_id)])
+        broken = service.another_project().project.id
+        (service.desk.settings.mirrors / f"{broken}.git").write_bytes(b"no repository")
+        [waiting] = service.desk.pulls.waiting().values()
+        monkeypatch.setattr(Pulls, "waiting", lambda _: {broken: waiting, service.project.id: waiting})
+        notice_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
+        assert service.client.get_job(job_id)["status"] == "archived"
 
 
 def test_a_branch_may_become_a_folder(repository: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from copydesk.core.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from copydesk.jobs.job import COMPLETED, Ending, Phase
+from copydesk.jobs.job import COMPLETED, FAILED, Ending, Phase
 from copydesk.jobs.journal import Journal, Lost
 from copydesk.jobs.queue import Bounds, Claim, Queue
 from copydesk.jobs.service import NewJob
@@ -160,6 +160,35 @@ def test_what_a_worker_gives_back_is_claimed_at_once(desk: Desk, queue: Queue) -
     assert claims(queue) == []
     queue.release("worker", [claim.run_id])
     assert [again.attempt for again in claims(queue)] == [2]
+
+
+def test_a_heartbeat_that_comes_late_does_not_take_back_what_was_given_back(desk: Desk, queue: Queue) -> None:
+    desk.jobs.create(project(desk), NewJob("x"))
+    (claim,) = claims(queue)
+    queue.release("worker", [claim.run_id])
+    assert queue.renew("worker", [claim.run_id]) == set()
+    assert queue.claim("another") is not None
+
+
+def test_an_attempt_whose_claim_the_database_lost_can_write_nothing_though_the_next_has_its_number(
+    desk: Desk, queue: Queue
+) -> None:
+    """As when a replica that did not have the claim yet became the primary."""
+    docs = project(desk)
+    job = desk.jobs.create(docs, NewJob("x")).job
+    lost = queue.claim("first")
+    with desk.database.write() as tx:
+        tx.execute(text("update runs set state = 'queued', attempt = 0, worker = null, lease_until = null"))
+    found = queue.claim("second")
+    assert lost is not None
+    assert found is not None
+    assert lost.attempt == found.attempt
+    take_messages(desk)
+    with pytest.raises(Lost):
+        Journal(desk.database, lost).guard()
+    assert not Journal(desk.database, lost).settle(Ending(FAILED))
+    assert Journal(desk.database, found).settle(Ending(COMPLETED))
+    assert desk.jobs.get(docs.id, job.id).status == "completed"
 
 
 def test_events_are_numbered_without_gaps_however_many_write_at_once(desk: Desk, queue: Queue) -> None:

@@ -1,5 +1,6 @@
 """Stopping and going on: nothing is failed, lost or held up by a stop, a cancellation or a full slot."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -7,29 +8,33 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text, update
 
 from copydesk.core import clock
+from copydesk.core.errors import StoreDown
 from copydesk.core.projects import Project
+from copydesk.core.secrets import Secrets
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply
+from copydesk.jobs import worker as worker_module
+from copydesk.jobs.agent.conversation import Conversation, Model, Prompt, Reply
 from copydesk.jobs.housekeeping import tidy
-from copydesk.jobs.job import FAILED, Ending, Reason
+from copydesk.jobs.job import FAILED, Ending, Job, Reason
 from copydesk.jobs.journal import Journal
 from copydesk.jobs.publish.git import Git
 from copydesk.jobs.queue import Bounds, Claim, Queue
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.tables import jobs
-from copydesk.jobs.worker import Attempt, Interrupted
+from copydesk.jobs.worker import Attempt, Interrupted, Worker
 from copydesk.jobs.workspace import Workspace
 from tests.support.repositories import make_repository
 from tests.support.scripted import ScriptedModel, finish
 
-CLAIM = Claim("run", "job", "project", 1, 1, 0, 0, 0)
+CLAIM = Claim("run", "job", "project", 1, 1, 0, 0, 0, "worker")
 
 
 @pytest.fixture
@@ -75,17 +80,88 @@ def test_a_git_command_that_comes_after_the_stop_has_no_effect(tmp_path: Path, m
     assert not mark.exists()
 
 
-def test_a_freed_slot_is_taken_at_once(desk: Desk, project: Project) -> None:
-    worker = desk.worker(lambda _name: ScriptedModel([finish()]))
+@contextmanager
+def working(desk: Desk, model: Model) -> Iterator[Worker]:
+    worker = desk.worker(lambda _name: model)
     running = threading.Thread(target=worker.run)
     running.start()
-    began = time.monotonic()
-    made = [desk.jobs.create(project, NewJob("x")).job.id for _ in range(4)]
-    while any(desk.jobs.get(project.id, job_id).status == "active" for job_id in made):
-        assert time.monotonic() - began < 8, "each waited for the next look instead of the last one's end"
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        running.join()
+
+
+def ended(desk: Desk, project: Project, job_id: str, seconds: float = 20) -> Job:
+    until = time.monotonic() + seconds
+    while (job := desk.jobs.get(project.id, job_id)).status == "active" and time.monotonic() < until:
         time.sleep(0.02)
-    worker.stop()
-    running.join()
+    return job
+
+
+def test_a_freed_slot_is_taken_at_once(desk: Desk, project: Project) -> None:
+    with working(desk, ScriptedModel([finish()])):
+        began = time.monotonic()
+        made = [desk.jobs.create(project, NewJob("x")).job.id for _ in range(4)]
+        while any(desk.jobs.get(project.id, job_id).status == "active" for job_id in made):
+            assert time.monotonic() - began < 8, "each waited for the next look instead of the last one's end"
+            time.sleep(0.02)
+
+
+def test_a_database_that_is_away_when_a_run_begins_only_delays_it(
+    desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, asked = Secrets.all, list[str]()
+
+    def away_at_first(secrets: Secrets, project_id: str) -> dict[str, str]:
+        asked.append(project_id)
+        if len(asked) == 1:
+            raise StoreDown
+        return real(secrets, project_id)
+
+    monkeypatch.setattr(Secrets, "all", away_at_first)
+    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.1)
+    job = desk.jobs.create(project, NewJob("x")).job
+    with working(desk, ScriptedModel([finish()])):
+        assert ended(desk, project, job.id).status == "completed"
+    assert len(asked) > 1
+
+
+def test_a_run_whose_time_was_over_long_before_it_is_taken_up_ends_as_timed_out(desk: Desk, project: Project) -> None:
+    class Hanging(ScriptedModel):
+        async def reply(self, _conversation: Conversation, _workspace: Workspace) -> Reply:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    job = desk.jobs.create(project, NewJob("x")).job
+    Queue(desk.database, Bounds(60_000, 4, 4)).claim("dead")
+    with desk.database.write() as tx:
+        hours = {"ago": 5 * clock.HOUR}
+        tx.execute(text(f"update runs set started_at = {desk.database.clock} - :ago, lease_until = 1"), hours)
+        tx.execute(text(f"update runs set lease_until = {desk.database.clock} - 1"))
+    with working(desk, Hanging([])):
+        found = ended(desk, project, job.id)
+    assert (found.status, found.reason) == ("failed", Reason.TIMED_OUT)
+
+
+def test_a_run_that_no_thread_can_be_had_for_is_given_back(
+    desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refused = threading.Thread.start, list[str]()
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name.startswith("run_") and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(worker_module, "REST_SECONDS", 0.1)
+    job = desk.jobs.create(project, NewJob("x")).job
+    with working(desk, ScriptedModel([finish()])):
+        assert ended(desk, project, job.id).status == "completed"
+    assert refused
 
 
 def test_a_worker_that_gives_its_run_back_did_not_crash(desk: Desk, project: Project) -> None:
@@ -130,13 +206,8 @@ def test_a_prompt_cancelled_before_its_first_turn_is_still_known_to_the_follow_u
     job = desk.jobs.create(project, NewJob("Write about lanterns")).job
     desk.jobs.cancel(project.id, job.id)
     desk.jobs.message(project, job.id, "Go on after all")
-    worker = desk.worker(lambda _name: Listening([finish()]))
-    running = threading.Thread(target=worker.run)
-    running.start()
-    while desk.jobs.get(project.id, job.id).status == "active":
-        time.sleep(0.02)
-    worker.stop()
-    running.join()
+    with working(desk, Listening([finish()])):
+        ended(desk, project, job.id)
     assert seen == ["Write about lanterns", "Go on after all"]
 
 

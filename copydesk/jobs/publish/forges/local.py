@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pygit2
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, func, insert, select, update
 
 from copydesk.core import audit, clock
 from copydesk.core.database import Database
@@ -13,7 +13,8 @@ from copydesk.core.ids import random_text
 from copydesk.core.tables import projects
 from copydesk.jobs.job import ACTIVE, Job
 from copydesk.jobs.publish.repository import Mirror
-from copydesk.jobs.service import Jobs
+from copydesk.jobs.records import locked
+from copydesk.jobs.service import Jobs, archive
 from copydesk.jobs.tables import jobs, pulls
 
 OPEN, MERGED, CLOSED = "open", "merged", "closed"
@@ -120,16 +121,27 @@ class Pulls:
             if merged is None:
                 raise PullConflict(f"{pull.branch} conflicts with {pull.base}; resolve it in the repository.")
             mirror.push(merged, pull.base, base)
-        return self.end(pull, MERGED, actor)
+        return self._end(pull, MERGED, actor)
 
     def close(self, pull: Pull, actor: str = "") -> Pull:
         if pull.state != OPEN:
             raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
-        return self.end(pull, CLOSED, actor)
+        return self._end(pull, CLOSED, actor)
 
-    def end(self, pull: Pull, state: str, actor: str = "") -> Pull:
-        """Without an actor it was done elsewhere, with git alone, and is only noticed here."""
-        mine = (pulls.c.project_id == pull.project_id) & (pulls.c.number == pull.number)
+    def notice_merged(self, pull: Pull) -> bool:
+        """It was merged elsewhere, with git alone. False when somebody has set its job to work again meanwhile."""
+        mine = _numbered(pull)
+        with self.database.write() as tx:
+            job = locked(self.database, tx, pull.job_id)
+            now = tx.execute(select(pulls.c.state, pulls.c.head).where(mine)).one()
+            if job is None or job.status is ACTIVE or (now.state, now.head) != (OPEN, pull.head):
+                return False
+            tx.execute(update(pulls).where(mine).values(state=MERGED, updated_at=clock.now()))
+            archive(self.database, tx, job)
+        return True
+
+    def _end(self, pull: Pull, state: str, actor: str) -> Pull:
+        mine = _numbered(pull)
         with self.database.write() as tx:
             tx.execute(update(pulls).where(mine).values(state=state, updated_at=clock.now()))
             if actor:
@@ -143,6 +155,10 @@ class Pulls:
         if row is None:
             raise PullNotFound
         return _pull(row)
+
+
+def _numbered(pull: Pull) -> ColumnElement[bool]:
+    return (pulls.c.project_id == pull.project_id) & (pulls.c.number == pull.number)
 
 
 def _next_number(database: Database, tx: Connection, project_id: str) -> int:

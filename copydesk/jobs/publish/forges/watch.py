@@ -41,8 +41,9 @@ def notice_ends(database: Database, projects: Sequence[Project], secrets: AllSec
                 archive_ended(database, forge, waiting)
             finally:
                 forge.end()
-        except Explained as failure:
-            log.warning("merges in project %s cannot be noticed: %s", project.id, failure)
+        except Exception as failure:  # whatever is wrong with one forge, the others go on
+            is_bug = not isinstance(failure, Explained)
+            log.warning("merges in project %s cannot be noticed: %s", project.id, failure, exc_info=is_bug)
 
 
 def archive_ended(database: Database, forge: Forge, waiting: Sequence[tuple[str, int]]) -> None:
