@@ -43,7 +43,7 @@ EXAMPLES = [README, ROOT / "docs/quickstart.md", API, ANALYTICS, EVENTS]
 EVENT_KINDS = {"queued", "message", "phase", "resumed", "thought", "tool", "pushed", "pull_request", "finished"}
 EVENT_KINDS |= {"archived", "unarchived", "checked", "waiting"}
 NOT_OVER_HTTP = {"conflict"}
-MACHINE_PATH = re.compile(r"(?<![\w.…/:])/(?:work|home|root|tmp|Users|usr|var|opt|etc|mnt)(?:/|\b)")
+MACHINE_PATH = re.compile(r"(?<![\w.…/:])/(?!etc/ssl/certs/)(?:work|home|root|tmp|Users|usr|var|opt|etc|mnt)(?:/|\b)")
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.M | re.S)
 

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from sqlalchemy import Connection, select, text
@@ -37,29 +37,31 @@ class WouldBeLost(Explained):
 
 
 def restore(settings: Settings, source: Path, progress: Progress, *, replace: bool) -> Manifest:
-    """Nothing is changed before all of it lies ready; then the files take their places and the database commits. Killed
-    in between, it can be run again: a file that has its place already is known by its checksum. Where ClickHouse is
-    filled after that, the database says meanwhile that it is not whole."""
+    """Nothing is changed before all of it lies ready. Then the database commits, and says that it is not whole until
+    the files have their places and ClickHouse is filled. Killed in between, it can be run again: a file that has its
+    place already is known by its checksum."""
     progress.begin("checking")
     manifest = verify(source, progress)
     _refuse_unfit(settings, manifest)
     settings.make_data_folder()
     data, url = settings.data.absolute(), settings.analytics_url
-    with ExitStack() as undoing, analytics_alone(data), alone(settings.database) as tx, tx.begin():
-        is_begun = schema_of(tx) == UNFINISHED
-        if not is_begun:
-            refuse_newer(schema_of(tx))
-        if not replace and not is_begun:
-            _refuse_loss(settings, tx, source, manifest)
-        staged = {place: _staged(undoing, place, copy) for place, copy in _places(settings, source, manifest).items()}
-        load(tx, source, manifest, progress)
+    with ExitStack() as undoing, analytics_alone(data), alone(settings.database) as tx:
+        with tx.begin():
+            kept = _kept(tx)
+            if not replace:
+                _refuse_loss(settings, kept, source, manifest)
+            places = _places(settings, source, manifest)
+            staged = {place: _staged(undoing, place, copy) for place, copy in places.items()}
+            load(tx, source, manifest, progress)
+            tx.execute(VERSION, {"version": UNFINISHED})
         progress.begin("putting it in place")
         for place, ready in staged.items():
             copies.make_way(place)
             os.replace(ready, place)
         sync(data)
-        if url:
-            tx.execute(VERSION, {"version": UNFINISHED})
+        if not url:
+            with tx.begin():
+                tx.execute(VERSION, {"version": HEAD})
     if url:
         progress.begin("views")
         _fill(url, settings.database, source / FILES["clickhouse"])
@@ -82,7 +84,8 @@ def _refuse_unfit(settings: Settings, manifest: Manifest) -> None:
         from copydesk.moving.views import refuse_full
 
         newest = NUMBER
-        refuse_full(cluster_at(address_of(url)))
+        with closing(cluster_at(address_of(url))) as cluster:
+            refuse_full(cluster)
     if manifest.schema_version not in versions() or manifest.analytics_schema > newest:
         raise NewerBackup(str(NewerBackup.__doc__))
 
@@ -132,9 +135,18 @@ def _is_sealed(known: Secrets, project_id: str) -> bool:
     return False
 
 
-def _refuse_loss(settings: Settings, tx: Connection, source: Path, manifest: Manifest) -> None:
+def _kept(tx: Connection) -> str:
+    """What the database holds, in words. Nobody misses what a restore or a move has half filled."""
+    version = schema_of(tx)
+    if version == UNFINISHED:
+        return ""
+    refuse_newer(version)
+    return told(tx)
+
+
+def _refuse_loss(settings: Settings, kept: str, source: Path, manifest: Manifest) -> None:
     data = settings.data.absolute()
-    found = [what] if (what := told(tx)) else []
+    found = [kept] if kept else []
     if manifest.analytics == "duckdb" and not copies.is_same(data, source / FILE) and (views := copies.views_in(data)):
         found.append(f"{views:,} views and visits")
     key = data / KEY

@@ -16,6 +16,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    inspect,
     make_url,
     select,
     text,
@@ -120,6 +121,8 @@ def _prepare(target: Connection, start_over: bool) -> None:
     """From here on until all is done, the target says that it is not whole."""
     version = schema_of(target)
     if version == UNFINISHED and not start_over:
+        if not inspect(target).has_table(moving.name):
+            raise CannotMove("A 'copydesk restore' has not ended there: run it again, or give it up with --start-over.")
         return
     if version != UNFINISHED:
         _refuse_full(target)

@@ -14,6 +14,7 @@ from copydesk.analytics.duckdb.database import Connection
 from copydesk.analytics.duckdb.database import Database as Embedded
 from copydesk.analytics.shared.owner import FILE
 from copydesk.analytics.tables import view_marks
+from copydesk.core import clock
 from copydesk.core.database import Database
 from copydesk.moving.alone import analytics_alone
 from copydesk.moving.contents import parts
@@ -26,6 +27,7 @@ NAMES_AT_ONCE = 100
 TABLES = "select name from system.tables where database = {database:String}"
 MARK = "moved_"
 """How many parts of a table are over, among the marks in the main database; gone when all is done."""
+BEGUN = "begun"
 
 
 def move_views(data: Path, url: str, database: Database, progress: Progress) -> dict[str, int]:
@@ -71,18 +73,24 @@ def _refuse_missing(data: Path) -> None:
 
 
 def refuse_full(cluster: Cluster) -> None:
-    """Whether or not its tables are made yet."""
-    tables = {name for (name,) in cluster.admin.ask(TABLES, {"database": cluster.address.database})}
-    if any(cluster.reader.ask(f"select 1 from {kind.name} limit 1") for kind in KINDS if kind.name in tables):  # noqa: S608
+    if not _is_empty(cluster):
         raise CannotMove("There are views in ClickHouse already. Name an empty database.")
 
 
+def _is_empty(cluster: Cluster) -> bool:
+    """Whether or not its tables are made yet."""
+    tables = {name for (name,) in cluster.admin.ask(TABLES, {"database": cluster.address.database})}
+    return not any(cluster.reader.ask(f"select 1 from {kind.name} limit 1") for kind in KINDS if kind.name in tables)  # noqa: S608
+
+
 def _copy(here: Connection, cluster: Cluster, database: Database, progress: Progress) -> None:
-    """An insert that is repeated, because its mark was not made, is known by its token."""
+    """An insert that is repeated, because its mark was not made, is known by its token. Where parts are said to be over
+    and nothing is there, it was emptied to begin anew, or is another one."""
     over = _marks(database)
     if not over:
         refuse_full(cluster)
-    _mark(database, "begun", 1)
+    if not over or _is_empty(cluster):
+        over = _begin(database)
     _name(here, cluster.reader)
     for kind in KINDS:
         begun, end = over.get(kind.name, 0), kind.parts(here)
@@ -90,7 +98,7 @@ def _copy(here: Connection, cluster: Cluster, database: Database, progress: Prog
         progress.advance(begun * PART)
         for number in range(begun, end):
             for shard, columns in kind.part(here, number, len(cluster.shards)):
-                token = f"{MARK}{kind.name}-{number}-{shard}"
+                token = f"{MARK}{over[BEGUN]}-{kind.name}-{number}-{shard}"
                 cluster.shards[shard].put(kind.name, columns, list(kind.columns.values()), token)
             _mark(database, kind.name, number + 1)
             progress.advance(PART)
@@ -131,6 +139,15 @@ def _compared(here: Connection, reader: Node, database: Database, progress: Prog
     with database.write() as tx:
         tx.execute(delete(view_marks).where(view_marks.c.name.startswith(MARK)))
     return found
+
+
+def _begin(database: Database) -> dict[str, int]:
+    """When it began is in the tokens: ClickHouse may still know those of an earlier attempt that was given up."""
+    begun = clock.now()
+    with database.write() as tx:
+        tx.execute(delete(view_marks).where(view_marks.c.name.startswith(MARK)))
+        tx.execute(insert(view_marks).values(name=MARK + BEGUN, value=begun))
+    return {BEGUN: begun}
 
 
 def _marks(database: Database) -> dict[str, int]:

@@ -25,10 +25,13 @@ from copydesk.client import Client
 from copydesk.core.clock import DAY
 from copydesk.core.database import Database
 from copydesk.core.errors import Explained
-from copydesk.core.migrate import HEAD, schema_of
+from copydesk.core.migrate import HEAD, UnfinishedMove, migrate, schema_of
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
+from copydesk.moving import transfer
 from copydesk.moving.manifest import Manifest
+from copydesk.moving.progress import Silent
+from copydesk.moving.restore import WouldBeLost, restore
 from tests.fixtures.freeze import KEY, TOKEN, facts_of
 from tests.support import clickhouse
 from tests.support.postgres import new_database
@@ -68,6 +71,10 @@ def made(run: Run, old: Path, tmp_path: Path) -> Path:
     done = run(old, "backup", str(tmp_path / "copy"))
     assert done.exit_code == 0, done.output
     return tmp_path / "copy"
+
+
+def a_view(visitor: int) -> View:
+    return View("proj_1", "/", 20_000 * DAY, Class.HUMAN, "", "", "test", "1", visitor, "", "", 200, visitor)
 
 
 def refused(done: Result) -> str:
@@ -184,6 +191,60 @@ def test_what_is_there_is_given_up_only_when_told(run: Run, made: Path, tmp_path
     file.close()
 
 
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_restore_that_ends_between_database_and_files_is_not_served_before_its_end(
+    old: Path, made: Path, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch, is_moved: bool
+) -> None:
+    settings = Settings(data=tmp_path / "new", database_url=database_url, secret_key=(KEY,))
+    desk = open_desk(settings)
+    desk.projects.create("Other", repository=str(tmp_path), ref="main", actor="ada")
+    desk.store.log([a_view(1)])
+    desk.close()
+
+    def put(ready: Path, place: Path) -> None:
+        if is_moved:
+            move(ready, place)
+        raise KeyboardInterrupt
+
+    move = os.replace
+    monkeypatch.setattr(os, "replace", put)
+    with pytest.raises(KeyboardInterrupt):
+        restore(settings, made, Silent(), replace=True)
+    monkeypatch.undo()
+    database = Database(database_url)
+    with pytest.raises(UnfinishedMove, match="copydesk restore"):
+        migrate(database)
+    database.close()
+    with pytest.raises(transfer.CannotMove, match="copydesk restore"):
+        transfer.move(f"sqlite:///{old / 'copydesk.db'}", database_url, Silent())
+    restore(settings, made, Silent(), replace=not is_moved)
+    assert (tmp_path / "new" / "analytics.duckdb").read_bytes() == (made / "analytics.duckdb").read_bytes()
+    desk = open_desk(settings)
+    assert [project.name for project in desk.projects.all()] == ["Docs"]
+    desk.close()
+
+
+def test_views_beside_a_half_filled_database_are_given_up_only_when_told(made: Path, tmp_path: Path) -> None:
+    data = tmp_path / "new"
+    desk = open_desk(Settings(data=data, secret_key=(KEY,)))
+    desk.store.log([a_view(1)])
+    desk.close()
+    half = f"sqlite:///{tmp_path / 'half.db'}"
+    with pytest.raises(KeyboardInterrupt):
+        transfer.move(f"sqlite:///{data / 'copydesk.db'}", half, Interrupted())
+    settings = Settings(data=data, database_url=half, secret_key=(KEY,))
+    with pytest.raises(WouldBeLost, match=r"1 views and visits\. Say --replace"):
+        restore(settings, made, Silent(), replace=False)
+    restore(settings, made, Silent(), replace=True)
+
+
+class Interrupted(Silent):
+    """Ctrl-C as soon as something is under way."""
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        raise KeyboardInterrupt
+
+
 def test_a_folder_that_was_only_started_once_is_empty(run: Run, made: Path, tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path / "new", secret_key=(KEY,)))
     assert desk.people.first_link()
@@ -266,9 +327,6 @@ def test_views_of_clickhouse_are_backed_up_and_restored_with_what_waits_to_be_co
 ) -> None:
     def opened(data: str, url: str) -> Desk:
         return open_desk(Settings(data=tmp_path / data, database_url=url, analytics_url=views, secret_key=(KEY,)))
-
-    def a_view(visitor: int) -> View:
-        return View("proj_1", "/", 20_000 * DAY, Class.HUMAN, "", "", "test", "1", visitor, "", "", 200, visitor)
 
     url, views, copy = new_database(), clickhouse.new_database(), tmp_path / "copy"
     desk = opened("data", url)

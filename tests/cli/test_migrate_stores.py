@@ -10,6 +10,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from copydesk.analytics.clickhouse import ClickHouseStore
+from copydesk.analytics.clickhouse.address import address_of
+from copydesk.analytics.clickhouse.cluster import cluster_at
 from copydesk.analytics.duckdb import DuckStore
 from copydesk.analytics.store import Logged, Range, Store
 from copydesk.analytics.view import Class, View
@@ -20,7 +22,7 @@ from copydesk.core.migrate import UnfinishedMove, migrate
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from copydesk.moving import transfer, views
-from copydesk.moving.kinds import PART
+from copydesk.moving.kinds import KINDS, PART
 from copydesk.moving.progress import Silent
 from copydesk.moving.rows import TABLES, Lines, tally
 from tests.fixtures.freeze import KEY, facts_of
@@ -251,6 +253,35 @@ def test_views_go_to_clickhouse_and_every_number_stays(tmp_path: Path, monkeypat
     database.close()
     again = CliRunner().invoke(app, ["migrate-stores", "--to-analytics", url, "--check"])
     assert "already" in str(again.exception)
+
+
+def test_a_move_of_views_begins_anew_where_clickhouse_was_emptied(tmp_path: Path) -> None:
+    def log(first: int, last: int) -> None:
+        embedded = DuckStore(tmp_path / "analytics.duckdb")
+        embedded.log([a_view("proj_1", visitor) for visitor in range(first, last)])
+        embedded.close()
+
+    url, database = clickhouse.new_database(), Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
+    migrate(database)
+    log(1, 11)
+    with pytest.raises(KeyboardInterrupt):
+        views.move_views(tmp_path, url, database, Interrupted(4 * PART - 1))
+    log(11, 16)
+    with pytest.raises(transfer.CannotMove, match="Empty the database"):
+        views.move_views(tmp_path, url, database, Silent())
+    empty(url)
+    with pytest.raises(KeyboardInterrupt):
+        views.move_views(tmp_path, url, database, Interrupted(2 * PART - 1))
+    assert views.move_views(tmp_path, url, database, Silent())["visits"] == 30, "of a page and of the site"
+    database.close()
+
+
+def empty(url: str) -> None:
+    """Its tables stay, and may know what was once inserted."""
+    cluster = cluster_at(address_of(url))
+    for kind in KINDS:
+        cluster.reader.act(f"truncate table {kind.name}")
+    cluster.close()
 
 
 @pytest.fixture

@@ -50,6 +50,8 @@ VARIANTS: dict[str, Values] = {
             "COPYDESK_WORKER_SLOTS": 2,
             "HTTPS_PROXY": "http://out.example.org:3128",
         },
+        "extraVolumes": [{"name": "certificates", "configMap": {"name": "certificates"}}],
+        "extraVolumeMounts": [{"name": "certificates", "mountPath": "/certificates", "readOnly": True}],
         "serve": PART,
         "worker": PART,
         "ingress": INGRESS,

@@ -171,10 +171,29 @@ def test_no_setting_that_is_a_secret_is_taken_in_the_open() -> None:
     assert [name for name in secrets if not re.search(refused, variable(name))] == []
 
 
-def test_models_keys_reach_the_workers_alone() -> None:
+@pytest.mark.parametrize(
+    ("value", "written"), [(5_000_000, "5000000"), (2.5, "2.5"), (True, "true"), ("openai:gpt-5", "openai:gpt-5")]
+)
+def test_a_setting_is_written_as_it_was_given(value: object, written: str) -> None:
+    (settings,) = of_kind(render({**LEAST, "settings": {"COPYDESK_JOB_TOKENS": value}}), "ConfigMap")
+    assert settings["data"]["COPYDESK_JOB_TOKENS"] == written
+
+
+def test_a_further_volume_is_the_servers_and_the_workers() -> None:
+    for part in ("serve", "worker"):
+        pod = deployment(render(VARIANTS["everything on"]), part)["spec"]["template"]["spec"]
+        assert {"name": "certificates", "configMap": {"name": "certificates"}} in pod["volumes"]
+        (container,) = pod["containers"]
+        assert {mount["name"] for mount in container["volumeMounts"]} == {each["name"] for each in pod["volumes"]}
+
+
+def test_tokens_reach_servers_and_workers_and_models_keys_the_workers_alone() -> None:
     manifests = render({**LEAST, "worker": {"existingSecret": "models"}})
     assert "models" in json.dumps(deployment(manifests, "worker"))
     assert "models" not in json.dumps(deployment(manifests, "serve"))
+    for part in ("serve", "worker"):
+        (container,) = deployment(manifests, part)["spec"]["template"]["spec"]["containers"]
+        assert {"secretRef": {"name": "desk"}} in container["envFrom"]
 
 
 @pytest.mark.parametrize("part", ["serve", "worker"])

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,6 +19,14 @@ COMPOSE = (DEPLOY / "compose.yaml").read_text("utf-8")
 EXAMPLE = (DEPLOY / ".env.example").read_text("utf-8")
 VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::(?P<kind>[-?])(?P<rest>[^}]*))?\}")
 OF_PROVIDERS = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"}
+LOGS_OF_CLICKHOUSE = {
+    f"{name}_log"
+    for name in (
+        "asynchronous_metric", "background_schedule_pool", "error", "latency", "metric", "opentelemetry_span", "part",
+        "processors_profile", "query", "query_metric", "query_thread", "query_views", "text", "trace",
+    )
+}  # fmt: skip
+"""The tables that its own configuration has written to as long as it runs."""
 FILLED_IN = {
     "POSTGRES_PASSWORD": "for-postgres",
     "CLICKHOUSE_PASSWORD": "for-clickhouse",
@@ -136,5 +145,15 @@ def test_the_worker_is_asked_where_it_answers() -> None:
     assert worker["environment"]["COPYDESK_METRICS_PORT"] in worker["healthcheck"]["test"]
 
 
-def test_clickhouse_can_read_its_settings() -> None:
-    assert ElementTree.parse(DEPLOY / "clickhouse.xml").getroot().tag == "clickhouse"
+def test_clickhouse_is_of_the_version_that_is_documented_and_tested() -> None:
+    page = (DEPLOY.parent / "docs/clickhouse.md").read_text("utf-8")
+    [documented] = re.findall(r"the engine of ClickHouse (\d+\.\d+)", page)
+    assert SERVICES["clickhouse"]["image"] == f"clickhouse/clickhouse-server:{documented}"
+    assert version("chdb-core").startswith(f"{documented}.")
+
+
+def test_no_log_of_clickhouse_grows_for_ever() -> None:
+    root = ElementTree.parse(DEPLOY / "clickhouse.xml").getroot()
+    assert root.tag == "clickhouse"
+    bounded = {log.tag for log in root if log.get("remove") or "INTERVAL" in (log.findtext("ttl") or "")}
+    assert LOGS_OF_CLICKHOUSE - bounded == set()

@@ -40,6 +40,9 @@ volumeMounts:
     mountPath: /data
   - name: scratch
     mountPath: /tmp
+  {{- with .top.Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}
 
 {{- /* The metadata of a pod, and of its specification what both share. */ -}}
@@ -112,4 +115,7 @@ volumes:
   - name: scratch
     emptyDir:
       sizeLimit: 8Gi
+  {{- with .top.Values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}

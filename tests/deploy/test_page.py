@@ -1,0 +1,82 @@
+"""What docs/deploy.md shows to be copied: values, a Job, the commands of a move."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from copydesk.core.database import Database
+from copydesk.core.migrate import migrate
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk
+from tests.deploy.chart import deployment, of_kind, render
+from tests.fixtures.freeze import KEY
+from tests.support import clickhouse
+from tests.support.postgres import new_database
+from tests.support.releases import thaw_analytics, thaw_database
+
+PAGE = (Path(__file__).parents[2] / "docs/deploy.md").read_text("utf-8")
+
+
+def shown(name: str) -> dict[str, Any]:
+    (text,) = re.findall(rf"^```yaml\n# {name}\n(.*?)^```$", PAGE, re.M | re.S)
+    return dict(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("version", ["1.27", "1.37"])
+def test_kubernetes_knows_every_field_of_the_job(version: str) -> None:
+    kubernetes_validate.validate(shown("job.yaml"), version, strict=True)
+
+
+def test_the_job_is_confined_as_the_chart_s_pods_and_has_their_settings() -> None:
+    manifests = render(shown("values.yaml"))
+    theirs = deployment(manifests, "worker")["spec"]["template"]["spec"]
+    job = shown("job.yaml")["spec"]["template"]["spec"]
+    (container,), (other,) = job["containers"], theirs["containers"]
+    assert job["automountServiceAccountToken"] is theirs["automountServiceAccountToken"]
+    assert job["securityContext"].items() <= theirs["securityContext"].items()
+    for field in ("image", "securityContext"):
+        assert container[field] == other[field]
+    (settings,) = of_kind(manifests, "ConfigMap")
+    assert container["envFrom"] == [
+        {"configMapRef": {"name": settings["metadata"]["name"]}},
+        {"secretRef": {"name": "desk"}},
+    ]
+
+
+@pytest.mark.drill
+def test_the_commands_of_a_move_move_a_data_folder(tmp_path: Path) -> None:
+    old, url, views = tmp_path / "old", new_database(), clickhouse.new_database()
+    source = f"sqlite:///{old / 'copydesk.db'}"
+    thaw_database("0.1.0", source)
+    thaw_analytics("0.1.0", "sqlite", old)
+    database = Database(source)
+    migrate(database)
+    database.close()
+    (script,) = re.findall(r"--entrypoint sh app -c '(.*?)'$", PAGE, re.M | re.S)
+    sh = shutil.which("sh")
+    assert sh is not None
+    done = subprocess.run(
+        [sh, "-c", script.replace("/old", str(old))],
+        env={
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "COPYDESK_DATABASE_URL": url,
+            "COPYDESK_ANALYTICS_URL": views,
+            "COPYDESK_SECRET_KEY": KEY,
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "same on both sides" in done.stdout
+    desk = open_desk(Settings(data=tmp_path, database_url=url, analytics_url=views, secret_key=(KEY,)))
+    (project,) = desk.projects.all()
+    assert desk.store.visitors(project.id).totals.total > 0
+    desk.close()
