@@ -14,7 +14,7 @@ def open_store(settings: Settings, database: Database) -> Store:
         from copydesk.analytics.clickhouse import ClickHouseStore  # an extra, and slow to load
     except ModuleNotFoundError:
         raise BadSettings(
-            "COPYDESK_ANALYTICS_URL: ClickHouse needs its client: pip install 'copydesk[clickhouse]'"
+            "COPYDESK_ANALYTICS_URL: ClickHouse needs its client: install Copydesk with its extra 'clickhouse'"
         ) from None
     try:
         return ClickHouseStore(settings.analytics_url, database)

@@ -116,6 +116,6 @@ def _refuse_wrong_analytics(given: str) -> None:
 
         address_of(given)
     except ModuleNotFoundError:
-        raise InvalidRequest("ClickHouse needs its client: pip install 'copydesk[clickhouse]'") from None
+        raise InvalidRequest("ClickHouse needs its client: install Copydesk with its extra 'clickhouse'") from None
     except ValueError as error:
         raise InvalidRequest(f"--to-analytics: {error}.") from None

@@ -179,6 +179,6 @@ def _postgres_engine(url: str) -> Engine:
         from copydesk.core.postgres import postgres_engine
     except ModuleNotFoundError:
         raise BadSettings(
-            "COPYDESK_DATABASE_URL: PostgreSQL needs its driver: pip install 'copydesk[postgres]'"
+            "COPYDESK_DATABASE_URL: PostgreSQL needs its driver: install Copydesk with its extra 'postgres'"
         ) from None
     return postgres_engine(url)

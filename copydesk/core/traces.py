@@ -58,7 +58,7 @@ def set_up() -> None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ModuleNotFoundError:
-        log.warning("an endpoint for traces is set, but not used: pip install 'copydesk[tracing]'")
+        log.warning("an endpoint for traces is set, but not used: install Copydesk with its extra 'tracing'")
         return
     from copydesk import __version__
 

@@ -75,7 +75,7 @@ def _lacking(name: str, url: str | None, keys: Mapping[str, str]) -> str | None:
     if provider == "openai-compatible" and not (url or "").startswith(("http://", "https://")):
         return f"{name} needs COPYDESK_MODEL_URL, an address such as http://127.0.0.1:11434/v1."
     if not (_installed("pydantic_ai") and _installed(SDKS[provider])):
-        return f"{name} needs an extra: pip install 'copydesk[models]'."
+        return f"{name} needs a library: install Copydesk with its extra 'models'."
     return None
 
 

@@ -1,0 +1,18 @@
+"""The page on scale has what the planning prints."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.load import planning
+
+SCALE = Path(__file__).parents[2] / "docs/scale.md"
+
+
+def test_the_plan_on_the_page_is_what_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["planning"])
+    planning.main()
+    assert capsys.readouterr().out in SCALE.read_text("utf-8")
