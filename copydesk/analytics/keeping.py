@@ -152,6 +152,8 @@ class Keeper:
             self._count()
         elif backlog:
             self._arrived = True
+        if self._drop_at == math.inf:
+            self._drop_at = time.monotonic()
         self._answer(asked)
 
     def _count(self) -> None:
@@ -169,16 +171,15 @@ class Keeper:
         if views <= self._pace.small:
             self._slow = took > self._pace.quick
         self._brief = True
-        if self._drop_at == math.inf:
-            self._drop_at = ended
         self._answer(asked)
 
     def _drop(self) -> None:
+        """The store is asked even if every view is kept: it tidies up meanwhile."""
         today, projects = clock.today(), defaultdict(list)
         for project_id, days in self._raw_days().items():
             if days is not None:
                 projects[days].append(project_id)
-        for days, some in projects.items():
+        for days, some in (projects or {0: []}).items():
             self._store.drop_views(today - days, some)
         self._drop_at = time.monotonic() + self._pace.dropping
 

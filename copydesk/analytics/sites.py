@@ -14,13 +14,20 @@ from copydesk.analytics.identify import Key, Rotation
 from copydesk.analytics.opinions import opinions
 from copydesk.analytics.store import Store
 from copydesk.core.collecting import Collecting
+from copydesk.core.errors import StoreDown
 from copydesk.core.projects import Project, Projects
 from copydesk.core.secrets import Secrets
 
 LOOKED_UP_EVERY = 5
 """Seconds for which a site's project is taken to be unchanged."""
+SETTLED_WITHIN = 2.0
+"""Seconds that a request waits for others that count or change what is counted."""
 MOST_REMEMBERED = 10_000
 T = TypeVar("T")
+
+
+class Unsettled(StoreDown):
+    """What counts as AI is being changed; try again shortly."""
 
 
 class Sites:
@@ -55,13 +62,18 @@ class Sites:
             _remember(self._sites, project.id, (chosen, classifier, site))
         return site
 
-    def settle(self, project: Project, store: Store) -> None:
+    def settle(self, project: Project, store: Store, patience: float = SETTLED_WITHIN) -> None:
         """Makes the store count as AI what the project says, whenever that has changed."""
         wanted = project.collecting.ai_classes
-        if self._counted.get(project.id) != wanted:
-            with self._settling:
-                store.count_as_ai(project.id, wanted)
-                self._counted[project.id] = wanted
+        if self._counted.get(project.id) == wanted:
+            return
+        if not self._settling.acquire(timeout=patience):
+            raise Unsettled
+        try:
+            store.count_as_ai(project.id, wanted, patience)
+            self._counted[project.id] = wanted
+        finally:
+            self._settling.release()
 
     @property
     def classifier(self) -> Classifier:

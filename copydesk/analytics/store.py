@@ -182,8 +182,9 @@ class Store(Protocol):
     def timeseries(self, project_id: str, interval: Interval, days: Range = ALWAYS) -> Sequence[Moment]:
         """Weeks begin on Monday. Only the part of an interval that lies in the range is counted."""
 
-    def count_as_ai(self, project_id: str, kinds: Collection[str]) -> None:
-        """Changes which classes count as AI, for all that was ever folded too."""
+    def count_as_ai(self, project_id: str, kinds: Collection[str], patience: float | None = None) -> None:
+        """Changes which classes count as AI, for all that was ever folded too. A store that several processes count on
+        waits for its turn no longer than so many seconds."""
 
     def rebuild(self) -> None:
         """Makes the index anew from the visits."""

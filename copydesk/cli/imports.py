@@ -57,7 +57,7 @@ def import_logs(
         read = batches_apart(job) if size and size >= APART_FROM else batches(job)
         store = None if dry_run else desk.store
         if store:
-            desk.sites.settle(found, store)
+            desk.sites.settle(found, store, patience=60)
         memory.settle()
         try:
             with _progress(tally, size) as seen:

@@ -55,7 +55,7 @@ def forget(
                 desk.store.forget_visitor(found.id, visitor)
         else:
             desk.store.forget(found.id)
-            desk.sites.settle(found, desk.store)  # which classes count as AI was forgotten too
+            desk.sites.settle(found, desk.store, patience=60)  # which classes count as AI was forgotten too
             desk.feedback.forget(found.id)
         with desk.database.write() as tx:
             action = "analytics.visitor_forgotten" if visitor_id else "analytics.forgotten"

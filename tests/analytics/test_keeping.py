@@ -105,7 +105,13 @@ def test_while_nothing_comes_the_store_is_left_alone(store: Watched) -> None:
         keeper.arrived()
         wait_until(lambda: total(store) == 1)
         time.sleep(0.2)
-        assert store.asked == ["backlog", "fold"]
+        assert store.asked == ["backlog", "fold", "drop_views"]
+
+
+def test_a_store_that_is_only_read_is_tidied_too(store: Watched) -> None:
+    with kept(Keeper(store, pace=SELDOM)) as keeper:
+        keeper.fresh()
+        wait_until(lambda: store.asked == ["backlog", "drop_views"])
 
 
 def test_readers_who_ask_together_share_a_fold(store: Watched) -> None:

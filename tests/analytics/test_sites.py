@@ -10,7 +10,7 @@ from copydesk.analytics import ranges
 from copydesk.analytics.event import Raw, read
 from copydesk.analytics.pipeline import accept
 from copydesk.analytics.sent import Event
-from copydesk.analytics.sites import Sites, ranges_file
+from copydesk.analytics.sites import Sites, Unsettled, ranges_file
 from copydesk.analytics.view import Class, View
 from copydesk.core.clock import DAY, now
 from copydesk.core.projects import Project
@@ -82,3 +82,11 @@ def test_refreshed_address_ranges_hold_at_once(desk: Desk, sites: Sites, project
 def test_damaged_address_ranges_leave_those_that_ship(desk: Desk, sites: Sites, project: Project) -> None:
     ranges_file(desk.settings.data).write_text("{")
     assert view(sites, project).kind is Class.HUMAN
+
+
+def test_a_request_does_not_wait_for_long_while_what_is_ai_is_being_changed(
+    desk: Desk, sites: Sites, project: Project
+) -> None:
+    with sites._settling, pytest.raises(Unsettled):
+        sites.settle(project, desk.store, patience=0.1)
+    sites.settle(project, desk.store, patience=0.1)

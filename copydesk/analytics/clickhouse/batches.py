@@ -77,7 +77,10 @@ class Batches:
     def add(self, tx: Connection, number: int, batch: int, rows: Mapping[int, int]) -> None:
         """Makes a batch exist, with so many rows in each shard, once the transaction is committed."""
         named = {"number": number, "batch": f"{batch:032x}"}
-        tx.execute(insert(view_batches), [{**named, "shard": shard, "rows": count} for shard, count in rows.items()])
+        if rows:
+            tx.execute(
+                insert(view_batches), [{**named, "shard": shard, "rows": count} for shard, count in rows.items()]
+            )
 
     def backlog(self) -> int:
         with self.database.read() as tx:
@@ -125,10 +128,11 @@ def counted(tx: Connection, shard: int, fold: int) -> None:
 
 
 def recounted(tx: Connection, shard: int, rows: Mapping[int, int]) -> None:
-    """So many rows are left in these batches."""
+    """So many rows are left in these batches; one of which nothing is left is none."""
     for batch, count in rows.items():
         mine = (view_batches.c.shard == shard) & (view_batches.c.batch == f"{batch:032x}")
-        tx.execute(update(view_batches).where(mine).values(rows=count))
+        changed = update(view_batches).values(rows=count) if count else delete(view_batches)
+        tx.execute(changed.where(mine))
 
 
 def choose(tx: Connection, project: str, ai: int) -> None:

@@ -8,15 +8,24 @@ from copydesk.analytics.clickhouse.statements import sql
 from copydesk.analytics.clickhouse.turns import Plan, Turn
 
 FOLDED = ("visits", "counts", "events", "scopes", "views")
+SUMMED = ("firsts", "counts", "views")
+"""Where adding twice would count twice; rows of the others replace each other. Each is marked as it is done: a server
+that loses its power may keep what was inserted and forget the token by which it tells a repetition."""
+LAST = """
+    select greatest(
+        (select max(number) from applied), (select max(number) from carried), (select max(fold) from staged)
+    )
+"""
 OF_A_PROJECT = ("views", "visits", "firsts", "counts", "events", "scopes")
 COUNT = "select batch, count() from inbox where batch in {batches:Array(UInt128)} group by batch"
 THEIRS = "project = {project:String} and visitor = {visitor:UInt64}"
+MARK = "insert into carried select {number:UInt64}, {what:String}"
 WAITING = "batch in {batches:Array(UInt128)}"
 
 
-def applied(shard: Node) -> int:
-    """The last number that was carried out."""
-    [(number,)] = shard.ask("select max(number) from applied")
+def last(shard: Node) -> int:
+    """The greatest number that ClickHouse has seen, done or not."""
+    [(number,)] = shard.ask(LAST)
     return int(number)
 
 
@@ -29,6 +38,8 @@ def carry_out(shard: Node, batches: Batches, turn: Turn) -> int:
     for table in ("firsts", *(FOLDED if mine else ())):
         turn.hold()
         shard.act(sql(f"apply_{table}"), given, token=f"{turn.number}-{table}")
+        if table in SUMMED:
+            shard.act(MARK, {"number": turn.number, "what": table})
     if "project" in plan:
         turn.hold()
         waiting = [batch.id for batch in batches.of(turn.shard, upto=plan["upto"])]

@@ -44,8 +44,9 @@ class Cluster:
         for statement in self.definitions():
             self.admin.act(statement)
 
-    def catch_up(self, shard: Node) -> None:
-        """Before a shard is folded: its replica must have what the others have."""
+    def catch_up(self, shard: Node) -> Node:
+        """What a shard is counted on: of its replicas one alone, which has what the others have."""
+        return shard
 
     def close(self) -> None:
         for node in {self.reader, self.admin, *self.__dict__.get("shards", ())}:
@@ -64,10 +65,7 @@ class Sharded(Cluster):
         found = self.admin.ask(HOSTS, {"cluster": self.address.cluster})
         if not found:
             raise NoSuchCluster
-        return [
-            Node([self.address.at(host, self._own) for _, host in replicas], {"insert_quorum": "auto"})
-            for _, replicas in groupby(found, key=lambda row: row[0])
-        ]
+        return [self._shard([host for _, host in replicas]) for _, replicas in groupby(found, key=lambda row: row[0])]
 
     def definitions(self) -> Iterator[str]:
         name, cluster = self.address.database, self.address.cluster
@@ -81,13 +79,25 @@ class Sharded(Cluster):
                 f" engine = Distributed('{cluster}', '{self._own}', '{table}', {key})"
             )
 
-    def catch_up(self, shard: Node) -> None:
-        for table in ("inbox", "visits", "firsts", "staged", "applied"):
-            shard.act(f"system sync replica {table}")
+    def catch_up(self, shard: Node) -> Node:
+        one = shard.pinned()
+        for table in own_tables():
+            one.act(f"system sync replica {table}")
+        return one
+
+    def _shard(self, hosts: Sequence[str]) -> Node:
+        """What is written is on every replica, as any may be read: an event that one lacks would be new there."""
+        everywhere = {"insert_quorum": len(hosts), "mutations_sync": 2}
+        return Node([self.address.at(host, self._own) for host in hosts], everywhere)
 
 
 def cluster_at(address: Address) -> Cluster:
     return Sharded(address) if address.cluster else Cluster(address)
+
+
+def own_tables() -> Sequence[str]:
+    """The names of those that a shard has."""
+    return CREATE.findall(sql("schema"))
 
 
 def tables(database: str, where: str = "") -> Iterator[str]:

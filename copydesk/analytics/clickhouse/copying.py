@@ -3,7 +3,8 @@
 import json
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -13,15 +14,17 @@ from copydesk.analytics.clickhouse.batches import Batches, choose
 from copydesk.analytics.clickhouse.carrying import count
 from copydesk.analytics.clickhouse.cluster import Cluster
 from copydesk.analytics.clickhouse.fold import resume
-from copydesk.analytics.clickhouse.node import pieces
+from copydesk.analytics.clickhouse.node import Node, pieces
 from copydesk.analytics.clickhouse.schema import NUMBER
-from copydesk.analytics.clickhouse.turns import Turns
+from copydesk.analytics.clickhouse.turns import Turn, Turns
 from copydesk.analytics.tables import view_batches, view_classes
 from copydesk.core.errors import Explained
 
 TABLES = ("views", "events", "scopes", "visits", "firsts", "counts")
 AGREED = "agreed.json"
 WAITING = "select * from inbox where batch in {batches:Array(UInt128)}"
+SPREADING = {"distributed_foreground_insert": 1, "insert_quorum": "auto"}
+"""Rows are on most replicas of their shards when an insert returns."""
 BUFFER = 1 << 20
 
 
@@ -36,10 +39,8 @@ class NotACopy(Explained):
 def back_up(cluster: Cluster, batches: Batches, turns: Turns, target: Path) -> None:
     """As of one moment: nothing is counted meanwhile, and what is logged meanwhile is not in it."""
     unfinished = target.with_name(f"{target.name}.unfinished")
-    client = cluster.reader.client()
     with turns.of(range(len(cluster.shards))) as taken:
-        for shard, turn in zip(cluster.shards, taken, strict=True):
-            resume(shard, batches, turn)
+        shards = _resumed(cluster, batches, taken)
         waiting = sorted(batches.moment()[1].batches)
         agreed = {"schema": NUMBER, "classes": batches.masks(), "batches": [f"{batch:032x}" for batch in waiting]}
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -47,16 +48,19 @@ def back_up(cluster: Cluster, batches: Batches, turns: Turns, target: Path) -> N
             for table in (*TABLES, "inbox"):
                 query = WAITING if table == "inbox" else f"select * from {table}"  # noqa: S608 - ours
                 with archive.open(table, "w", force_zip64=True) as entry:
-                    for some in pieces(waiting if table == "inbox" else []):
-                        stream = cast(IO[bytes], client.raw_stream(query, {"batches": some}, fmt="Native"))
+                    for shard, some in product(shards, pieces(waiting if table == "inbox" else [])):
+                        stream = cast(IO[bytes], shard.client().raw_stream(query, {"batches": some}, fmt="Native"))
                         shutil.copyfileobj(stream, entry, BUFFER)
-    unfinished.replace(target)
+        for turn in taken:
+            turn.hold()
+        unfinished.replace(target)
 
 
 def restore(cluster: Cluster, batches: Batches, turns: Turns, source: Path) -> None:
     client = cluster.reader.client()
-    with turns.of(range(len(cluster.shards))), _opened(source) as archive:
+    with turns.of(range(len(cluster.shards))) as taken, _opened(source) as archive:
         agreed = _agreed(archive)
+        _resumed(cluster, batches, taken)
         for table in TABLES:
             if cluster.reader.ask(f"select 1 from {table} limit 1"):  # noqa: S608 - ours
                 raise NotEmpty(str(NotEmpty.__doc__))
@@ -64,13 +68,12 @@ def restore(cluster: Cluster, batches: Batches, turns: Turns, source: Path) -> N
             if not archive.getinfo(table).file_size:
                 continue
             with archive.open(table) as entry:
-                block = cast(Any, _chunks(entry))
-                client.raw_insert(
-                    table, insert_block=block, settings={"distributed_foreground_insert": 1}, fmt="Native"
-                )
+                client.raw_insert(table, insert_block=cast(Any, _chunks(entry)), settings=SPREADING, fmt="Native")
         ids = [int(batch, 16) for batch in agreed["batches"]]
-        found = [count(shard, ids) for shard in cluster.shards]
+        found = [count(cluster.catch_up(shard), ids) for shard in cluster.shards]
         with batches.database.write() as tx:
+            for turn in taken:
+                turn.hold_in(tx)
             tx.execute(delete(view_batches))
             tx.execute(delete(view_classes))
             for batch in ids:
@@ -78,6 +81,14 @@ def restore(cluster: Cluster, batches: Batches, turns: Turns, source: Path) -> N
                 batches.add(tx, batches.number(tx), batch, rows)
             for project, ai in agreed["classes"].items():
                 choose(tx, project, ai)
+
+
+def _resumed(cluster: Cluster, batches: Batches, turns: Sequence[Turn]) -> list[Node]:
+    """What the shards are read from, with nothing left to carry out."""
+    shards = [cluster.catch_up(shard) for shard in cluster.shards]
+    for shard, turn in zip(shards, turns, strict=True):
+        resume(shard, batches, turn)
+    return shards
 
 
 def _opened(source: Path) -> zipfile.ZipFile:

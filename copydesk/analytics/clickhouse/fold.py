@@ -3,12 +3,13 @@
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
 from copydesk.analytics.clickhouse.batches import AI_BY_DEFAULT, OLDEST, Batch, Batches, claim
-from copydesk.analytics.clickhouse.carrying import applied, carry_out, count
+from copydesk.analytics.clickhouse.carrying import carry_out, count, last
 from copydesk.analytics.clickhouse.cluster import Cluster
 from copydesk.analytics.clickhouse.errors import StoreLags
-from copydesk.analytics.clickhouse.node import MOST_BATCHES, Node
+from copydesk.analytics.clickhouse.node import MOST_BATCHES, MOST_PROJECTS, Node
 from copydesk.analytics.clickhouse.statements import sql
 from copydesk.analytics.clickhouse.turns import Turn, Turns
 from copydesk.core.clock import SECOND
@@ -17,29 +18,34 @@ MOST = 250_000
 """Views in one fold: enough to pay for looking their visitors up, few enough for the memory."""
 LAG_SECONDS = 5.0
 STAGED = "insert into staged (fold, project, sort, scope, day, prev, human, ai, total)"
+PROJECTS = "select distinct project from inbox where batch in {batches:Array(UInt128)}"
 PARTS = "select distinct toUInt64(partition) from system.parts where database = currentDatabase() and table = 'inbox'"
+DEAD = "select distinct fold from staged where fold <= (select max(number) from applied)"
 PART = 600 * SECOND
 """The inbox is dropped in parts of ten minutes."""
 
 
 def fold(cluster: Cluster, batches: Batches, turns: Turns) -> int:
     """Counts what was logged before. How many views that were."""
-    upto, views = batches.last(), 0
-    for number, shard in enumerate(cluster.shards):
-        if not batches.of(number, most=1):
+    upto, plans, views = batches.last(), turns.plans(), 0
+    for number, replicas in enumerate(cluster.shards):
+        if number not in plans and not batches.of(number, most=1):
             continue
         with turns.of([number]) as [turn]:
-            cluster.catch_up(shard)
+            shard = cluster.catch_up(replicas)
             views += resume(shard, batches, turn)
             while some := _some(batches.of(number, upto=upto, most=MOST_BATCHES)):
                 _check(shard, some)
                 begin(shard, turn)
-                stage(shard, turn, sql("fold_visits"), batches.masks(), given={"batches": [batch.id for batch in some]})
+                given = {"batches": [batch.id for batch in some]}
+                projects = {project for (project,) in shard.ask(PROJECTS, given)}
+                masks = {project: ai for project, ai in batches.masks().items() if project in projects}
+                stage(shard, turn, sql("fold_visits"), masks, given=given)
                 with batches.database.write() as tx:
                     claim(tx, number, turn.number, some)
                     turn.decide(tx, {})
                 views += carry_out(shard, batches, turn)
-            _drop_old(shard, batches, turn)
+            drop_old(shard, batches, turn)
     return views
 
 
@@ -50,7 +56,7 @@ def resume(shard: Node, batches: Batches, turn: Turn) -> int:
 
 def begin(shard: Node, turn: Turn) -> None:
     """With a number that ClickHouse has not seen either: the main database may be an older copy."""
-    turn.advance(applied(shard))
+    turn.advance(last(shard))
 
 
 def stage(
@@ -62,17 +68,22 @@ def stage(
     given: Mapping[str, Any] | None = None,
     part: int = 0,
 ) -> None:
-    """What the index changes by when these visits change so, under these choices of what is AI."""
-    chosen = sorted(masks)
-    asked = {
-        "fold": turn.number,
-        "ai": AI_BY_DEFAULT,
-        "chosen": chosen,
-        "ai_now": [masks[project] for project in chosen],
-        "ai_was": [(masks if before is None else before).get(project, AI_BY_DEFAULT) for project in chosen],
-    }
+    """What the index changes by when these visits change so, under these choices of what is AI. It takes one group of
+    projects at a time, since a statement has room for the choices of so many."""
     query = f"{STAGED} {sql('links').replace('$visits', visits)}"
-    shard.act(query, {**asked, **(given or {}), "part": part}, token=f"{turn.number}-staged-{part}")
+    groups = 1 + len(masks) // MOST_PROJECTS
+    for group in range(groups):
+        chosen = sorted(project for project in masks if crc32(project.encode()) % groups == group)
+        asked = {
+            "fold": turn.number,
+            "groups": groups,
+            "group": group,
+            "ai": AI_BY_DEFAULT,
+            "chosen": chosen,
+            "ai_now": [masks[project] for project in chosen],
+            "ai_was": [(masks if before is None else before).get(project, AI_BY_DEFAULT) for project in chosen],
+        }
+        shard.act(query, {**asked, **(given or {}), "part": part}, token=f"{turn.number}-staged-{part}-{group}")
 
 
 def _some(batches: Sequence[Batch]) -> list[Batch]:
@@ -96,9 +107,9 @@ def _check(shard: Node, batches: Sequence[Batch]) -> None:
         time.sleep(0.2)
 
 
-def _drop_old(shard: Node, batches: Batches, turn: Turn) -> None:
+def drop_old(shard: Node, batches: Batches, turn: Turn) -> None:
     """Parts of the inbox of which nothing waits and nothing can come any more: what was folded, and what never came to
-    exist because its process died."""
+    exist because its process died. And what was staged by a turn that did not live to decide."""
     now, known = batches.moment()
     waiting = {batch >> 80 for batch in known.batches}
     for (part,) in shard.ask(PARTS):
@@ -106,3 +117,6 @@ def _drop_old(shard: Node, batches: Batches, turn: Turn) -> None:
         if ended + 2 * OLDEST < now and not any(begun <= made < ended for made in waiting):
             turn.hold()
             shard.act(f"alter table inbox drop partition {part}")
+    for (number,) in shard.ask(DEAD):
+        turn.hold()
+        shard.act(f"alter table staged drop partition {number}")

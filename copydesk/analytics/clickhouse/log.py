@@ -69,8 +69,9 @@ class Log:
         sent = {event for event in events if event is not None}
         if not sent:
             return set()
-        projects, found = sorted({project for project, _ in sent}), set[Event]()
-        for ids, some in product(pieces(sorted({number for _, number in sent}), MOST_EVENTS), pieces(sorted(batches))):
+        found = set[Event]()
+        for wanted, some in product(pieces(sorted(sent), MOST_EVENTS), pieces(sorted(batches))):
+            projects, ids = (sorted(set(column)) for column in zip(*wanted, strict=True))
             asked = {"projects": projects, "ids": ids, "batches": some}
             found.update((project, number) for project, number in self._cluster.reader.ask(sql("known"), asked))
         return found & sent

@@ -6,9 +6,14 @@ from copydesk.analytics.clickhouse.cluster import Cluster
 from copydesk.analytics.store import StoreNewer
 from copydesk.core.database import Database
 
-NUMBER = 1
+NUMBER = 2
 LOCK = 7264_1002
 IS_MADE = "select 1 from system.tables where database = {database:String} and name = 'schema'"
+EXPIRES = """
+    select 1 from system.tables
+    where database = currentDatabase() and name = 'staged' and engine_full like '% TTL %'
+"""
+"""In stores of number 1, what was staged was gone after a week, though it may have been decided."""
 
 
 def prepare(cluster: Cluster, database: Database) -> None:
@@ -22,6 +27,8 @@ def prepare(cluster: Cluster, database: Database) -> None:
         if _number(cluster) != NUMBER:
             cluster.make()
             for shard in cluster.shards:
+                if shard.ask(EXPIRES):
+                    shard.act("alter table staged remove ttl")
                 shard.act("insert into schema select {number:UInt32}", {"number": NUMBER})
 
 

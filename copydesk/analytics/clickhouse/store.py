@@ -1,6 +1,5 @@
 """The store on ClickHouse. Any number of processes log and read at once; whatever changes numbers takes turns."""
 
-import threading
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from copydesk.analytics.clickhouse.fold import fold
 from copydesk.analytics.clickhouse.log import Log
 from copydesk.analytics.clickhouse.reports import Reports
 from copydesk.analytics.clickhouse.schema import prepare
+from copydesk.analytics.clickhouse.trying import Trying
 from copydesk.analytics.clickhouse.turns import Turns
 from copydesk.analytics.clickhouse.upkeep import Upkeep
 from copydesk.analytics.store import (
@@ -39,7 +39,7 @@ class ClickHouseStore:
         self._database = database
         self._cluster = cluster or cluster_at(address_of(url))
         self._batches, self._turns = Batches(database), Turns(database)
-        self._preparing, self._is_prepared = threading.Lock(), False
+        self._preparing, self._is_prepared = Trying(), False
         self._log = Log(self._cluster, self._batches)
         self._reports = Reports(self._cluster, self._batches)
         self._upkeep = Upkeep(self._cluster, self._batches, self._turns)
@@ -53,7 +53,8 @@ class ClickHouseStore:
         self._cluster.reader.ask("select 1")
 
     def backlog(self) -> int:
-        return self._batches.backlog()
+        """At least one while something is decided and not carried out, so that somebody folds."""
+        return max(self._batches.backlog(), len(self._turns.plans()))
 
     def fold(self) -> int:
         self._prepare()
@@ -83,9 +84,9 @@ class ClickHouseStore:
         self._prepare()
         return self._reports.timeseries(project_id, interval, days)
 
-    def count_as_ai(self, project_id: str, kinds: Collection[str]) -> None:
+    def count_as_ai(self, project_id: str, kinds: Collection[str], patience: float | None = None) -> None:
         self._prepare()
-        self._upkeep.count_as_ai(project_id, sum(BITS[kind] for kind in set(kinds)))
+        self._upkeep.count_as_ai(project_id, sum(BITS[kind] for kind in set(kinds)), patience)
 
     def rebuild(self) -> None:
         self._prepare()
@@ -117,7 +118,7 @@ class ClickHouseStore:
 
     def _prepare(self) -> None:
         if not self._is_prepared:
-            with self._preparing:
+            with self._preparing.alone():
                 if not self._is_prepared:
                     prepare(self._cluster, self._database)
                     self._is_prepared = True

@@ -36,6 +36,7 @@ DECIDE = """
     update view_folds set decided = :decided
     where shard = :shard and holder = :holder and number = :number and decided is null and until > {now}
 """
+PLANS = "select shard, decided from view_folds where decided is not null"
 SETTLE = "update view_folds set decided = null where shard = :shard and number = :number"
 RELEASE = "update view_folds set holder = null, until = 0 where shard = :shard and holder = :holder"
 
@@ -53,6 +54,8 @@ class Plan(TypedDict, total=False):
     """Is forgotten instead, of this project."""
     upto: int
     """The last batch that was logged before."""
+    chosen: str
+    """The project whose choice of what is AI is carried out."""
 
 
 class Turn:
@@ -76,9 +79,12 @@ class Turn:
         self.decided = plan
 
     def hold(self) -> None:
-        """Before each act: stops one who was away for longer than the lease."""
+        """Before each act, and after what nobody may have come between: stops one whose turn another has taken."""
         with self._database.write() as tx:
-            self._must(tx, RENEW, lease=LEASE)
+            self.hold_in(tx)
+
+    def hold_in(self, tx: Connection) -> None:
+        self._must(tx, RENEW, lease=LEASE)
 
     def settle(self) -> None:
         """The plan is carried out."""
@@ -106,22 +112,32 @@ class Turns:
         self._database, self._patience = database, patience
         self._mine = threading.Lock()
 
+    def plans(self) -> dict[int, Plan]:
+        """What is decided and not carried out yet, by shard."""
+        with self._database.read() as tx:
+            return {row.shard: json.loads(row.decided) for row in tx.execute(text(PLANS))}
+
     @contextmanager
-    def of(self, shards: Iterable[int]) -> Iterator[list[Turn]]:
+    def of(self, shards: Iterable[int], patience: float | None = None) -> Iterator[list[Turn]]:
         """Their turns, waited for in the order of the shards, so that no two wait for each other."""
-        with self._mine, ExitStack() as ending:
+        patience = self._patience if patience is None else patience
+        until = time.monotonic() + patience
+        if not self._mine.acquire(timeout=patience):
+            raise StoreBusy
+        with ExitStack() as ending:
+            ending.callback(self._mine.release)
             taken: list[Turn] = []
             ended = threading.Event()
             threading.Thread(target=self._renew, args=[taken, ended], name="turn", daemon=True).start()
             ending.callback(ended.set)
             for shard in sorted(shards):
-                turn = self._take(shard)
+                turn = self._take(shard, until)
                 ending.callback(self._release, turn)
                 taken.append(turn)
             yield taken
 
-    def _take(self, shard: int) -> Turn:
-        holder, until = secrets.token_hex(16), time.monotonic() + self._patience
+    def _take(self, shard: int, until: float) -> Turn:
+        holder = secrets.token_hex(16)
         asked = {"shard": shard, "holder": holder, "lease": LEASE}
         while True:
             with self._database.write() as tx:

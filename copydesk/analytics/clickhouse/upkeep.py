@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 from copydesk.analytics.clickhouse.batches import Batches, choose, unchoose
 from copydesk.analytics.clickhouse.carrying import THEIRS, carry_out
 from copydesk.analytics.clickhouse.cluster import Cluster
-from copydesk.analytics.clickhouse.fold import STAGED, begin, resume, stage
-from copydesk.analytics.clickhouse.node import SLOW_SECONDS, Node
+from copydesk.analytics.clickhouse.fold import STAGED, begin, drop_old, resume, stage
+from copydesk.analytics.clickhouse.node import MOST_PROJECTS, SLOW_SECONDS, Node, pieces
 from copydesk.analytics.clickhouse.turns import Plan, Turn, Turns
 from copydesk.core.clock import DAY
 
@@ -42,17 +42,19 @@ class Upkeep:
                 shard.act(CURRENT, {"fold": turn.number}, token=f"{turn.number}-current")
             self._decide(turns, {})
 
-    def count_as_ai(self, project: str, mask: int) -> None:
-        """Costs a look-up when it is so already."""
-        if self._batches.mask(project) == mask:
+    def count_as_ai(self, project: str, mask: int, patience: float | None) -> None:
+        """Costs two look-ups when it is so already: chosen first, and then carried out."""
+        if self._batches.mask(project) == mask and not self._is_waiting(project):
             return
-        with self._all() as turns:
-            before = self._batches.masks()
+        with self._all(patience) as turns:
+            before = self._batches.mask(project)
+            if before == mask:
+                return
             for shard, turn in turns:
                 given = {"project": project, "parts": (parts := _parts(shard, project))}
                 for part in range(parts):
-                    stage(shard, turn, OF_PROJECT, {**before, project: mask}, before, given, part)
-            self._decide(turns, {}, lambda tx: choose(tx, project, mask))
+                    stage(shard, turn, OF_PROJECT, {project: mask}, {project: before}, given, part)
+            self._decide(turns, {"chosen": project}, lambda tx: choose(tx, project, mask))
 
     def forget(self, project: str) -> None:
         with self._all() as turns:
@@ -61,32 +63,48 @@ class Upkeep:
 
     def forget_visitor(self, project: str, visitor: int) -> None:
         with self._all() as turns:
-            masks = self._batches.masks()
+            masks = {project: self._batches.mask(project)}
             for shard, turn in turns:
                 stage(shard, turn, OF_VISITOR, masks, given={"project": project, "visitor": visitor})
             self._decide(turns, {"project": project, "visitor": visitor, "upto": self._batches.last()})
 
     def drop_views(self, before: int, projects: Collection[str] | None) -> int:
-        """Nothing else reads raw views but the rules, so that no turn is needed."""
-        dropped, given = 0, {"time": before * DAY, "projects": sorted(projects or ())}
+        """Nothing else reads raw views but the rules, so that no turn is needed for them; the inbox needs one."""
+        dropped = 0
         which = OLD if projects is None else f"{OLD} and project in {{projects:Array(String)}}"
-        for shard in self._cluster.shards:
-            [(old,)] = shard.ask(f"select count() from views where {which}", given, SLOW_SECONDS)  # noqa: S608 - ours
-            if old:
-                shard.act(f"alter table views delete where {which}", given)
-            dropped += old
+        for some in pieces(sorted(projects or ()), MOST_PROJECTS):
+            given = {"time": before * DAY, "projects": some}
+            for shard in self._cluster.shards:
+                [(old,)] = shard.ask(f"select count() from views where {which}", given, SLOW_SECONDS)  # noqa: S608 - ours
+                if old:
+                    shard.act(f"alter table views delete where {which}", given)
+                dropped += old
+        self._tidy()
         return dropped
 
+    def _is_waiting(self, project: str) -> bool:
+        return any(plan.get("chosen") == project for plan in self._turns.plans().values())
+
+    def _tidy(self) -> None:
+        """What folds do as well, for a store that nothing comes to any more."""
+        for number, replicas in enumerate(self._cluster.shards):
+            with self._turns.of([number]) as [turn]:
+                shard = self._cluster.catch_up(replicas)
+                resume(shard, self._batches, turn)
+                drop_old(shard, self._batches, turn)
+
     @contextmanager
-    def _all(self) -> Iterator[list[tuple[Node, Turn]]]:
+    def _all(self, patience: float | None = None) -> Iterator[list[tuple[Node, Turn]]]:
         """The turns of all shards, each with a fresh number, and nothing left to carry out."""
         shards = self._cluster.shards
-        with self._turns.of(range(len(shards))) as turns:
-            for shard, turn in zip(shards, turns, strict=True):
-                self._cluster.catch_up(shard)
+        with self._turns.of(range(len(shards)), patience) as turns:
+            taken = []
+            for replicas, turn in zip(shards, turns, strict=True):
+                shard = self._cluster.catch_up(replicas)
                 resume(shard, self._batches, turn)
                 begin(shard, turn)
-            yield list(zip(shards, turns, strict=True))
+                taken.append((shard, turn))
+            yield taken
 
     def _decide(self, turns: list[tuple[Node, Turn]], plan: Plan, change: Change = lambda _: None) -> None:
         """On all shards or on none."""

@@ -70,7 +70,7 @@ class DuckStore:
     def timeseries(self, project_id: str, interval: Interval, days: Range = ALWAYS) -> Sequence[Moment]:
         return reports.timeseries(self._database, project_id, interval, days)
 
-    def count_as_ai(self, project_id: str, kinds: Collection[str]) -> None:
+    def count_as_ai(self, project_id: str, kinds: Collection[str], patience: float | None = None) -> None:
         with self._turn:
             project = self._log.add_project(project_id)
             upkeep.count_as_ai(self._database, project, sum(BITS[kind] for kind in set(kinds)))

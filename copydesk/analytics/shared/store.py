@@ -77,7 +77,7 @@ class SharedStore:
     def timeseries(self, project_id: str, interval: Interval, days: Range = ALWAYS) -> Sequence[Moment]:
         return self._do(Store.timeseries, project_id, interval, days)
 
-    def count_as_ai(self, project_id: str, kinds: Collection[str]) -> None:
+    def count_as_ai(self, project_id: str, kinds: Collection[str], patience: float | None = None) -> None:
         self._do(Store.count_as_ai, project_id, frozenset(kinds))
 
     def rebuild(self) -> None:

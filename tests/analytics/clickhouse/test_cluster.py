@@ -8,14 +8,14 @@ import pytest
 
 from copydesk.analytics.clickhouse import ClickHouseStore
 from copydesk.analytics.clickhouse.address import Address, address_of
-from copydesk.analytics.clickhouse.cluster import SPREAD, Cluster, Sharded, tables
+from copydesk.analytics.clickhouse.cluster import SPREAD, Cluster, Sharded, own_tables, tables
 from copydesk.analytics.clickhouse.node import Node
 from copydesk.analytics.store import Store
 from tests.analytics.clickhouse.test_crash import agree, lived
 from tests.analytics.conformance.test_exact import drive
 from tests.analytics.conformance.test_store import view
 from tests.support.clickhouse import ask, new_database
-from tests.support.clickhouse_store import main_database
+from tests.support.clickhouse_store import FILE, OnClickHouse, main_database
 
 
 class TwoShards(Cluster):
@@ -61,7 +61,7 @@ def store(tmp_path: Path) -> Iterator[OnTwoShards]:
     opened.close()
 
 
-def test_two_shards_answer_as_one(store: OnTwoShards) -> None:
+def test_two_shards_answer_as_one_and_their_copy_can_be_loaded_into_one(store: OnTwoShards, tmp_path: Path) -> None:
     model = lived(store)
     assert store.fold() == model.fold()
     agree(store, model)
@@ -69,6 +69,39 @@ def test_two_shards_answer_as_one(store: OnTwoShards) -> None:
     store.forget_visitor("docs", 1)
     model.forget_visitor("docs", 1)
     agree(store, model)
+    store.back_up(tmp_path / "copy")
+    (folder := tmp_path / "loaded").mkdir()
+    loaded = OnClickHouse(folder, tmp_path / "copy")
+    agree(loaded, model)
+    loaded.close()
+    (folder / FILE).unlink()
+
+
+class Pinned(Cluster):
+    """A shard whose replicas are all away, but for the one that it caught up with."""
+
+    @cached_property
+    def shards(self) -> Sequence[Node]:
+        return [Node([Address("127.0.0.1", 1, "", "", "")])]
+
+    def catch_up(self, shard: Node) -> Node:
+        return self.reader
+
+
+def test_what_counts_speaks_to_the_replica_that_caught_up_and_to_no_other(tmp_path: Path) -> None:
+    main, address = main_database(tmp_path), address_of(new_database())
+    whole, pinned = ClickHouseStore("", main, Cluster(address)), ClickHouseStore("", main, Pinned(address))
+    model = lived(whole)
+    assert pinned.fold() == model.fold()
+    pinned.count_as_ai("docs", {"search"})
+    model.ai["docs"] = frozenset({"search"})
+    pinned.back_up(tmp_path / "copy")
+    pinned.forget("docs")
+    pinned.forget("other")
+    pinned.restore(tmp_path / "copy")
+    agree(whole, model)
+    for closed in (whole, pinned, main):
+        closed.close()
 
 
 def test_an_event_is_known_to_all_shards(store: OnTwoShards) -> None:
@@ -89,10 +122,11 @@ def test_every_answer_of_two_shards_is_exact_whatever_happened() -> None:
 def test_the_engine_reads_every_definition_of_a_cluster() -> None:
     cluster = Sharded(address_of("clickhouse://host/desk?cluster=main"))
     definitions = list(cluster.definitions())
-    assert len(definitions) == 2 + 10 + len(SPREAD)
+    assert len(definitions) == 2 + len(own_tables()) + len(SPREAD)
     for definition in definitions:
         quoted = definition.replace("\\", "\\\\").replace("'", "\\'")
         read = ask(f"select formatQuery('{quoted}')")
         assert "ON CLUSTER main" in read
         assert ("Replicated" in read) == ("desk_shard." in read and "Distributed" not in read)
-    assert ask("select formatQuery('system sync replica visits')")
+    for table in own_tables():
+        assert ask(f"select formatQuery('system sync replica {table}')")

@@ -15,8 +15,8 @@ from tests.support.drills import drills
 
 FIRST = [view(event=1), view("/a", visitor=2, event=2), view("/a", MONDAY + 3, kind="search", agent="Finder")]
 SECOND = [view("/a", MONDAY + 1, event=3), view(visitor=3, event=4), view(visitor=None), view(project="other")]
-STATEMENTS = 9
-"""Of a fold: what it stages, six tables that it adds to, that it has, and what it staged is dropped."""
+STATEMENTS = 12
+"""Of a fold: what it stages, six tables that it adds to, three marks, that all is done, and what was staged goes."""
 POINTS = list(product(range(STATEMENTS), (False, True)))
 
 
@@ -80,7 +80,7 @@ def count_as_ai(store: OnClickHouse | Model) -> None:
         store.count_as_ai("docs", {"search"})
 
 
-UPKEEP = list(product((forget_visitor, forget, count_as_ai), range(10), (False, True)))
+UPKEEP = list(product((forget_visitor, forget, count_as_ai), range(12), (False, True)))
 
 
 @pytest.mark.parametrize(("act", "step", "is_done"), drills(UPKEEP, but=[(forget_visitor, 2, True)]))

@@ -1,6 +1,7 @@
 """Turns: whoever lost theirs, by dying or by being away, can decide nothing any more."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,20 @@ def test_a_turn_is_had_by_one(database: Database) -> None:
         pass
     with Turns(database, patience=0.1).of([0, 1]) as turns:
         assert [turn.shard for turn in turns] == [0, 1]
+
+
+def test_a_thread_waits_no_longer_for_another_of_its_process(database: Database) -> None:
+    turns = Turns(database)
+
+    def take(shard: int) -> None:
+        with turns.of([shard], patience=0.1):
+            pass
+
+    with turns.of([0]), ThreadPoolExecutor() as pool:
+        for shard in (0, 1):
+            with pytest.raises(StoreBusy):
+                pool.submit(take, shard).result()
+    take(0)
 
 
 def test_one_who_was_away_for_longer_than_the_lease_can_decide_nothing(database: Database) -> None:

@@ -1,4 +1,6 @@
 insert into views
 select project, at, path, kind, agent, operator, rule, version, visitor, host, referrer
 from inbox
-where batch in {batches:Array(UInt128)} and {fold:UInt64} > (select max(number) from applied);
+where batch in {batches:Array(UInt128)}
+    and {fold:UInt64} > (select max(number) from applied)
+    and {fold:UInt64} > (select max(number) from carried where what = 'views');

@@ -30,6 +30,7 @@ from (
                 if(place = 0, {ai:UInt8}, {ai_was:Array(UInt8)}[place]) as mask_was,
                 if(place = 0, {ai:UInt8}, {ai_now:Array(UInt8)}[place]) as mask_now
             from ($visits)
+            where CRC32(project) % {groups:UInt64} = {group:UInt64}
         )
         array join if(
             sort = 0,

@@ -75,13 +75,18 @@ create table if not exists staged (
 engine = MergeTree
 partition by fold
 order by (project, sort, day, prev, scope)
-ttl made + toIntervalDay(7)
 settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
 
 -- The numbers of folds that are added: nothing is ever added for them again.
 create table if not exists applied (number UInt64)
 engine = ReplacingMergeTree(number)
 order by tuple()
+settings fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- The fold that a table was last added to by, of those tables where adding twice would count twice.
+create table if not exists carried (number UInt64, what LowCardinality(String))
+engine = ReplacingMergeTree(number)
+order by what
 settings fsync_after_insert = 1, fsync_part_directory = 1;
 
 create table if not exists schema (number UInt32)
