@@ -33,11 +33,12 @@ def serve(
     ] = False,
 ) -> None:
     """Serves the API and a worker in one process, on the embedded stores unless set otherwise."""
-    from copydesk.core import logs, traces
+    from copydesk.core import logs, memory, traces
     from copydesk.core.settings import read_settings
     from copydesk.desk import open_desk
     from copydesk.web.server import Server
 
+    memory.share_heaps()
     settings = read_settings()
     listener = _listen(host, port)
     settings = _addressed(settings, host, listener.getsockname()[1])
@@ -53,12 +54,13 @@ def serve(
 def work() -> None:
     """Runs a worker alone."""
     from copydesk.cli.probes import answer_probes
-    from copydesk.core import logs, traces
+    from copydesk.core import logs, memory, traces
     from copydesk.core.settings import read_settings
     from copydesk.desk import open_desk
     from copydesk.web.gauges import Gauges
     from copydesk.web.readiness import Readiness
 
+    memory.share_heaps()
     settings = read_settings()
     logs.set_up(settings)
     traces.set_up()

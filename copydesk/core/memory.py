@@ -1,10 +1,15 @@
-"""How often Python looks for garbage in cycles."""
+"""What a process keeps for good: how often garbage is looked for, and how many heaps its threads have."""
 
+import ctypes
 import gc
+import os
+from contextlib import suppress
 
 SELDOM = (20_000, 20, 20)
 """New objects from which cycles are looked for, where Python's own is 700: a batch of views is thousands, and none of
 them is in a cycle."""
+M_ARENA_MAX = -8
+HEAPS = 2
 
 
 def settle() -> None:
@@ -12,3 +17,12 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*SELDOM)
+
+
+def share_heaps() -> None:
+    """glibc gives each thread a heap, and one heap has no use for what was freed in another: a server of thirty threads
+    went on growing. Called before there are threads; whoever set MALLOC_ARENA_MAX has decided it, and other systems
+    have nothing of the kind."""
+    if "MALLOC_ARENA_MAX" not in os.environ:
+        with suppress(AttributeError, OSError, TypeError):
+            ctypes.CDLL(None).mallopt(M_ARENA_MAX, HEAPS)
