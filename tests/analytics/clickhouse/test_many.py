@@ -1,5 +1,6 @@
 """A desk of thousands of projects: what is given to a statement has its bounds, whatever the number of projects."""
 
+import pytest
 from sqlalchemy import insert
 
 from copydesk.analytics.store import BITS, Split
@@ -10,6 +11,7 @@ from tests.support.clickhouse_store import OnClickHouse
 PROJECTS = [f"prj_{number:026}" for number in range(4_500)]
 
 
+@pytest.mark.drill
 def test_thousands_of_projects_that_chose_are_logged_counted_rebuilt_and_dropped(store: OnClickHouse) -> None:
     with store.main.write() as tx:
         tx.execute(insert(view_classes), [{"project_id": project, "ai": BITS["search"]} for project in PROJECTS])
