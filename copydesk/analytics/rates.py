@@ -75,7 +75,7 @@ class SharedRate:
                 told, remaining = add(self._database, tx, self.limit, owner, uses)
         except Refusal:
             window.is_telling = False
-        except Exception:
+        except Exception:  # not tried again in this window, as each request would
             log.exception("A limit could not be shared.")
         else:
             with self._lock:

@@ -20,8 +20,8 @@ from copydesk.core.secrets import Secrets
 
 LOOKED_UP_EVERY = 5
 """Seconds for which a site's project is taken to be unchanged."""
-SETTLED_WITHIN = 2.0
-"""Seconds that a request waits for others that count or change what is counted."""
+SETTLED_WITHIN, SETTLED_IN_TIME = 2.0, 60.0
+"""Seconds that a request, and that a command, waits for others that count or change what is counted."""
 MOST_REMEMBERED = 10_000
 T = TypeVar("T")
 

@@ -44,6 +44,7 @@ def import_logs(
     from copydesk.analytics.logs.keeping import Tally, keep
     from copydesk.analytics.logs.reading import size_of
     from copydesk.analytics.paths import host_name
+    from copydesk.analytics.sites import SETTLED_IN_TIME
     from copydesk.core import memory
     from copydesk.core.clock import now
 
@@ -57,7 +58,7 @@ def import_logs(
         read = batches_apart(job) if size and size >= APART_FROM else batches(job)
         store = None if dry_run else desk.store
         if store:
-            desk.sites.settle(found, store, patience=60)
+            desk.sites.settle(found, store, patience=SETTLED_IN_TIME)
         memory.settle()
         try:
             with _progress(tally, size) as seen:

@@ -43,6 +43,7 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Deletes all numbers and feedback of a project, or one visitor's traces, for good."""
+    from copydesk.analytics.sites import SETTLED_IN_TIME
     from copydesk.core import audit
 
     with the_desk() as desk:
@@ -55,7 +56,7 @@ def forget(
                 desk.store.forget_visitor(found.id, visitor)
         else:
             desk.store.forget(found.id)
-            desk.sites.settle(found, desk.store, patience=60)  # which classes count as AI was forgotten too
+            desk.sites.settle(found, desk.store, SETTLED_IN_TIME)  # which classes count as AI was forgotten too
             desk.feedback.forget(found.id)
         with desk.database.write() as tx:
             action = "analytics.visitor_forgotten" if visitor_id else "analytics.forgotten"

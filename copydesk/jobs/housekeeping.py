@@ -1,24 +1,20 @@
 """What happens by itself: old jobs are archived, spent keys forgotten, merges noticed, mirrors packed."""
 
-import logging
-
 from sqlalchemy import delete, select
 
 from copydesk.core import clock
 from copydesk.core.database import Database
-from copydesk.core.errors import Explained
 from copydesk.core.projects import Projects
 from copydesk.core.secrets import Secrets
 from copydesk.core.settings import Settings
 from copydesk.jobs.job import COMPLETED, FAILED
 from copydesk.jobs.publish.forges.listener import forget_old_comments
 from copydesk.jobs.publish.forges.local import Pulls
+from copydesk.jobs.publish.forges.watch import log_unnoticed
 from copydesk.jobs.publish.repository import Mirror, pack
 from copydesk.jobs.records import locked
 from copydesk.jobs.service import KEPT_FOR, archive
 from copydesk.jobs.tables import idempotency, jobs
-
-log = logging.getLogger(__name__)
 
 AT_ONCE = 100
 
@@ -33,8 +29,7 @@ def notice_merges(database: Database, settings: Settings, pulls: Pulls, secrets:
                 if mirror.has(pull.head) and mirror.contains(mirror.head(pull.base), pull.head):
                     pulls.notice_merged(pull)
         except Exception as failure:  # whatever is wrong with one mirror, the others go on
-            is_bug = not isinstance(failure, Explained)
-            log.warning("merges in project %s cannot be noticed: %s", project_id, failure, exc_info=is_bug)
+            log_unnoticed(project_id, failure)
 
 
 def pack_mirrors(settings: Settings) -> None:

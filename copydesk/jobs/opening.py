@@ -45,7 +45,6 @@ class Opening:
 
     def here(self, journal: Journal, base_url: str) -> Opened:
         """The pull request and its record are one transaction."""
-
         title, body = heading(self.title), self._whole(journal)
 
         def act(tx: Connection) -> Opened:

@@ -181,7 +181,8 @@ class Worker:
         try:
             threading.Thread(target=self._carry_out, args=(attempt,), name=claim.run_id, daemon=True).start()
         except RuntimeError as error:
-            self._abandon(attempt, error, rests=True)
+            self._abandon(claim, error, rests=True)
+            self._forget(attempt)
             return False
         return True
 
@@ -191,21 +192,18 @@ class Worker:
         try:
             self.workflow.perform(attempt)
         except StoreDown as error:
-            self._abandon(attempt, error, rests=isinstance(error, NoRoom))
+            self._abandon(claim, error, rests=isinstance(error, NoRoom))
         except Exception:
             log.exception("run %s stopped; it is taken up again when its lease is over", claim.run_id)
-            self._forget(attempt)
-        else:
+        finally:
             self._forget(attempt)
 
-    def _abandon(self, attempt: Attempt, error: Exception, *, rests: bool) -> None:
-        run_id = attempt.claim.run_id
-        log.warning("run %s stopped and is given back when that is possible: %s", run_id, error)
+    def _abandon(self, claim: Claim, error: Exception, *, rests: bool) -> None:
+        log.warning("run %s stopped and is given back when that is possible: %s", claim.run_id, error)
         with self._lock:
-            self._abandoned.add(run_id)
+            self._abandoned.add(claim.run_id)
             if rests:
                 self._rests_until = time.monotonic() + REST_SECONDS
-        self._forget(attempt)
 
     def _forget(self, attempt: Attempt) -> None:
         with self._lock:

@@ -38,9 +38,7 @@ def fold(cluster: Cluster, batches: Batches, turns: Turns) -> int:
                 _check(shard, some)
                 begin(shard, turn)
                 given = {"batches": [batch.id for batch in some]}
-                projects = {project for (project,) in shard.ask(PROJECTS, given)}
-                masks = {project: ai for project, ai in batches.masks().items() if project in projects}
-                stage(shard, turn, sql("fold_visits"), masks, given=given)
+                stage(shard, turn, sql("fold_visits"), _masks(shard, batches, given), given=given)
                 with batches.database.write() as tx:
                     claim(tx, number, turn.number, some)
                     turn.decide(tx, {})
@@ -84,6 +82,14 @@ def stage(
             "ai_was": [(masks if before is None else before).get(project, AI_BY_DEFAULT) for project in chosen],
         }
         shard.act(query, {**asked, **(given or {}), "part": part}, token=f"{turn.number}-staged-{part}-{group}")
+
+
+def _masks(shard: Node, batches: Batches, given: Mapping[str, Any]) -> dict[str, int]:
+    """Of the projects in these batches alone, where there are so many that staging would go by groups."""
+    masks = batches.masks()
+    if len(masks) < MOST_PROJECTS:
+        return masks
+    return {project: masks[project] for (project,) in shard.ask(PROJECTS, given) if project in masks}
 
 
 def _some(batches: Sequence[Batch]) -> list[Batch]:

@@ -59,6 +59,8 @@ def _rebuild(connection: Connection, project: int | None) -> None:
 
 
 def drop_views(database: Database, before: int, projects: Collection[str] | None) -> int:
+    if projects is not None and not projects:
+        return 0
     of_these = "" if projects is None else " and project in (select id from projects where list_contains($names, name))"
     with database.write() as connection:
         asked = {"time": before * DAY, "folded": folded(connection)}

@@ -42,8 +42,12 @@ def notice_ends(database: Database, projects: Sequence[Project], secrets: AllSec
             finally:
                 forge.end()
         except Exception as failure:  # whatever is wrong with one forge, the others go on
-            is_bug = not isinstance(failure, Explained)
-            log.warning("merges in project %s cannot be noticed: %s", project.id, failure, exc_info=is_bug)
+            log_unnoticed(project.id, failure)
+
+
+def log_unnoticed(project_id: str, failure: Exception) -> None:
+    is_bug = not isinstance(failure, Explained)
+    log.warning("merges in project %s cannot be noticed: %s", project_id, failure, exc_info=is_bug)
 
 
 def archive_ended(database: Database, forge: Forge, waiting: Sequence[tuple[str, int]]) -> None:
