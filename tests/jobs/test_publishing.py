@@ -5,6 +5,7 @@ import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import psutil
 import pygit2
 import pytest
 
@@ -251,3 +252,16 @@ def test_a_mirror_with_many_loose_objects_is_packed(repository: Path, tmp_path: 
     pack(mirror.folder)
     assert len(list((mirror.folder / "objects" / "pack").glob("*.pack"))) == 1
     assert mirror.tree(head).entry("docs/page.md") is not None
+
+
+def test_what_a_mirror_has_open_is_closed_with_it(repository: Path, tmp_path: Path) -> None:
+    def packs() -> list[str]:
+        return [each.path for each in psutil.Process().memory_maps() if each.path.startswith(str(folder))]
+
+    mirror = Mirror(folder := tmp_path / "mirror.git", Git(str(repository)))
+    head = mirror.head("main")
+    mirror.git.run(folder, "repack", "-adq")
+    assert mirror.tree(head).entry("docs/page.md") is not None
+    assert packs()
+    del mirror
+    assert packs() == []

@@ -2,10 +2,10 @@
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 import pygit2
@@ -74,12 +74,13 @@ class State:
         )
         self.sites: dict[str, Site] = renewed(near.sites if near else {}, lambda path: self._site(path, read))
         self.ignored: tuple[str, ...] = near.ignored if near and ".gitignore" not in changed else _ignored(files, read)
+        is_hidden = partial(_is_hidden, tree, self.ignored)  # no method of this: the two would hold each other
         self.places: Places
         if near is not None and self._lies_as(near, changed):
-            self.places = near.places.with_pages(files, self.pages, changed, self._is_hidden)
+            self.places = near.places.with_pages(files, self.pages, changed, is_hidden)
             self._navigation = near.navigation if self._leads_as(near, changed) else None
         else:
-            self.places = Places(files, self.pages, self.sites.values(), self._is_hidden)
+            self.places = Places(files, self.pages, self.sites.values(), is_hidden)
             self._navigation = None
         self.judged = self._judged(near, changed)
 
@@ -169,16 +170,17 @@ class State:
         said = (Finding(problem.rule, page, problem.line, problem.message) for problem in found)
         return Judged((*said, *judged.findings), judged.doubtful)
 
-    def _is_hidden(self, path: str) -> bool:
-        """Below a symbolic link or a submodule, or something that a build makes and git ignores."""
-        names = path.split("/")
-        for end in range(1, len(names) + 1):
-            entry = self.tree.entry("/".join(names[:end]))
-            if entry is not None and entry.mode in (0o120000, 0o160000):
-                return True
-            if entry is None:
-                break
-        return any(fnmatchcase(name, pattern) for pattern in self.ignored for name in names)
+
+def _is_hidden(tree: Tree, ignored: Collection[str], path: str) -> bool:
+    """Below a symbolic link or a submodule, or something that a build makes and git ignores."""
+    names = path.split("/")
+    for end in range(1, len(names) + 1):
+        entry = tree.entry("/".join(names[:end]))
+        if entry is not None and entry.mode in (0o120000, 0o160000):
+            return True
+        if entry is None:
+            break
+    return any(fnmatchcase(name, pattern) for pattern in ignored for name in names)
 
 
 def _ignored(files: Files, read: Read) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -39,6 +40,7 @@ class Mirror:
             if not (folder / "HEAD").exists():
                 pygit2.init_repository(str(folder), bare=True)
         self.repository = pygit2.Repository(str(folder))
+        weakref.finalize(self, self.repository.free)  # it is in cycles of its own, and would wait for a collection
 
     @classmethod
     def of(cls, mirrors: Path, project: Project, token: Token = None, stoppable: Stoppable = unstoppable) -> "Mirror":

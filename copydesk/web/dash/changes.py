@@ -1,5 +1,7 @@
 """What a job changed, made ready for a page: with what lies between, and cut where nobody would read on."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -45,10 +47,14 @@ class Change:
 
 
 def change_of(desk: Desk, project_id: str, job_id: str) -> Change:
-    mirror = _mirror(desk, project_id)
+    with _mirror(desk, project_id) as mirror:
+        return Change(_file_changes(desk.jobs.patches(project_id, job_id), mirror))
+
+
+def _file_changes(patches: Iterable[tuple[ChangedFile, bytes]], mirror: pygit2.Repository | None) -> list[FileChange]:
     lines, size, folded = MOST_LINES, MOST_BYTES, MOST_FOLDED
     files = []
-    for file, data in desk.jobs.patches(project_id, job_id):
+    for file, data in patches:
         patch = parsed(_beginning(data, size).decode("utf-8", "replace"))
         shown = _cut(patch, lines)
         is_cut = len(data) > size or shown is not patch
@@ -57,7 +63,7 @@ def change_of(desk: Desk, project_id: str, job_id: str) -> Change:
         size = max(size - len(data), 0)
         lines -= sum(len(block.lines) for block in blocks if isinstance(block, Hunk))
         folded -= sum(len(block.lines) for block in blocks if isinstance(block, Gap))
-    return Change(files)
+    return files
 
 
 def raw(diff: bytes) -> Response:
@@ -91,12 +97,18 @@ def _folded(blocks: list[Hunk | Gap], most: int) -> list[Hunk | Gap]:
     return kept
 
 
-def _mirror(desk: Desk, project_id: str) -> pygit2.Repository | None:
+@contextmanager
+def _mirror(desk: Desk, project_id: str) -> Iterator[pygit2.Repository | None]:
     """As it is on this machine. Nothing is fetched for a page: without it, there is only less to unfold."""
     try:
-        return pygit2.Repository(str(desk.settings.mirrors / f"{project_id}.git"))
+        mirror = pygit2.Repository(str(desk.settings.mirrors / f"{project_id}.git"))
     except pygit2.GitError:
-        return None
+        yield None
+        return
+    try:
+        yield mirror
+    finally:
+        mirror.free()
 
 
 def _old_text(mirror: pygit2.Repository | None, patch: Patch) -> str | None:

@@ -1,5 +1,6 @@
 """Only what a change brought about counts against it."""
 
+import weakref
 from collections.abc import Mapping
 from itertools import permutations
 
@@ -39,6 +40,14 @@ def test_a_change_that_is_taken_back_introduces_nothing(workspace: MakeWorkspace
     assert _rules(check(edited)) == ["link docs/index.md:2"]
     edited.write("docs/a.md", SITE["docs/a.md"])
     assert check(edited).introduced == ()
+
+
+def test_what_was_known_of_a_state_is_gone_with_it(workspace: MakeWorkspace) -> None:
+    """It would be in nobody's way until garbage is looked for, which is seldom: and each job makes one."""
+    edited = workspace(SITE)
+    edited.write("docs/a.md", b"## Two\n")
+    after = weakref.ref(after_state(state_of(Scope(), edited.tree), edited))
+    assert after() is None
 
 
 def test_a_follow_up_answers_for_the_whole_job(workspace: MakeWorkspace) -> None:
