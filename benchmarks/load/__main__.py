@@ -1,4 +1,4 @@
-"""python -m benchmarks.load [--stores …] [--seconds N] [--times N …] [--soak MINUTES]"""
+"""python -m benchmarks.load [--stores …] [--seconds N] [--times N …] [--soak MINUTES] [--views N]"""
 
 import argparse
 import os
@@ -8,7 +8,8 @@ from pathlib import Path
 
 from benchmarks.analytics.collecting import loop
 from benchmarks.load import soak
-from benchmarks.load.running import Loaded, Reckoned, expected_events, load, reckon, times
+from benchmarks.load.filling import keep_views
+from benchmarks.load.running import Loaded, Reckoned, counted, expected_events, load, reckon, times
 from benchmarks.load.stores import EMBEDDED, PAIRS, Fleet, account, running, stores
 
 CORES = {0, 1}
@@ -25,6 +26,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="how long each step lasts")
     parser.add_argument("--times", type=float, nargs="+", default=FACTORS, help="the steps, as factors of the base")
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="one steady load instead, and what it leaves")
+    parser.add_argument("--views", type=int, default=0, help="how many are stored before it begins")
     chosen = parser.parse_args()
     os.sched_setaffinity(0, CORES & os.sched_getaffinity(0) or os.sched_getaffinity(0))
     print(f"Load before the run: {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores.")
@@ -33,15 +35,16 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="copydesk-benchmark-") as folder,
         stores(chosen.stores, Path(folder)) as on,
         account(on) as (owner, project),
-        running(on, owner, project) as fleet,
     ):
-        is_well = soaked(fleet, chosen.soak, chosen.times[0]) if chosen.soak else stepped(fleet, chosen)
+        keep_views(owner.desk, project.id, chosen.views)
+        with running(on, owner, project) as fleet:
+            is_well = soaked(fleet, chosen.soak, chosen.times[0]) if chosen.soak else stepped(fleet, chosen)
     sys.exit(0 if is_well else 1)
 
 
 def stepped(fleet: Fleet, chosen: argparse.Namespace) -> bool:
     """Whether the base was held, without an error, and the end was right."""
-    accepted = load(fleet, times(chosen.times[0]), WARM_UP, seed=1).accepted
+    accepted = counted(fleet) + load(fleet, times(chosen.times[0]), WARM_UP, seed=1).accepted
     held, errors = list[float](), 0
     for number, factor in enumerate(chosen.times):
         found = load(fleet, times(factor), chosen.seconds, seed=2 + number)
@@ -63,7 +66,7 @@ def soaked(fleet: Fleet, minutes: float, factor: float) -> bool:
     rates, seconds = times(factor), WARM_UP
     if fleet.stores.are_embedded and minutes >= soak.LONG:
         rates, seconds = soak.BURST, soak.BURST_MINUTES * 60
-    accepted = load(fleet, rates, seconds, seed=1).accepted
+    accepted = counted(fleet) + load(fleet, rates, seconds, seed=1).accepted
     found = load(fleet, times(factor), minutes * 60, seed=2, every=soak.interval(minutes))
     end = reckon(fleet, accepted + found.accepted)
     trends = soak.trends(found.samples)

@@ -1,10 +1,12 @@
 """Stored jobs and views by the hundred thousand, past HTTP: rows as finished jobs leave them, and a year of traffic."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 from sqlalchemy import insert, text
 
 from benchmarks.analytics.traffic import DAYS, FIRST, traffic
+from copydesk.analytics.opening import open_store
 from copydesk.analytics.store import Store
 from copydesk.analytics.view import View
 from copydesk.core import clock
@@ -52,6 +54,14 @@ def add_views(store: Store, project_id: str, count: int, seed: int) -> None:
             store.log(waiting[:TOGETHER])
             del waiting[:TOGETHER]
     store.log(waiting)
+
+
+def keep_views(desk: Desk, project_id: str, count: int) -> None:
+    """A year of them in the store that a server opens next, counted."""
+    if count:
+        with closing(open_store(desk.settings, desk.database)) as store:
+            add_views(store, project_id, count, seed=1)
+            store.fold()
 
 
 def _batched(count: int) -> Iterator[int]:

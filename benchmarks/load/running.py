@@ -128,13 +128,13 @@ def summed_up(taken: Taken, samples: list[Sample]) -> Loaded:
 def reckon(fleet: Fleet, accepted: int, patience: float = PATIENCE) -> Reckoned:
     """Waits for the jobs to end and for the views to be counted, as a client sees it."""
     until = time.monotonic() + patience
-    while (counted := _counted(fleet)) != accepted and time.monotonic() < until:
+    while (found := counted(fleet)) != accepted and time.monotonic() < until:
         time.sleep(0.3)
     while _count(fleet, "jobs where status = 'active'") and time.monotonic() < until:
         time.sleep(0.1)
     return Reckoned(
         accepted=accepted,
-        counted=counted,
+        counted=found,
         jobs=_count(fleet, "jobs"),
         finished=_count(fleet, "jobs where pr_link is not null"),
         told=_count(fleet, "events"),
@@ -157,7 +157,7 @@ def _generate(order: Order) -> Taken:
     return taken
 
 
-def _counted(fleet: Fleet) -> int:
+def counted(fleet: Fleet) -> int:
     """Views of every class, by the export of agents."""
     connection = http.client.HTTPConnection("127.0.0.1", fleet.ports[0], timeout=60)
     path = f"/v1/analytics/{fleet.project.id}/agents?limit=250"
