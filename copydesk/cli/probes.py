@@ -1,4 +1,4 @@
-"""What a worker answers, where it is asked to listen: /healthz, /readyz and /metrics, as the server does."""
+"""What a worker answers, and a server, on a port for whoever watches over them: /healthz, /readyz and /metrics."""
 
 import json
 import socket

@@ -31,8 +31,15 @@ def serve(
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Serve the API alone; run 'copydesk work' beside.")
     ] = False,
+    metrics_port: Annotated[
+        int,
+        typer.Option(
+            "--metrics-port", min=0, max=65535, help="A port of its own for /metrics, out of users' reach; 0 for none."
+        ),
+    ] = 0,
 ) -> None:
     """Serves the API and a worker in one process, on the embedded stores unless set otherwise."""
+    from copydesk.cli.probes import answer_probes
     from copydesk.core import logs, memory, traces
     from copydesk.core.settings import read_settings
     from copydesk.desk import open_desk
@@ -41,12 +48,17 @@ def serve(
     memory.share_heaps()
     settings = read_settings()
     listener = _listen(host, port)
+    apart = _listen(settings.metrics_host, metrics_port) if metrics_port else None
     settings = _addressed(settings, host, listener.getsockname()[1])
     logs.set_up(settings)
     traces.set_up()
     desk = open_desk(settings)
     _announce(desk, settings)
-    Server(desk, with_worker=not no_worker).run([listener])
+    server = Server(desk, with_worker=not no_worker)
+    if apart:
+        server.health.are_figures_apart = True
+        answer_probes(apart, server.health.readiness, server.health.gauges)
+    server.run([listener])
     desk.close()
     traces.shut_down()
 

@@ -43,9 +43,9 @@ class Settings(BaseSettings):
     drain_seconds: float = Field(0, ge=0, le=3600)
     """For so long a stopping server still answers while `/readyz` says 503, and a stopping worker ends its jobs."""
     metrics_host: str = "127.0.0.1"
-    """The address that `copydesk work` answers `/healthz`, `/readyz` and `/metrics` on."""
+    """The address that `copydesk work` answers `/healthz`, `/readyz` and `/metrics` on, and `serve --metrics-port`."""
     metrics_port: int = Field(0, ge=0, le=65535)
-    """The port for that; 0 for none."""
+    """The worker's port for that; 0 for none."""
 
     oidc_issuer: str = ""
     """An OpenID Connect provider that people may sign in with, as it names itself: `https://login.example.org`."""

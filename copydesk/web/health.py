@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from copydesk import __version__
-from copydesk.core.errors import Detail, Refusal
+from copydesk.core.errors import Detail, NotFound, Refusal
 from copydesk.core.metrics import CONTENT_TYPE
 from copydesk.desk import Desk
 from copydesk.jobs.worker import Worker
@@ -26,6 +26,7 @@ class Health:
         self.readiness = Readiness(desk, with_analytics=True)
         self.gauges = Gauges(desk, self.readiness, worker)
         self.thread = ThreadPoolExecutor(max_workers=2, thread_name_prefix="health")
+        self.are_figures_apart = False
 
 
 class ReadyView(View):
@@ -68,10 +69,12 @@ async def readyz(health: TheHealth, without: Annotated[str, Query(description=WI
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}},
+    responses={200: {"content": {"text/plain": {}}}, 404: {"model": ErrorView}},
     operation_id="metrics",
 )
 async def metrics(health: TheHealth) -> Response:
-    """How the service is doing in figures, for Prometheus."""
+    """How the service is doing in figures, for Prometheus; not here where they have a port of their own."""
+    if health.are_figures_apart:
+        raise NotFound
     told = await asyncio.get_running_loop().run_in_executor(health.thread, health.gauges.text)
     return Response(told, media_type=CONTENT_TYPE)

@@ -115,10 +115,10 @@ def test_ports_are_named_where_they_are_used(values: Values) -> None:
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             assert container[probe]["httpGet"]["port"] in ports[part]
     (service,) = of_kind(manifests, "Service")
-    assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports["serve"]
+    assert {port["targetPort"] for port in service["spec"]["ports"]} == {"http"} < ports["serve"]
     for monitor in of_kind(manifests, "PodMonitor"):
         part = monitor["metadata"]["labels"]["app.kubernetes.io/component"]
-        assert {point["port"] for point in monitor["spec"]["podMetricsEndpoints"]} <= ports[part]
+        assert {point["port"] for point in monitor["spec"]["podMetricsEndpoints"]} == {"metrics"} <= ports[part]
     for policy in of_kind(manifests, "NetworkPolicy"):
         part = policy["metadata"]["labels"]["app.kubernetes.io/component"]
         assert {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]} <= ports[part]

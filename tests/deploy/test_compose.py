@@ -145,6 +145,13 @@ def test_the_worker_is_asked_where_it_answers() -> None:
     assert worker["environment"]["COPYDESK_METRICS_PORT"] in worker["healthcheck"]["test"]
 
 
+def test_figures_are_told_on_no_port_that_leads_outside() -> None:
+    app = SERVICES["app"]
+    apart = app["command"][app["command"].index("--metrics-port") + 1]
+    assert not [port for port in app["ports"] if port.endswith(f":{apart}")]
+    assert "ports" not in SERVICES["worker"]
+
+
 def test_clickhouse_is_of_the_version_that_is_documented_and_tested() -> None:
     page = (DEPLOY.parent / "docs/clickhouse.md").read_text("utf-8")
     [documented] = re.findall(r"the engine of ClickHouse (\d+\.\d+)", page)

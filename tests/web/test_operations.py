@@ -26,7 +26,7 @@ from copydesk.web.readiness import Readiness
 from tests.conftest import DATABASES
 from tests.support.drills import drills
 from tests.support.postgres import line_to, new_database, through
-from tests.support.processes import Command, Orders, environment, free_port
+from tests.support.processes import Command, Orders, Served, environment, free_port
 from tests.support.repositories import commit, make_repository
 from tests.support.service import Service, serve
 from tests.support.tcp_proxy import Proxy, proxied
@@ -260,6 +260,22 @@ def test_an_analytics_store_that_cannot_be_opened_is_told(service: Service) -> N
     jobs_go_on = service.http.get("/readyz", params={"without": "analytics"})
     assert jobs_go_on.status_code == 200
     assert jobs_go_on.json()["parts"]["analytics"] != "ok"
+
+
+def test_figures_with_a_port_of_their_own_are_out_of_users_reach(tmp_path: Path) -> None:
+    port, apart = free_port(), free_port()
+    command = ("serve", "--no-worker", "--port", str(port), "--metrics-port", str(apart))
+    server = Served(Orders(command, environment({"data": tmp_path / "data"}), tmp_path / "log"), port)
+    try:
+        server.wait_until_ready()
+        refused = httpx.get(f"{server.url}/metrics")
+        assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
+        with httpx.Client(base_url=f"http://127.0.0.1:{apart}") as http:
+            assert figures(http)["copydesk_ready|database"] == 1
+            assert http.get("/readyz").json()["parts"]["analytics"] == "ok"
+            assert http.get(f"/v2/agent/{'0' * 24}/jobs").status_code == 404, "nothing of the API is there"
+    finally:
+        server.close()
 
 
 @pytest.mark.parametrize("database_url", drills(DATABASES, but=("postgres",)), indirect=True)

@@ -19,9 +19,9 @@ envFrom:
 env:
   - name: COPYDESK_DRAIN_SECONDS
     value: {{ .values.drainSeconds | quote }}
-  {{- if eq .part "worker" }}
   - name: COPYDESK_METRICS_HOST
     value: "0.0.0.0"
+  {{- if eq .part "worker" }}
   - name: COPYDESK_METRICS_PORT
     value: "9100"
   {{- end }}
