@@ -9,10 +9,16 @@ from hypothesis import settings
 from tests.support.postgres import new_database
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
+from tests.support.sharing import Sharing
 
 DATABASES = ("sqlite", "postgres")
 settings.register_profile("patient", settings(), deadline=None)  # how long an example takes is the machine's business
 settings.load_profile("patient")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Sharing:
+    return Sharing(config, log)
 
 
 @pytest.fixture(params=DATABASES)
