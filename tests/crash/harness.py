@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import tempfile
 import time
 import uuid
 from collections import Counter
@@ -33,6 +32,7 @@ from tests.support.postgres import server_url
 from tests.support.processes import processes
 from tests.support.repositories import branches, make_repository
 from tests.support.scripted import calls, finish
+from tests.support.service import migrated_sqlite
 
 PATIENCE = 60.0
 LEASE = 1.0
@@ -233,7 +233,7 @@ def _files(repository: pygit2.Repository, commit: str) -> dict[str, bytes]:
 def _new_database(kind: str, folder: Path) -> Iterator[str]:
     """A copy of a migrated database: quicker than to migrate each time."""
     if kind == "sqlite":
-        (folder / "copydesk.db").write_bytes(_sqlite_template())
+        (folder / "copydesk.db").write_bytes(migrated_sqlite())
         yield f"sqlite:///{folder / 'copydesk.db'}"
         return
     name = sql.Identifier(f"test_{uuid.uuid4().hex}")
@@ -244,13 +244,6 @@ def _new_database(kind: str, folder: Path) -> Iterator[str]:
             yield _database_url(name.as_string().strip('"'))
         finally:
             connection.execute(sql.SQL("drop database {} with (force)").format(name))
-
-
-@cache
-def _sqlite_template() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        open_desk(Settings(data=Path(folder), database_url="")).close()
-        return (Path(folder) / "copydesk.db").read_bytes()
 
 
 @cache
