@@ -1,20 +1,33 @@
-"""Which tests one worker of a run is given: those of a file, and those of files that need the same costly parts."""
+"""Which tests one worker of a run is given next: those of a file, or of files that need the same costly parts."""
+
+from itertools import count
 
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 TOGETHER = ("tests/analytics/clickhouse/", "tests/jobs/agent/")
-"""Each worker that has some of these starts an engine of its own, or loads all providers' libraries: seconds of CPU.
-They last long, too, and come first."""
+"""Each worker that has some of these starts an engine of its own, or loads all providers' libraries: seconds of CPU."""
+WAITING = (
+    *TOGETHER, "tests/crash/", "tests/faults/", "tests/cli/", "tests/browser/", "tests/test_docs.py",
+    "tests/analytics/conformance/", "tests/analytics/test_shared.py", "tests/jobs/test_traces.py",
+    "tests/web/test_operations.py", "tests/web/test_draining.py", "tests/web/test_told.py",
+)  # fmt: skip
+"""They wait for other processes more than they compute. Few tests each, they would come last, and the cores be idle."""
 
 
 class Sharing(LoadFileScheduling):  # type: ignore[misc]
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)
+        self._turns = count()
+
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
         return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        first = next((folder for folder in TOGETHER if folder in self.workqueue), None)
-        if first is not None:
-            self.workqueue.move_to_end(first, last=False)
+        """Every other time some that wait, so that others compute meanwhile."""
+        if next(self._turns) % 2 == 0:
+            waiting = next((scope for scope in self.workqueue if scope.startswith(WAITING)), None)
+            if waiting is not None:
+                self.workqueue.move_to_end(waiting, last=False)
         super()._assign_work_unit(node)
