@@ -17,8 +17,9 @@ settings.load_profile("patient")
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Sharing:
-    return Sharing(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Sharing | None:
+    """For a run by files; whoever asks for another way gets that."""
+    return Sharing(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(params=DATABASES)

@@ -39,7 +39,6 @@ def serve(
     ] = 0,
 ) -> None:
     """Serves the API and a worker in one process, on the embedded stores unless set otherwise."""
-    from copydesk.cli.probes import answer_probes
     from copydesk.core import logs, memory, traces
     from copydesk.core.settings import read_settings
     from copydesk.desk import open_desk
@@ -56,6 +55,8 @@ def serve(
     _announce(desk, settings)
     server = Server(desk, with_worker=not no_worker)
     if apart:
+        from copydesk.cli.probes import answer_probes
+
         server.health.are_figures_apart = True
         answer_probes(apart, server.health.readiness, server.health.gauges)
     server.run([listener])
