@@ -1,5 +1,7 @@
 """Real parts for every test: databases, repositories, a served Copydesk, and models that follow a script."""
 
+import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,15 @@ from tests.support.sharing import Sharing
 DATABASES = ("sqlite", "postgres")
 settings.register_profile("patient", settings(), deadline=None)  # how long an example takes is the machine's business
 settings.load_profile("patient")
+# No test leaves the machine, and every client of HTTP would read all of the machine's certificates: 30 ms of CPU each.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays, so that no garbage collection of a test need look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

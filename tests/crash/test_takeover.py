@@ -101,7 +101,7 @@ def test_a_job_that_kills_its_workers_ends_as_failed(case: Case) -> None:
 @SQLITE
 @pytest.mark.parametrize("point", drills(("push:recorded", "open:recorded"), but=("push:recorded",)))
 def test_a_message_to_a_job_that_gave_up_after_its_push_goes_on_from_its_branch(case: Case, point: str) -> None:
-    case.crash(point, most_attempts=1)
+    case.crash(point, most_attempts=1, lease_seconds=3 * LEASE)  # it must not lose its only attempt to a busy machine
     case.recover(most_attempts=1)
     assert case.job.status is FAILED
     case.send_message()

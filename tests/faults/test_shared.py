@@ -24,8 +24,8 @@ from tests.support.postgres import new_database
 ALLOWED, ASKED = 40, 60
 EXPORTS = 60
 PROJECT_SLOTS, TOTAL_SLOTS = 2, 3
-SOON = 1.0
-"""Seconds in which one process hears of what another did."""
+SOON = 3.0
+"""Seconds in which one process hears of what another did: without a signal it would look after 5 or 15."""
 RUNNING = text(
     """
     select project_id, count(*) as running from runs where state = 'running'
@@ -93,7 +93,7 @@ def test_a_key_that_is_sent_to_two_servers_at_once_makes_one_job(fleet: Fleet, s
     assert len(fleet.desk.jobs.page(site.project.id, None, 100, None)[0]) == 1
 
 
-def test_events_are_heard_through_the_other_server_within_a_second(fleet: Fleet, site: Site) -> None:
+def test_events_are_heard_through_the_other_server_soon(fleet: Fleet, site: Site) -> None:
     job = _create(fleet, site, 0).json()["id"]
     with _listening(fleet, site, 1, job) as heard:
         wait_until(lambda: bool(heard) and heard[-1][0] == "finished", "the job's end", 30)

@@ -4,7 +4,7 @@ import gzip
 import json
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -163,30 +163,30 @@ def test_what_is_packed_is_unpacked(service: Service) -> None:
 
 NOTHING = gzip.compress(b"")
 EMPTY = gzip.compress(b"[]")
-WRONGLY_PACKED = {
-    "no bytes": (b"", 400),
-    "not packed": (b"{}", 400),
-    "zlib": (zlib.compress(b"[]"), 400),
-    "the head alone": (EMPTY[:9], 400),
-    "without its end": (EMPTY[:-8], 400),
-    "without its last byte": (EMPTY[:-1], 400),
-    "a wrong checksum": (EMPTY[:-8] + bytes(8), 400),
-    "a lie about its size": (EMPTY[:-1] + b"\xff", 400),
-    "garbage behind": (EMPTY + b"garbage", 400),
-    "garbage behind zeros": (EMPTY + bytes(9) + b"x", 400),
-    "packed twice": (gzip.compress(EMPTY), 400),
-    "a byte too much": (gzip.compress(bytes(LARGEST_UNPACKED + 1)), 413),
-    "a bomb": (gzip.compress(bytes(16 * LARGEST_UNPACKED), 1), 413),
-    "a bomb in parts": (gzip.compress(bytes(LARGEST_UNPACKED // 2 + 1)) * 2, 413),
-    "one part too many": (NOTHING * (MOST_MEMBERS + 1), 413),
-    "parts without end": (NOTHING * 200_000, 413),
+WRONGLY_PACKED: dict[str, tuple[Callable[[], bytes], int]] = {
+    "no bytes": (lambda: b"", 400),
+    "not packed": (lambda: b"{}", 400),
+    "zlib": (lambda: zlib.compress(b"[]"), 400),
+    "the head alone": (lambda: EMPTY[:9], 400),
+    "without its end": (lambda: EMPTY[:-8], 400),
+    "without its last byte": (lambda: EMPTY[:-1], 400),
+    "a wrong checksum": (lambda: EMPTY[:-8] + bytes(8), 400),
+    "a lie about its size": (lambda: EMPTY[:-1] + b"\xff", 400),
+    "garbage behind": (lambda: EMPTY + b"garbage", 400),
+    "garbage behind zeros": (lambda: EMPTY + bytes(9) + b"x", 400),
+    "packed twice": (lambda: gzip.compress(EMPTY), 400),
+    "a byte too much": (lambda: gzip.compress(bytes(LARGEST_UNPACKED + 1)), 413),
+    "a bomb": (lambda: gzip.compress(bytes(16 * LARGEST_UNPACKED), 1), 413),
+    "a bomb in parts": (lambda: gzip.compress(bytes(LARGEST_UNPACKED // 2 + 1)) * 2, 413),
+    "one part too many": (lambda: NOTHING * (MOST_MEMBERS + 1), 413),
+    "parts without end": (lambda: NOTHING * 200_000, 413),
 }
 
 
 @pytest.mark.parametrize("name", WRONGLY_PACKED)
 def test_what_is_packed_wrongly_or_too_well_is_refused(service: Service, name: str) -> None:
     body, status = WRONGLY_PACKED[name]
-    answer = packed(service, body)
+    answer = packed(service, body())
     assert answer.status_code == status
     assert answer.json()["error"].endswith(".")
 

@@ -139,11 +139,12 @@ class Turns:
     def _take(self, shard: int, until: float) -> Turn:
         holder = secrets.token_hex(16)
         asked = {"shard": shard, "holder": holder, "lease": LEASE}
+        take = text(TAKE.format(now=self._database.clock))
         while True:
             with self._database.write() as tx:
-                found = tx.execute(text(TAKE.format(now=self._database.clock)), asked).first()
-                if found is None:
-                    tx.execute(text(ADD), {"shard": shard})
+                found = tx.execute(take, asked).first()
+                if found is None and tx.execute(text(ADD), {"shard": shard}).rowcount:
+                    found = tx.execute(take, asked).first()
             if found is not None:
                 return Turn(self._database, shard, holder, found.number, found.decided)
             if time.monotonic() > until:

@@ -32,7 +32,7 @@ def set_until(database: Database, moment: str) -> None:
 def test_a_turn_is_had_by_one(database: Database) -> None:
     with Turns(database).of([0]), pytest.raises(StoreBusy), Turns(database, patience=0.1).of([0]):
         pass
-    with Turns(database, patience=0.1).of([0, 1]) as turns:
+    with Turns(database, patience=0).of([0, 1]) as turns:
         assert [turn.shard for turn in turns] == [0, 1]
 
 
