@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support import migrated
 from tests.support.postgres import new_database
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
@@ -37,6 +38,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Sharing |
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database, on each engine in turn."""
     return f"sqlite:///{tmp_path / 'copydesk.db'}" if request.param == "sqlite" else new_database()
+
+
+@pytest.fixture(params=DATABASES)
+def migrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database with its tables and nothing in them, on each engine in turn."""
+    return migrated.new_database(request.param, tmp_path)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pytest
 from copydesk.analytics.rates import MOST_OWNERS, Rate, SharedRate, _teller
 from copydesk.core.database import Database
 from copydesk.core.limits import Limit, TooManyRequests
-from copydesk.core.migrate import migrate
 from tests.support.processes import free_port
 
 QUOTA = 100
@@ -16,9 +15,8 @@ EXPORTS = Limit("exports", QUOTA, 60_000)
 
 
 @pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = Database(database_url)
-    migrate(database)
+def database(migrated_url: str) -> Iterator[Database]:
+    database = Database(migrated_url)
     yield database
     database.close()
 

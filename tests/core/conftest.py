@@ -9,8 +9,8 @@ from copydesk.desk import Desk, open_desk
 
 
 @pytest.fixture
-def desk(database_url: str, tmp_path: Path) -> Iterator[Desk]:
-    desk = open_desk(Settings(data=tmp_path / "data", database_url=database_url))
+def desk(migrated_url: str, tmp_path: Path) -> Iterator[Desk]:
+    desk = open_desk(Settings(data=tmp_path / "data", database_url=migrated_url))
     yield desk
     desk.close()
 

@@ -17,8 +17,8 @@ from copydesk.core.tables import audit as log
 from copydesk.core.tables import invitations, keys, limits, people, sessions
 from copydesk.desk import Desk, open_desk
 from tests.conftest import DATABASES
+from tests.support import migrated
 from tests.support.people import CHEAP, PASSWORD, add_person
-from tests.support.postgres import new_database
 
 ISSUER = "https://login.example.org"
 
@@ -35,8 +35,8 @@ def at_least_cost() -> Iterator[None]:
 
 @pytest.fixture(scope="module", params=DATABASES)
 def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    url = "" if request.param == "sqlite" else new_database()
-    desk = open_desk(Settings(data=tmp_path_factory.mktemp("people"), database_url=url))
+    folder = tmp_path_factory.mktemp("people")
+    desk = open_desk(Settings(data=folder, database_url=migrated.new_database(request.param, folder)))
     yield desk
     desk.close()
 

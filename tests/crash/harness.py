@@ -4,19 +4,15 @@ import os
 import shutil
 import signal
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pygit2
-from psycopg import sql
 from sqlalchemy import select
 
 from copydesk.core.projects import Project
@@ -28,11 +24,10 @@ from copydesk.jobs.service import NewJob
 from copydesk.jobs.tables import runs, steps
 from copydesk.jobs.workspace import digest
 from tests.crash.worker import Orders, work
-from tests.support.postgres import server_url
+from tests.support import migrated
 from tests.support.processes import processes
 from tests.support.repositories import branches, make_repository
 from tests.support.scripted import calls, finish
-from tests.support.service import migrated_sqlite
 
 PATIENCE = 60.0
 LEASE = 1.0
@@ -169,13 +164,13 @@ class Case:
 @contextmanager
 def new_desk(database: str, folder: Path, **settings: Any) -> Iterator[tuple[Desk, dict[str, Any]]]:
     """On a fresh database of this kind, with the settings that its workers need as well."""
-    with _new_database(database, folder) as url:
-        chosen = {"data": folder / "data", "database_url": url, "lease_seconds": LEASE, "most_attempts": 5, **settings}
-        desk = open_desk(Settings(**chosen))
-        try:
-            yield desk, chosen
-        finally:
-            desk.close()
+    url = migrated.new_database(database, folder)
+    chosen = {"data": folder / "data", "database_url": url, "lease_seconds": LEASE, "most_attempts": 5, **settings}
+    desk = open_desk(Settings(**chosen))
+    try:
+        yield desk, chosen
+    finally:
+        desk.close()
 
 
 @contextmanager
@@ -227,33 +222,3 @@ def _files(repository: pygit2.Repository, commit: str) -> dict[str, bytes]:
     index = pygit2.Index()
     index.read_tree(repository[commit].peel(pygit2.Tree))
     return {entry.path: repository[entry.id].peel(pygit2.Blob).data for entry in index}
-
-
-@contextmanager
-def _new_database(kind: str, folder: Path) -> Iterator[str]:
-    """A copy of a migrated database: quicker than to migrate each time."""
-    if kind == "sqlite":
-        (folder / "copydesk.db").write_bytes(migrated_sqlite())
-        yield f"sqlite:///{folder / 'copydesk.db'}"
-        return
-    name = sql.Identifier(f"test_{uuid.uuid4().hex}")
-    with psycopg.connect(server_url(), autocommit=True) as connection:
-        template = sql.Identifier(_postgres_template())
-        connection.execute(sql.SQL("create database {} template {}").format(name, template))
-        try:
-            yield _database_url(name.as_string().strip('"'))
-        finally:
-            connection.execute(sql.SQL("drop database {} with (force)").format(name))
-
-
-@cache
-def _postgres_template() -> str:
-    name = f"test_{uuid.uuid4().hex}"
-    with psycopg.connect(server_url(), autocommit=True) as connection:
-        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-    open_desk(Settings(database_url=_database_url(name))).close()
-    return name
-
-
-def _database_url(name: str) -> str:
-    return server_url().replace("/postgres?", f"/{name}?")

@@ -20,8 +20,8 @@ BOUNDS = Bounds(lease=60_000, project_slots=2, total_slots=5)
 
 
 @pytest.fixture
-def desk(database_url: str, tmp_path: Path) -> Iterator[Desk]:
-    desk = open_desk(Settings(data=tmp_path / "data", database_url=database_url, jobs_per_hour=10_000))
+def desk(migrated_url: str, tmp_path: Path) -> Iterator[Desk]:
+    desk = open_desk(Settings(data=tmp_path / "data", database_url=migrated_url, jobs_per_hour=10_000))
     yield desk
     desk.close()
 

@@ -38,8 +38,8 @@ CLAIM = Claim("run", "job", "project", 1, 1, 0, 0, 0, "worker")
 
 
 @pytest.fixture
-def desk(database_url: str, tmp_path: Path) -> Iterator[Desk]:
-    desk = open_desk(Settings(data=tmp_path / "data", database_url=database_url, project_slots=1, lease_seconds=60))
+def desk(migrated_url: str, tmp_path: Path) -> Iterator[Desk]:
+    desk = open_desk(Settings(data=tmp_path / "data", database_url=migrated_url, project_slots=1, lease_seconds=60))
     yield desk
     desk.close()
 

@@ -1,13 +1,12 @@
 """A store on ClickHouse in a folder, as the embedded one is: with a main database of its own there."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from copydesk.analytics.clickhouse import ClickHouseStore
 from copydesk.analytics.clickhouse.address import address_of
 from copydesk.analytics.clickhouse.cluster import Cluster
 from copydesk.core.database import Database
-from copydesk.core.migrate import migrate
+from tests.support import migrated
 from tests.support.clickhouse import ask, new_database
 
 FILE = "clickhouse.url"
@@ -19,12 +18,12 @@ _folders: dict[str, Path] = {}
 class OnClickHouse(ClickHouseStore):
     """The folder remembers which database of ClickHouse is its; a copy that lies there is loaded into a new one."""
 
-    def __init__(self, folder: Path, copied: Path | None = None, main_url: Callable[[], str] | None = None) -> None:
+    def __init__(self, folder: Path, copied: Path | None = None, main: str = "sqlite") -> None:
         named = folder / FILE
         is_new = not named.exists()
         if is_new:
             named.write_text(_fresh(folder))
-        self.main = main_database(folder, main_url)
+        self.main = main_database(folder, main)
         super().__init__(named.read_text(), self.main, _clusters[named.read_text()])
         if is_new and copied and copied.exists():
             self.restore(copied)
@@ -34,14 +33,12 @@ class OnClickHouse(ClickHouseStore):
         self.main.close()
 
 
-def main_database(folder: Path, main_url: Callable[[], str] | None = None) -> Database:
+def main_database(folder: Path, kind: str = "sqlite") -> Database:
     """In the folder too, or where it remembers."""
     named = folder / "main.url"
     if not named.exists():
-        named.write_text(main_url() if main_url else f"sqlite:///{folder / 'copydesk.db'}")
-    database = Database(named.read_text())
-    migrate(database)
-    return database
+        named.write_text(migrated.new_database(kind, folder))
+    return Database(named.read_text())
 
 
 def _fresh(folder: Path) -> str:

@@ -42,13 +42,18 @@ def server_url() -> str:
     return url
 
 
-def new_database(server: str = "") -> str:
-    """The address of a fresh, empty database."""
+def new_database(server: str = "", template: str = "template1") -> str:
+    """The address of a fresh database: an empty one, or a copy of that one."""
     server = server or server_url()
     name = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        make = sql.SQL("create database {} template {}")
+        connection.execute(make.format(sql.Identifier(name), sql.Identifier(template)))
     return server.replace("/postgres?", f"/{name}?")
+
+
+def name_of(url: str) -> str:
+    return url.partition("?")[0].rpartition("/")[2]
 
 
 def through(url: str, port: int) -> str:

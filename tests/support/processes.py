@@ -17,17 +17,7 @@ import httpx2 as httpx
 
 # Forked from a process that has imported everything: real processes, without the second that each import would take.
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(
-    [
-        "__main__",
-        "tests.crash.worker",
-        "copydesk.cli",
-        "copydesk.web.server",
-        "pydantic_ai.direct",
-        "pydantic_ai.models.openai",
-        "pydantic_ai.providers.openai_compatible",
-    ]
-)
+processes.set_forkserver_preload(["__main__", "tests.support.preloaded"])
 PATIENCE = 30.0
 
 

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.performing import ModelFor
 from copydesk.web.server import Server
-from tests.support import clickhouse, postgres
+from tests.support import clickhouse, migrated
 
 STORES = os.environ.get("COPYDESK_TEST_STORES", "embedded")
 
@@ -61,15 +60,7 @@ def stores_of(data: Path) -> dict[str, Any]:
     if STORES == "embedded":
         return {}
     assert STORES == "scale-out", STORES
-    return {"database_url": postgres.new_database(), "analytics_url": clickhouse.new_database()}
-
-
-@cache
-def migrated_sqlite() -> bytes:
-    """A database to begin with: quicker than to migrate each time."""
-    with tempfile.TemporaryDirectory() as folder:
-        open_desk(Settings(data=Path(folder), database_url="")).close()
-        return (Path(folder) / "copydesk.db").read_bytes()
+    return {"database_url": migrated.new_database("postgres", data), "analytics_url": clickhouse.new_database()}
 
 
 @contextmanager
@@ -86,9 +77,8 @@ def serve(
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     chosen = {"base_url": url, "jobs_per_hour": 100_000, "keys_per_hour": 1000, "lease_seconds": 2, **settings}
     stores: dict[str, Any] = {"database_url": database_url} if database_url else stores_of(data)
-    if not stores and not (data / "copydesk.db").exists():
-        data.mkdir(parents=True, exist_ok=True)
-        (data / "copydesk.db").write_bytes(migrated_sqlite())
+    if not stores and not (data / migrated.FILE).exists():
+        migrated.new_sqlite(data)
     desk = open_desk(Settings(data=data, **stores, **chosen))
     server = Server(desk, with_worker=with_worker)
     if with_worker and model is not None:

@@ -20,7 +20,7 @@ from copydesk.client import ApiError, Event, Job
 from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Observed, Prompt, Reply, Usage
 from copydesk.jobs.workspace import Workspace
 from tests.conftest import DATABASES
-from tests.support.postgres import new_database
+from tests.support import migrated
 from tests.support.repositories import branches, file_on, make_repository
 from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
 from tests.support.service import Service, serve
@@ -40,7 +40,7 @@ class Shared:
     """Two services on one database engine, one with a worker and one without; each test has a project of its own."""
 
     def __init__(self, kind: str, folder: Path, closing: ExitStack) -> None:
-        self.kind, self.models = kind, dict[str, Model]()
+        self.kind, self.folder, self.models = kind, folder, dict[str, Model]()
         repository = make_repository(folder / "docs.git", {"docs/index.md": PAGE})
         self.working, self.idle = (
             closing.enter_context(
@@ -56,7 +56,7 @@ class Shared:
         )
 
     def new_database(self) -> str:
-        return "" if self.kind == "sqlite" else new_database()
+        return "" if self.kind == "sqlite" else migrated.new_database(self.kind, self.folder)
 
     def project(self, repository: Path, model: Model | None) -> Service:
         service, name = (self.idle, None) if model is None else (self.working, f"openai:{len(self.models)}")

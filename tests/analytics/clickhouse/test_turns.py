@@ -11,15 +11,12 @@ from copydesk.analytics.clickhouse.errors import StoreBusy
 from copydesk.analytics.clickhouse.turns import TurnLost, Turns
 from copydesk.core.clock import HOUR
 from copydesk.core.database import Database
-from copydesk.core.migrate import migrate
-from tests.support import postgres
+from tests.support import migrated
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.drill)])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    is_embedded = request.param == "sqlite"
-    opened = Database(f"sqlite:///{tmp_path / 'copydesk.db'}" if is_embedded else postgres.new_database())
-    migrate(opened)
+    opened = Database(migrated.new_database(request.param, tmp_path))
     yield opened
     opened.close()
 

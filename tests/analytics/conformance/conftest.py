@@ -7,7 +7,6 @@ import pytest
 
 from copydesk.analytics.duckdb import DuckStore
 from copydesk.analytics.store import Store
-from tests.support import postgres
 from tests.support.clickhouse_store import FILE, OnClickHouse
 
 COPY = "analytics.duckdb"
@@ -15,7 +14,7 @@ COPY = "analytics.duckdb"
 OPENERS: dict[str, Callable[[Path], Store]] = {
     "duckdb": lambda folder: DuckStore(folder / COPY),
     "clickhouse": lambda folder: OnClickHouse(folder, folder / COPY),
-    "clickhouse and postgresql": lambda folder: OnClickHouse(folder, folder / COPY, postgres.new_database),
+    "clickhouse and postgresql": lambda folder: OnClickHouse(folder, folder / COPY, "postgresql"),
 }
 ON_CLICKHOUSE = (
     "test_total_counts", "test_an_event_is_logged_once", "test_rows_come_by_total", "test_a_class_that_comes",

@@ -1,0 +1,16 @@
+"""What the processes of the tests have loaded when they begin: they are forked from one that has imported this."""
+
+import gc
+
+import detect_secrets.plugins.aws
+import pydantic_ai.direct
+import pydantic_ai.models.openai
+import pydantic_ai.providers.openai_compatible
+
+import copydesk.cli
+import copydesk.web.server
+import tests.crash.worker
+
+__all__ = ["copydesk", "detect_secrets", "pydantic_ai", "tests"]
+
+gc.freeze()  # else the first garbage collection of each would copy all of it
