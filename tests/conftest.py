@@ -20,12 +20,14 @@ settings.load_profile("patient")
 # No test leaves the machine, and every client of HTTP would read all of the machine's certificates: 30 ms of CPU each.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+gc.disable()  # while tests are collected, nothing becomes garbage that is worth the search
 
 
 def pytest_collection_finish() -> None:
     """What was collected stays, so that no garbage collection of a test need look at it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

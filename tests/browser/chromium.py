@@ -27,9 +27,16 @@ here=$(dirname "$0")
 LD_LIBRARY_PATH=$here/lib exec "$here/headless" "$@"
 """
 MISSING = "The browser tests need Chromium: install the package chromium (or npm, and they fetch one themselves)."
+OFF = (
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),  # pages of its own in every window, as dear as the page it shows
+    *("HttpsUpgrades", "HttpsFirstBalancedModeAutoEnable", "ThirdPartyStoragePartitioning", "PaintHolding"),
+    *("LensOverlay", "MediaRouter", "OptimizationHints", "AvoidUnnecessaryBeforeUnloadCheckSync"),
+)
+"""Features. Playwright turns all but the first two off as well, and Chromium heeds the last such flag alone."""
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    f"--disable-features={','.join(OFF)}",
 )
 
 
