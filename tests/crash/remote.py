@@ -3,12 +3,16 @@
 import os
 import re
 import signal
+import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy import make_url
 
 from tests.crash.harness import BEFORE, PATIENCE, Case, new_desk, wait_until
 from tests.jobs.forges.stage import fake_forge, project_on, watched
@@ -71,14 +75,32 @@ class RemoteCase(Case):
             wait_until(lambda: len(self.workers) > mine, "the worker's number")
             pid = self.workers[mine].pid
             assert pid is not None
-            os.kill(pid, sent)
-            wait_until(lambda: _state(pid) in ("T", "Z", "gone"), "the signal to take effect")
+            _send(pid, sent)
+            while sent == signal.SIGSTOP and self._is_locked:
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(0.01)
+                _send(pid, sent)
             if released is not None:
                 with open(self.diary_file, "a") as diary:
                     diary.write(f"held {call}\n")
                 released.wait(PATIENCE)
 
         self._on_call(on_call)
+
+    @property
+    def _is_locked(self) -> bool:
+        """Whether nobody can write to SQLite: for long, when who is stopped was just about to tell that it lives."""
+        url = make_url(str(self.settings["database_url"]))
+        if url.get_backend_name() != "sqlite":
+            return False
+        connection = sqlite3.connect(str(url.database), timeout=0.2, isolation_level=None)
+        try:
+            connection.execute("begin immediate")
+        except sqlite3.OperationalError:
+            return True
+        finally:
+            connection.close()
+        return False
 
     def _on_call(self, act: Callable[[str, str], None]) -> None:
         self.called.clear()
@@ -90,6 +112,11 @@ class RemoteCase(Case):
             act(moment, line)
 
         watched(self.fake, on_call)
+
+
+def _send(pid: int, sent: int) -> None:
+    os.kill(pid, sent)
+    wait_until(lambda: _state(pid) in ("T", "Z", "gone"), "the signal to take effect")
 
 
 def _state(pid: int) -> str:

@@ -57,6 +57,8 @@ class Fate:
     met: bool = False
     was_late: bool = False
     here: threading.local = field(default_factory=threading.local)
+    writing: threading.RLock = field(default_factory=threading.RLock)
+    """Whoever is paused is not in the middle of another thread's write: no process could write to SQLite meanwhile."""
 
     def note(self, line: str) -> None:
         with open(self.orders.diary, "a") as diary:
@@ -71,8 +73,9 @@ class Fate:
         if point == self.orders.point and not self.met:
             self.met = True
             self.note(f"reached {point}")
-            os.kill(os.getpid(), self.orders.signal)
-            time.sleep(0.1)  # a signal to the process may take effect a moment later: not one statement further
+            with self.writing:
+                os.kill(os.getpid(), self.orders.signal)
+                time.sleep(0.1)  # a signal to the process may take effect a moment later: not one statement further
 
 
 def work(orders: Orders) -> None:
@@ -168,7 +171,7 @@ def _watch(fate: Fate) -> None:
 
     @contextmanager
     def write(self: Database) -> Iterator[Connection]:
-        with really_write(self) as tx:
+        with fate.writing, really_write(self) as tx:
             yield tx
             fate.reach("inside")
 
