@@ -24,8 +24,8 @@ from tests.support.postgres import new_database
 ALLOWED, ASKED = 40, 60
 EXPORTS = 60
 PROJECT_SLOTS, TOTAL_SLOTS = 2, 3
-SOON = 3.0
-"""Seconds in which one process hears of what another did: without a signal it would look after 5 or 15."""
+SOON = 1.0
+"""Seconds in which one process hears of what another did."""
 RUNNING = text(
     """
     select project_id, count(*) as running from runs where state = 'running'
@@ -93,7 +93,7 @@ def test_a_key_that_is_sent_to_two_servers_at_once_makes_one_job(fleet: Fleet, s
     assert len(fleet.desk.jobs.page(site.project.id, None, 100, None)[0]) == 1
 
 
-def test_events_are_heard_through_the_other_server_soon(fleet: Fleet, site: Site) -> None:
+def test_events_are_heard_through_the_other_server_within_a_second(fleet: Fleet, site: Site) -> None:
     job = _create(fleet, site, 0).json()["id"]
     with _listening(fleet, site, 1, job) as heard:
         wait_until(lambda: bool(heard) and heard[-1][0] == "finished", "the job's end", 30)
@@ -144,19 +144,20 @@ def _create(fleet: Fleet, site: Site, turn: int, key: str = "", model: str = SCR
 
 @contextmanager
 def _listening(fleet: Fleet, site: Site, server: int, job: str) -> Iterator[list[tuple[str, float]]]:
-    """What is heard of a job, with the seconds after which it is."""
+    """What is heard of a job, with the seconds after which it is; what was before, from when one listens."""
     heard: list[tuple[str, float]] = []
 
     def listen() -> None:
         kind = ""
         url = fleet.servers[server].url + site.at(f"/{job}/events")
         with httpx.stream("GET", url, headers=site.headers, timeout=30) as stream:
+            begun = time.time()
             for line in stream.iter_lines():
                 if line.startswith("event: "):
                     kind = line.removeprefix("event: ")
                 elif line.startswith("data: "):
                     at = json.loads(line.removeprefix("data: "))["at"]
-                    heard.append((kind, time.time() - _seconds(at)))
+                    heard.append((kind, time.time() - max(begun, _seconds(at))))
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
