@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from tests.support import migrated
 from tests.support.postgres import new_database
+from tests.support.programs import summarize_skips
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 from tests.support.sharing import Sharing
@@ -28,6 +29,14 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Ends the run with one line that names the programs whose tests were skipped."""
+    reports = terminalreporter.stats.get("skipped", ())
+    line = summarize_skips(str(report.longrepr) for report in reports)
+    if line is not None:
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,14 +10,12 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-import playwright
+from tests.support.programs import find_node
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PACKAGE, VERSION = "@sparticuz/chromium", "153.0.0"
 SHA256 = "20e5656fcdcf4118ede85edfb9d6bb9cc1bbb7ffb8b75622fffbcf36a835c3c0"
 FETCHED = Path(sys.prefix, f"chromium-{VERSION}")
-NODE = Path(playwright.__file__).parent / "driver/node"
-"""Playwright's wheel brings its own Node."""
 UNPACK = """
 const [from, to] = process.argv.slice(1), fs = require("fs");
 fs.writeFileSync(to, require("zlib").brotliDecompressSync(fs.readFileSync(from)), {mode: 0o755});
@@ -26,7 +24,7 @@ START = """#!/bin/sh
 here=$(dirname "$0")
 LD_LIBRARY_PATH=$here/lib exec "$here/headless" "$@"
 """
-MISSING = "The browser tests need Chromium: install the package chromium (or npm, and they fetch one themselves)."
+MISSING = "Install the package chromium; on x86-64, npm is enough: the tests then download one."
 OFF = (
     *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),  # pages of its own in every window, as dear as the page it shows
     *("HttpsUpgrades", "HttpsFirstBalancedModeAutoEnable", "ThirdPartyStoragePartitioning", "PaintHolding"),
@@ -45,11 +43,12 @@ def find() -> str | None:
     installed = next((path for name in NAMES if (path := shutil.which(name))), None)
     if installed or (FETCHED / "start").exists():
         return installed or str(FETCHED / "start")
+    node = find_node()
     fetchable = platform.system() == "Linux" and platform.machine() == "x86_64" and shutil.which("npm")
-    return fetch() if fetchable else None
+    return fetch(node) if node and fetchable else None
 
 
-def fetch() -> str | None:
+def fetch(node: str) -> str | None:
     with tempfile.TemporaryDirectory(dir=sys.prefix) as name:
         folder = Path(name)
         packed = subprocess.run(["npm", "pack", f"{PACKAGE}@{VERSION}"], cwd=folder, capture_output=True)
@@ -64,7 +63,7 @@ def fetch() -> str | None:
             (folder / "chromium.br", new / "headless"),
             (folder / "al2023.tar.br", folder / "lib.tar"),
         ):
-            subprocess.run([NODE, "-e", UNPACK, source, target], check=True)
+            subprocess.run([node, "-e", UNPACK, source, target], check=True)
         taken_out(folder / "lib.tar", "lib/", new / "lib")
         (new / "start").write_text(START)
         (new / "start").chmod(0o755)

@@ -1,6 +1,5 @@
-"""A real Chromium, and a site for it to visit. In CI a missing Chromium is a failure, elsewhere it is said."""
+"""A real Chromium, and a site for it to visit."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -8,15 +7,16 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser import chromium
 from tests.browser.site import Site, serve
+from tests.support.programs import require_node, skip_missing
 
 
 @pytest.fixture(scope="module")
 def program() -> str:
-    found = chromium.find()
-    if found is None:
-        in_ci = os.environ.get("CI") or os.environ.get("COPYDESK_CI")
-        (pytest.fail if in_ci else pytest.skip)(chromium.MISSING)
-    return found
+    require_node()  # which Playwright itself runs on
+    program = chromium.find()
+    if program is None:
+        skip_missing("chromium", chromium.MISSING)
+    return program
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.site import DOCS, ROUTER, Site
+from tests.support.programs import curl_command
 from tests.support.repositories import file_on, make_repository
 from tests.support.service import Service, serve
 
@@ -47,7 +48,8 @@ def page(context: BrowserContext, service: Service) -> Iterator[Page]:
 
 
 def curl(*arguments: str) -> dict[str, object]:
-    done = subprocess.run(["curl", "-sS", "--fail-with-body", *arguments], capture_output=True, text=True, check=True)
+    command = [*curl_command(), "-sS", "--fail-with-body", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, object] = json.loads(done.stdout)
     return found
 

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import playwright
 import pytest
 
 from tests.support.collector import Collector, collecting
 from tests.support.pages import PAGES, VIEWS, site
+from tests.support.programs import require_node
 
-NODE = Path(playwright.__file__).parent / "driver/node"
-"""Playwright's wheel brings a Node that reads TypeScript."""
 PIECES = Path(__file__).parent.parent.parent / "docs/collect"
 RUN = Path(__file__).parent / "run.mjs"
 WORKER, NEXTJS = PIECES / "cloudflare-worker.js", PIECES / "nextjs-middleware.ts"
@@ -47,7 +45,8 @@ def visited(piece: Path, collector: Collector, *requests: dict[str, Any], beacon
         "COPYDESK_API_KEY": "desk_key",
         "COPYDESK_BEACON": "1" if beacon else "",
     }
-    command = [str(NODE), "--disable-warning=MODULE_TYPELESS_PACKAGE_JSON", str(RUN), str(piece), json.dumps(requests)]
+    quiet = "--disable-warning=MODULE_TYPELESS_PACKAGE_JSON"
+    command = [require_node(), quiet, str(RUN), str(piece), json.dumps(requests)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=30)
     answers: list[Any] = json.loads(done.stdout)
     return answers

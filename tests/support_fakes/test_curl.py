@@ -1,0 +1,37 @@
+"""The stand-in for curl does what the examples of the documentation ask of curl itself."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.programs import CURL, curl_command, skip_missing
+from tests.support.service import Service
+
+STAND_IN = [sys.executable, "-IS", str(CURL)]
+
+
+@pytest.fixture(params=["stand-in", "curl"])
+def curl(request: pytest.FixtureRequest) -> list[str]:
+    if request.param == "curl" and curl_command() == STAND_IN:
+        skip_missing("curl", "Install the package curl.")
+    return STAND_IN if request.param == "stand-in" else curl_command()
+
+
+def run(curl: list[str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([*curl, "--silent", "--fail-with-body", *arguments], capture_output=True, text=True)
+
+
+def test_a_body_is_posted_with_its_headers(curl: list[str], service: Service) -> None:
+    url = f"{service.url}/v2/agent/{service.project.id}/job"
+    key = ("--header", f"Authorization: Bearer {service.key}")
+    created = run(curl, url, *key, "--header", "Content-Type: application/json", "--data", '{"prompt": "Hello"}')
+    assert created.returncode == 0
+    assert '"prompt":"Hello"' in created.stdout.replace(" ", "")
+    assert '"jobs"' in run(curl, f"{url}s", "-H", f"Authorization: Bearer {service.key}").stdout
+
+
+def test_a_refused_request_ends_with_22_and_prints_the_error(curl: list[str], service: Service) -> None:
+    refused = run(curl, f"{service.url}/v2/agent/{service.project.id}/jobs")
+    assert refused.returncode == 22
+    assert '"key_missing"' in refused.stdout
