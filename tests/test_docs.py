@@ -31,14 +31,22 @@ from copydesk.jobs.job import Phase, Reason, Status
 from copydesk.web import views
 from copydesk.web.app import make_app
 from tests.support.dashboard import routes as dashboard
+from tests.support.programs import add_curl
 from tests.support.repositories import make_repository
 
 ROOT = Path(__file__).parent.parent
 README, API, CLI, SETTINGS = (ROOT / name for name in ("README.md", "docs/api.md", "docs/cli.md", "docs/settings.md"))
-PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    README,
+    ROOT / "client/README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 ANALYTICS, EVENTS = ROOT / "docs/analytics.md", ROOT / "docs/collect/events.md"
 DASHBOARD = ROOT / "docs/dashboard.md"
-EXAMPLES = [README, ROOT / "docs/quickstart.md", API, ANALYTICS, EVENTS]
+CLIENT = ROOT / "client/README.md"
+EXAMPLES = [README, ROOT / "docs/quickstart.md", API, ANALYTICS, EVENTS, CLIENT]
 
 EVENT_KINDS = {"queued", "message", "phase", "resumed", "thought", "tool", "pushed", "pull_request", "finished"}
 EVENT_KINDS |= {"archived", "unarchived", "checked", "waiting"}
@@ -227,8 +235,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COPYDESK_")}
+    search_path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment |= {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": add_curl(search_path, tmp_path_factory.mktemp("bin")),
         "COPYDESK_DATA": str(tmp_path_factory.mktemp("served") / "copydesk-data"),
         "COPYDESK_URL": f"http://127.0.0.1:{port}",
         "PYTHONPATH": str(ROOT),
@@ -253,7 +262,7 @@ def wait_for(address: str, server: "subprocess.Popen[bytes]") -> None:
             time.sleep(0.05)
 
 
-@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_examples_run_and_print_what_the_page_says(page: Path, served: dict[str, str], tmp_path: Path) -> None:
     shown = examples(page.read_text("utf-8"))
     environment = dict(served)
@@ -263,7 +272,7 @@ def test_the_examples_run_and_print_what_the_page_says(page: Path, served: dict[
             "docs/setup.md": b"# Setup\n\nInstall the program. To leave out setup, read on.\n",
         }
         make_repository(tmp_path / "handbook", files)
-    if page in (API, ANALYTICS, EVENTS):
+    if page in (API, ANALYTICS, EVENTS, CLIENT):
         environment |= a_project(served, tmp_path)
     mark = "------ end of example ------"
     script = "set -euo pipefail\n" + "".join(f"{example.script}\necho; echo '{mark}'\n" for example in shown)

@@ -18,7 +18,7 @@ curl --fail-with-body {url}/v2/agent/{project}/job \\
 PYTHON = """\
 import os
 
-from copydesk.client import Client
+from copydesk_client import Client
 
 desk = Client("{url}", os.environ["COPYDESK_API_KEY"], "{project}")
 job = desk.create_job("Replace colour with color on every page.")

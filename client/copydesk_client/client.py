@@ -11,8 +11,8 @@ from typing import Any, Literal, Self, cast
 
 import httpx2 as httpx
 
-from copydesk.client import shapes
-from copydesk.client.connection import RETRIED, ApiError, Connection, Unreachable, checked
+from copydesk_client import shapes
+from copydesk_client.connection import RETRIED, ApiError, Connection, Unreachable, checked
 
 PATIENCE = 15
 AT_ONCE = 1_000

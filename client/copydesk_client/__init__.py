@@ -1,0 +1,8 @@
+"""The Python client of Copydesk: create jobs and follow them, send page views, read the reports."""
+
+from copydesk_client.client import Client
+from copydesk_client.connection import ApiError, NotConfigured, Unreachable
+from copydesk_client.shapes import Event, Job, JobPage
+
+__all__ = ["ApiError", "Client", "Event", "Job", "JobPage", "NotConfigured", "Unreachable", "__version__"]
+__version__ = "0.1.0"
