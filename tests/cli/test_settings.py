@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from copydesk.cli import app
 from tests.jobs.forges.more import FAKES
+from tests.support import migrated
 from tests.support.repositories import make_repository
 
 Run = Callable[..., Result]
@@ -18,6 +19,7 @@ TOKEN = "token-of-the-documentation-team-0815"
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    migrated.new_sqlite(tmp_path / "data")
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
     return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
 

@@ -15,6 +15,7 @@ from copydesk.jobs.records import job_topic
 from copydesk.jobs.sandbox.sandbox import Unavailable
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.workspace import digest
+from tests.support import migrated
 from tests.support.repositories import make_repository
 from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
 
@@ -52,7 +53,7 @@ class Stage:
 def staged(
     folder: Path, *script: Turn, policy: Policy | None = None, page: bytes = PAGE, without_sandbox: bool = False
 ) -> Iterator[Stage]:
-    desk = open_desk(Settings(data=folder / "data"))
+    desk = open_desk(Settings(data=folder / "data", database_url=migrated.new_sqlite(folder / "data")))
     stage = Stage(desk, make_repository(folder / "docs.git", {"a.md": page}), policy or Policy(), list(script))
     if without_sandbox:
         assert isinstance(stage.worker.workflow, Performer)

@@ -19,6 +19,7 @@ from copydesk.analytics.logs.formats import AUTO, FORMATS
 from copydesk.cli.imports import Known, import_logs
 from copydesk.core.errors import Explained
 from tests.analytics.logs.examples import COMBINED, LOGS
+from tests.support import migrated
 from tests.support.repositories import make_repository
 
 Run = Callable[..., Result]
@@ -26,6 +27,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    migrated.new_sqlite(tmp_path / "data")
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
     made = CliRunner().invoke(cli.app, ["project", "create", "Docs", "--repo", str(repository), "--json"])

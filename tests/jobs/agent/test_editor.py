@@ -19,6 +19,7 @@ from copydesk.jobs.service import NewJob
 from copydesk.jobs.worker import Attempt
 from copydesk.jobs.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
+from tests.support import migrated
 from tests.support.repositories import make_repository
 from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
 
@@ -54,7 +55,7 @@ class Bench:
 
 @pytest.fixture
 def new_bench(tmp_path: Path, workspace: MakeWorkspace) -> Iterator[Callable[[str], Bench]]:
-    desk = open_desk(Settings(data=tmp_path))
+    desk = open_desk(Settings(data=tmp_path, database_url=migrated.new_sqlite(tmp_path)))
     make_repository(tmp_path / "docs.git", FILES)
     yield lambda prompt: Bench(desk, workspace, prompt)
     desk.close()
