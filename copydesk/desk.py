@@ -1,14 +1,8 @@
-"""Everything wired together from the settings: what the server, the worker and the command line stand on."""
+"""The parts of the service, wired together from the settings: for the server, the worker and the command line."""
 
-from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from copydesk.analytics.feedback import Feedback
-from copydesk.analytics.keeping import Keeper
-from copydesk.analytics.opening import open_store
-from copydesk.analytics.shared.owner import FILE
-from copydesk.analytics.sites import Sites
-from copydesk.analytics.store import Store
-from copydesk.core.clock import SECOND
 from copydesk.core.database import Database
 from copydesk.core.keys import Keys
 from copydesk.core.migrate import migrate
@@ -16,31 +10,83 @@ from copydesk.core.people import People
 from copydesk.core.projects import Project, Projects
 from copydesk.core.secrets import Secrets
 from copydesk.core.settings import BadSettings, Settings
-from copydesk.jobs.agent.models import FORMS, known_model
-from copydesk.jobs.performing import ModelFor, Performer
-from copydesk.jobs.publish.forges.local import Pulls
-from copydesk.jobs.publish.repository import Mirror
-from copydesk.jobs.queue import Bounds, Queue
-from copydesk.jobs.service import Jobs
-from copydesk.jobs.worker import Worker
+from copydesk.jobs.agent.names import FORMS, known_model
+
+if TYPE_CHECKING:
+    from copydesk.analytics.feedback import Feedback
+    from copydesk.analytics.keeping import Keeper
+    from copydesk.analytics.sites import Sites
+    from copydesk.analytics.store import Store
+    from copydesk.jobs.performing import ModelFor
+    from copydesk.jobs.publish.forges.local import Pulls
+    from copydesk.jobs.publish.repository import Mirror
+    from copydesk.jobs.service import Jobs
+    from copydesk.jobs.worker import Worker
 
 
-@dataclass(frozen=True)
 class Desk:
-    settings: Settings
-    database: Database
-    projects: Projects
-    secrets: Secrets
-    keys: Keys
-    people: People
-    jobs: Jobs
-    pulls: Pulls
-    sites: Sites
-    store: Store
-    keeper: Keeper
-    feedback: Feedback
+    """Makes the parts that are slow to import when they are first used.
 
-    def worker(self, model: ModelFor | None = None) -> Worker:
+    Making them is not safe in several threads: `open_desk` makes all of them before any thread starts.
+    """
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self.settings = settings
+        self.database = database
+        self.projects = Projects(database)
+        self.secrets = Secrets(database, settings)
+        self.keys = Keys(database, settings.keys_per_hour)
+        self.people = People(database, self.keys)
+
+    @cached_property
+    def jobs(self) -> "Jobs":
+        from copydesk.jobs.service import Jobs
+
+        settings = self.settings
+        return Jobs(
+            self.database,
+            default_model=settings.model,
+            more_models=settings.models,
+            per_hour=settings.jobs_per_hour,
+        )
+
+    @cached_property
+    def pulls(self) -> "Pulls":
+        from copydesk.jobs.publish.forges.local import Pulls
+
+        return Pulls(self.database, self.jobs)
+
+    @cached_property
+    def sites(self) -> "Sites":
+        from copydesk.analytics.sites import Sites
+
+        return Sites(self.projects, self.secrets, self.settings.data)
+
+    @cached_property
+    def store(self) -> "Store":
+        from copydesk.analytics.opening import open_store
+
+        return open_store(self.settings, self.database)
+
+    @cached_property
+    def keeper(self) -> "Keeper":
+        from copydesk.analytics.keeping import Keeper
+
+        projects = self.projects
+        return Keeper(self.store, lambda: {project.id: project.collecting.raw_days for project in projects.all()})
+
+    @cached_property
+    def feedback(self) -> "Feedback":
+        from copydesk.analytics.feedback import Feedback
+
+        return Feedback(self.database)
+
+    def worker(self, model: "ModelFor | None" = None) -> "Worker":
+        from copydesk.core.clock import SECOND
+        from copydesk.jobs.performing import Performer
+        from copydesk.jobs.queue import Bounds, Queue
+        from copydesk.jobs.worker import Worker
+
         settings = self.settings
         bounds = Bounds(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
         performer = Performer(self.database, settings, self.secrets, self.pulls, model)
@@ -48,28 +94,34 @@ class Desk:
             Queue(self.database, bounds), performer, slots=settings.worker_slots, job_seconds=settings.job_minutes * 60
         )
 
-    def mirror(self, project: Project) -> Mirror:
+    def mirror(self, project: Project) -> "Mirror":
         """The repository, with the token that the project has for it."""
+        from copydesk.jobs.publish.repository import Mirror
+
         return Mirror.of(self.settings.mirrors, project, self.secrets.get(project.id, "forge_token"))
 
     @property
     def may_have_views(self) -> bool:
         """An embedded store that nothing ever came to is not opened only to find that out."""
+        from copydesk.analytics.shared.owner import FILE
+
         return bool(self.settings.analytics_url) or (self.settings.data / FILE).exists()
 
-    def counted(self, project: Project) -> Store:
+    def counted(self, project: Project) -> "Store":
         """The store, once it has counted what has arrived, as the project says. It waits: call it in a thread."""
         self.sites.settle(project, self.store)
         self.keeper.fresh()
         return self.store
 
     def close(self) -> None:
-        self.store.close()
+        """Closes the stores that were opened."""
+        if "store" in vars(self):
+            self.store.close()
         self.database.close()
 
 
-def open_desk(settings: Settings) -> Desk:
-    """Opens the stores and brings them up to date."""
+def open_desk_lazily(settings: Settings) -> Desk:
+    """Opens the database and brings it up to date. Other parts are made when first used, in one thread only."""
     for variable, name in (
         ("COPYDESK_MODEL", settings.model),
         *(("COPYDESK_MODELS", name) for name in settings.models),
@@ -79,21 +131,13 @@ def open_desk(settings: Settings) -> Desk:
     settings.make_data_folder()
     database = Database(settings.database)
     migrate(database)
-    projects, secrets = Projects(database), Secrets(database, settings)
-    store = open_store(settings, database)
-    jobs = Jobs(database, default_model=settings.model, more_models=settings.models, per_hour=settings.jobs_per_hour)
-    keys = Keys(database, settings.keys_per_hour)
-    return Desk(
-        settings=settings,
-        database=database,
-        projects=projects,
-        secrets=secrets,
-        keys=keys,
-        people=People(database, keys),
-        jobs=jobs,
-        pulls=Pulls(database, jobs),
-        sites=Sites(projects, secrets, settings.data),
-        store=store,
-        keeper=Keeper(store, lambda: {project.id: project.collecting.raw_days for project in projects.all()}),
-        feedback=Feedback(database),
-    )
+    return Desk(settings, database)
+
+
+def open_desk(settings: Settings) -> Desk:
+    """Opens the stores, brings them up to date and makes every part, so that threads may use the desk."""
+    desk = open_desk_lazily(settings)
+    for name, member in vars(Desk).items():
+        if isinstance(member, cached_property):
+            getattr(desk, name)
+    return desk

@@ -1,17 +1,19 @@
 """The command line: parse, call, print. Exit codes: 0 ok, 1 failed, 2 wrong usage."""
 
+import gc
 import logging
 import sys
 
 import typer
 
 from copydesk import __version__
-from copydesk.cli import analytics, backup, doctor, job, key, migrate, person, project, pull, secret, serve
+from copydesk.cli.commands import LazyGroup
 from copydesk.cli.output import fail
-from copydesk.client import ApiError, NotConfigured, Unreachable
+from copydesk.cli.quick_exit import QuickExit
 from copydesk.core.errors import Explained
 
 app = typer.Typer(
+    cls=LazyGroup,
     help="Copydesk: a prompt becomes a pull request, a page view becomes a number.",
     no_args_is_help=True,
     add_completion=False,
@@ -19,17 +21,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(project.app, name="project")
-app.add_typer(secret.app, name="secret")
-app.add_typer(key.app, name="key")
-app.add_typer(person.app, name="person")
-app.add_typer(job.app, name="job")
-app.add_typer(pull.app, name="pull")
-app.add_typer(analytics.app, name="analytics")
-serve.add_to(app)
-backup.add_to(app)
-migrate.add_to(app)
-doctor.add_to(app)
+
+GC_THRESHOLD = (20_000, 20, 20)
+"""New objects from which Python looks for garbage: imports make many objects and no garbage, and the default would
+look dozens of times."""
 
 
 @app.callback(invoke_without_command=True)
@@ -40,10 +35,37 @@ def root(version: bool = typer.Option(False, "--version", help="Print the versio
 
 
 def main() -> None:
+    """Runs the command line and ends the process."""
+    quick_exit = QuickExit()
+    gc.set_threshold(*GC_THRESHOLD)
+    try:
+        if sys.argv[1:] == ["--version"]:  # typer would import Pydantic to read this option
+            typer.echo(__version__)
+            sys.exit(0)
+        _run_command()
+    except SystemExit as ended:
+        if isinstance(ended.code, int):
+            quick_exit.status = ended.code
+        raise
+
+
+def _run_command() -> None:
+    """Turns the errors that a person can do something about into one sentence."""
     logging.basicConfig(level="WARNING", format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     try:
         app()
-    except (Explained, ApiError, Unreachable, NotConfigured) as error:
+    except Explained as error:
+        fail(str(error))
+    except Exception as error:
+        if not _is_from_client(error):
+            raise
         fail(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _is_from_client(error: Exception) -> bool:
+    """Returns whether the API's client raised this. Imports the client here: most commands never use it."""
+    from copydesk.client import ApiError, NotConfigured, Unreachable
+
+    return isinstance(error, ApiError | NotConfigured | Unreachable)

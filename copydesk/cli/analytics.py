@@ -9,9 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from copydesk.cli import imports, upkeep
-from copydesk.cli.output import AsJson, print_json, print_table
-from copydesk.client import Client
-from copydesk.web.sheet import COLUMNS, flat, sheet
+from copydesk.cli.output import AsJson, open_client, print_json, print_table
 
 MOST_ROWS, MOST_REMARKS = 250, 100
 NOTHING = "There is nothing in this time."
@@ -44,7 +42,7 @@ def _paged(name: str) -> Callable[..., None]:
         json: AsJson = False,
         csv: AsCsv = False,
     ) -> None:
-        with Client() as client:
+        with open_client() as client:
             ask = partial(getattr(client, name), date_from, date_to)
             found: dict[str, Any] = ask(limit=MOST_ROWS if all else limit, offset=offset)
             while all and found["hasMore"]:
@@ -74,7 +72,7 @@ def timeseries(
     csv: AsCsv = False,
 ) -> None:
     """Unique visitors and views of the whole site, by day, week or month."""
-    with Client() as client:
+    with open_client() as client:
         found = client.timeseries(date_from, date_to, interval=interval.value)
     _print("timeseries", {**found}, json, csv)
 
@@ -89,7 +87,7 @@ def feedback(
     json: AsJson = False,
 ) -> None:
     """What readers said of the pages, newest first."""
-    with Client() as client:
+    with open_client() as client:
         rows = client.rows("feedback/by-page" if by_page else "feedback", date_from, date_to)
         found = list(islice(rows, None if all else limit))
     if json:
@@ -108,6 +106,8 @@ upkeep.add_to(app)
 
 
 def _print(name: str, found: dict[str, Any], json: bool, csv: bool) -> None:
+    from copydesk.web.sheet import COLUMNS, flat, sheet
+
     rows = [flat(row) for row in found[name]]
     if json:
         print_json(found)

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from copydesk.moving.progress import Progress
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(backup)
-    app.command()(restore)
+app = typer.Typer(rich_markup_mode=None)
 
 
+@app.command()
 def backup(
     target: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder, or with --verify a back-up.")],
     check: Annotated[bool, typer.Option("--verify", help="Only look whether the back-up is sound.")] = False,
@@ -48,6 +47,7 @@ def backup(
         typer.echo(f"The key that opens sealed secrets is not in it: keep a copy of {where} elsewhere.", err=True)
 
 
+@app.command()
 def restore(
     source: Annotated[Path, typer.Argument(metavar="FOLDER", help="A back-up.")],
     replace: Annotated[bool, typer.Option("--replace", help="Give up what is there now.")] = False,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from copydesk.cli.output import find_terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Drawn
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress() -> Iterator["Progress"]:
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
+    console = find_terminal(stderr=True)
+    if console is None:
         from copydesk.moving.progress import Silent
 
         yield Silent()

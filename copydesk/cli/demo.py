@@ -12,7 +12,6 @@ from pathlib import Path
 import pygit2
 import typer
 
-from copydesk.cli.output import console
 from copydesk.cli.traffic import sample_week
 from copydesk.cli.watching import follow
 from copydesk.client import Client
@@ -109,7 +108,7 @@ def make_sample_repository(path: Path) -> None:
 
 
 def _step(heading: str, detail: str) -> None:
-    console.print(f"\n[bold]{heading}[/bold]")
+    typer.echo(f"\n{typer.style(heading, bold=True)}")
     if detail:
         typer.echo(f"  {detail}")
 

@@ -24,10 +24,10 @@ class Ill(Exception):
     """What is wrong, and what to do about it."""
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(doctor)
+app = typer.Typer(rich_markup_mode=None)
 
 
+@app.command()
 def doctor(json: AsJson = False) -> None:
     """Checks the settings, git, both stores, the data folder, the model and every project's repository."""
     results = _examine()
@@ -80,9 +80,9 @@ def _data(settings: "Settings") -> str:
 def _database(settings: "Settings") -> str:
     from sqlalchemy import text
 
-    from copydesk.desk import open_desk
+    from copydesk.desk import open_desk_lazily
 
-    desk = open_desk(settings)
+    desk = open_desk_lazily(settings)
     try:
         with desk.database.read() as tx:
             tx.execute(text("select 1"))
@@ -92,9 +92,9 @@ def _database(settings: "Settings") -> str:
 
 
 def _views(settings: "Settings") -> str:
-    from copydesk.desk import open_desk
+    from copydesk.desk import open_desk_lazily
 
-    desk = open_desk(settings)
+    desk = open_desk_lazily(settings)
     try:
         if desk.may_have_views:
             desk.store.ping()
@@ -114,10 +114,10 @@ def _model(settings: "Settings") -> str:
 
 
 def _repositories(settings: "Settings") -> str:
-    from copydesk.desk import open_desk
+    from copydesk.desk import open_desk_lazily
     from copydesk.jobs.publish.access import usable_branch
 
-    desk = open_desk(settings)
+    desk = open_desk_lazily(settings)
     try:
         projects = desk.projects.all()
         for project in projects:
@@ -132,11 +132,11 @@ def _repositories(settings: "Settings") -> str:
 
 def _sandbox(settings: "Settings") -> str:
     """Only a project with a check command needs one."""
-    from copydesk.desk import open_desk
+    from copydesk.desk import open_desk_lazily
     from copydesk.jobs.sandbox.probe import probe
     from copydesk.jobs.sandbox.sandbox import Unavailable
 
-    desk = open_desk(settings)
+    desk = open_desk_lazily(settings)
     try:
         needed = [project.name for project in desk.projects.all() if project.policy.check_command]
     finally:

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
-from copydesk.cli.output import AsJson, InProject, print_json, print_table, the_desk
+from copydesk.cli.output import AsJson, InProject, find_terminal, print_json, print_table, the_desk
 from copydesk.core.errors import Explained
 
 if TYPE_CHECKING:
@@ -114,8 +113,8 @@ def _print(facts: dict[str, Any]) -> None:
 @contextmanager
 def _progress(tally: "Tally", size: int | None) -> Iterator[Callable[[], None]]:
     """A bar in a terminal; elsewhere a line now and then. Both go to standard error."""
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
+    console = find_terminal(stderr=True)
+    if console is None:
         yield _told_now_and_then(tally, size)
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn

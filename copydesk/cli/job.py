@@ -1,13 +1,14 @@
 """copydesk job create|watch|get|list|message|cancel|archive|unarchive|diff"""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from copydesk.cli.output import AsJson, print_facts, print_json, print_table
-from copydesk.cli.watching import follow
-from copydesk.client import Client, Job
+from copydesk.cli.output import AsJson, open_client, print_facts, print_json, print_table
+
+if TYPE_CHECKING:
+    from copydesk.client import Client, Job
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -33,7 +34,7 @@ def create(
     """Creates a job."""
     options = {"model": model, "ref": ref, "title": title}
     given = {name: value for name, value in options.items() if value is not None}
-    with Client() as client:
+    with open_client() as client:
         job = client.create_job(_prompt(prompt), draft=draft, **given)
         _show(client, job, watch, json)
 
@@ -41,14 +42,14 @@ def create(
 @app.command()
 def watch(job: JobId, json: AsJson = False) -> None:
     """Shows a job's progress until it ends; exit code 1 when it fails."""
-    with Client() as client:
+    with open_client() as client:
         _show(client, client.get_job(job), True, json)
 
 
 @app.command()
 def get(job: JobId, json: AsJson = False) -> None:
     """Shows a job as it is now."""
-    with Client() as client:
+    with open_client() as client:
         _print(client.get_job(job), json)
 
 
@@ -60,7 +61,7 @@ def list_jobs(
     json: AsJson = False,
 ) -> None:
     """Lists jobs, newest first."""
-    with Client() as client:
+    with open_client() as client:
         page = client.list_jobs(status=status, limit=limit, cursor=cursor)
     if json:
         print_json(page)
@@ -74,47 +75,49 @@ def list_jobs(
 @app.command()
 def message(job: JobId, prompt: Prompt, watch: Watch = False, json: AsJson = False) -> None:
     """Sends a follow-up to a job."""
-    with Client() as client:
+    with open_client() as client:
         _show(client, client.message_job(job, _prompt(prompt)), watch, json)
 
 
 @app.command()
 def cancel(job: JobId, json: AsJson = False) -> None:
     """Stops an active job."""
-    with Client() as client:
+    with open_client() as client:
         _print(client.cancel_job(job), json)
 
 
 @app.command()
 def archive(job: JobId, json: AsJson = False) -> None:
     """Archives a job; an active one is cancelled."""
-    with Client() as client:
+    with open_client() as client:
         _print(client.archive_job(job), json)
 
 
 @app.command()
 def unarchive(job: JobId, json: AsJson = False) -> None:
     """Gives an archived job its status back."""
-    with Client() as client:
+    with open_client() as client:
         _print(client.unarchive_job(job), json)
 
 
 @app.command()
 def diff(job: JobId) -> None:
     """Prints what the job changed so far, as a unified diff."""
-    with Client() as client:
+    with open_client() as client:
         sys.stdout.buffer.write(client.diff(job))
 
 
-def _show(client: Client, job: Job, watch: bool, json: bool) -> None:
+def _show(client: "Client", job: "Job", watch: bool, json: bool) -> None:
     if watch:
+        from copydesk.cli.watching import follow
+
         job = follow(client, job["id"], quiet=json)
     _print(job, json)
     if watch and job["status"] == "failed":
         raise typer.Exit(1)
 
 
-def _print(job: Job, json: bool) -> None:
+def _print(job: "Job", json: bool) -> None:
     if json:
         print_json(job)
         return

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 UNSEEN = "from the environment, others of this machine do not see its password"
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("migrate-stores")(migrate_stores)
+app = typer.Typer(rich_markup_mode=None)
 
 
+@app.command("migrate-stores")
 def migrate_stores(
     to_database: Annotated[
         str,

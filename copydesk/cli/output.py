@@ -2,23 +2,35 @@
 
 import getpass
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from copydesk.client import Client
     from copydesk.desk import Desk
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 InProject = Annotated[str, typer.Option("--project", envvar="COPYDESK_PROJECT", help="The project's id.")]
 
-console = Console(highlight=False)
+FORCED_TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE")
+"""Environment variables by which a person says that the output is a terminal although it is not, or the reverse."""
+
+
+def find_terminal(*, stderr: bool = False) -> "Console | None":
+    """Returns a console when standard output, or standard error, is a terminal. Imports Rich only then."""
+    if not (sys.stderr if stderr else sys.stdout).isatty() and not any(map(os.environ.get, FORCED_TERMINAL)):
+        return None
+    from rich.console import Console
+
+    console = Console(stderr=stderr, highlight=False)
+    return console if console.is_terminal else None
 
 
 def print_json(value: Any) -> None:
@@ -40,16 +52,23 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], empty: s
     """A table in a terminal; lines with tabs between when piped."""
     if not rows:
         typer.echo(empty, err=True)
-    elif not console.is_terminal:
+    elif console := find_terminal():
+        _draw_table(console, headings, rows)
+    else:
         for row in rows:
             typer.echo("\t".join("" if cell is None else plain(cell) for cell in row))
-    else:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for heading in headings:
-            table.add_column(heading, overflow="fold")
-        for row in rows:
-            table.add_row(*(Text("–" if cell is None else plain(cell)) for cell in row))
-        console.print(table)
+
+
+def _draw_table(console: "Console", headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("–" if cell is None else plain(cell)) for cell in row))
+    console.print(table)
 
 
 def fail(message: str) -> NoReturn:
@@ -67,12 +86,19 @@ def actor() -> str:
 
 @contextmanager
 def the_desk() -> Iterator["Desk"]:
-    """The database itself, whether or not a server runs. Loaded here, so that commands without it start at once."""
+    """Opens the database itself, whether or not a server runs. Other parts of the desk are made when first used."""
     from copydesk.core.settings import read_settings
-    from copydesk.desk import open_desk
+    from copydesk.desk import open_desk_lazily
 
-    desk = open_desk(read_settings())
+    desk = open_desk_lazily(read_settings())
     try:
         yield desk
     finally:
         desk.close()
+
+
+def open_client() -> "Client":
+    """Returns a client of the API. Imports it here: the help of a command does not need it."""
+    from copydesk.client import Client
+
+    return Client()

@@ -104,7 +104,7 @@ def change(
     check_command="mkdocs build --strict", on_findings=fail, sign_off=true, origins=https://docs.example.com,
     base_path=/docs, ai_classes=assistant,search, privacy=monthly. `show` lists all with their values.
     """
-    from copydesk.jobs.founding import check_choices
+    from copydesk.jobs.choices import check_choices
 
     wanted = _assignments(values)
     check_choices(wanted)

@@ -19,12 +19,10 @@ Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen on.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(serve)
-    app.command()(work)
-    app.command()(demo)
+app = typer.Typer(rich_markup_mode=None)
 
 
+@app.command()
 def serve(
     host: Host = "127.0.0.1",
     port: Port = 8080,
@@ -64,6 +62,7 @@ def serve(
     traces.shut_down()
 
 
+@app.command()
 def work() -> None:
     """Runs a worker alone."""
     from copydesk.cli.probes import answer_probes
@@ -99,6 +98,7 @@ def work() -> None:
     traces.shut_down()
 
 
+@app.command()
 def demo(
     serve: Annotated[bool, typer.Option("--serve", help="Keep serving afterwards, to look around.")] = False,
     port: Port = 0,

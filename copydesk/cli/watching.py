@@ -1,8 +1,8 @@
 """A job's progress: live in a terminal, plain lines when piped."""
 
-from rich.status import Status
+import typer
 
-from copydesk.cli.output import console, plain
+from copydesk.cli.output import find_terminal, plain
 from copydesk.client import Client, Event, Job
 
 PHASES = {
@@ -16,19 +16,17 @@ PHASES = {
 
 def follow(client: Client, job_id: str, quiet: bool = False) -> Job:
     """Shows each event until the job ends, then gives the job."""
-    status = Status("watching …", console=console) if console.is_terminal and not quiet else None
-    if status:
-        status.start()
-    try:
+    console = None if quiet else find_terminal()
+    if console:
+        with console.status("watching …") as status:
+            for event in client.watch(job_id):
+                if event["kind"] in ("phase", "resumed"):
+                    status.update(f"{PHASES.get(event['data']['phase'], event['data']['phase'])} …")
+                console.print(plain(line_of(event)), markup=False, soft_wrap=True)
+    else:
         for event in client.watch(job_id):
-            if quiet:
-                continue
-            if status and event["kind"] in ("phase", "resumed"):
-                status.update(f"{PHASES.get(event['data']['phase'], event['data']['phase'])} …")
-            console.print(plain(line_of(event)), markup=False, soft_wrap=True)
-    finally:
-        if status:
-            status.stop()
+            if not quiet:
+                typer.echo(plain(line_of(event)))
     return client.get_job(job_id)
 
 

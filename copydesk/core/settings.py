@@ -19,7 +19,7 @@ class BadSettings(Explained):
 
 
 class Settings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, use_attribute_docstrings=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
     data: Path = Path("./copydesk-data")
     """Folder of everything embedded: the database, the mirrors of repositories."""

@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from copydesk.core.collecting import Collecting
-from copydesk.core.errors import Detail, InvalidRequest
 from copydesk.core.policy import Policy
 from copydesk.core.projects import Project, Projects, choices, new_project
 from copydesk.core.secrets import Secrets
-from copydesk.jobs.agent.models import FORMS, known_model
-from copydesk.jobs.checks import RULES
+from copydesk.jobs.choices import check_choices
 from copydesk.jobs.publish.access import PATIENCE, usable_branch
 from copydesk.jobs.publish.forges.remote import forge_of
 
@@ -61,17 +59,3 @@ def found_project(
     if wanted.token is not None:
         secrets.set(project.id, "forge_token", wanted.token, actor=actor)
     return project
-
-
-def check_choices(values: Mapping[str, str]) -> None:
-    """What only this half knows of a project's values: which models and checks there are."""
-    model, ignored = values.get("model", ""), values.get("ignored_checks", "")
-    if model and not known_model(model):
-        _refuse("model", f"There is no model '{model[:80]}'; write one of {', '.join(FORMS)}.")
-    for name in filter(None, (part.strip().partition(":")[0] for part in ignored.split(","))):
-        if name not in (*RULES, "*"):
-            _refuse("ignored_checks", f"There is no check '{name[:40]}'; there are {', '.join(RULES)}.")
-
-
-def _refuse(field: str, message: str) -> None:
-    raise InvalidRequest(message, details=[Detail(field, message)])

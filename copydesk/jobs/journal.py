@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, bindparam, insert, select, text, update
@@ -11,10 +11,12 @@ from sqlalchemy import Connection, bindparam, insert, select, text, update
 from copydesk.core import clock, traces
 from copydesk.core.database import Database
 from copydesk.jobs.job import Ending, Job, Phase, Reason, Status
-from copydesk.jobs.patch import FilePatch
 from copydesk.jobs.queue import Claim, hold_job
 from copydesk.jobs.records import QUEUE, Note, change, enqueue, job_of, keep_files
 from copydesk.jobs.tables import jobs, runs, steps
+
+if TYPE_CHECKING:
+    from copydesk.jobs.patch import FilePatch
 
 T = TypeVar("T")
 LARGEST_RESULT = 64 * 1024 * 1024
@@ -123,7 +125,7 @@ class Journal:
             self._hold(tx)
             self.set(tx, **values)
 
-    def keep_files(self, patches: Sequence[FilePatch]) -> None:
+    def keep_files(self, patches: "Sequence[FilePatch]") -> None:
         """What the job changed so far."""
         with self.database.write() as tx:
             self._hold(tx)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Insert, Row, Table, Update, bindparam, delete, insert, literal_column, select, update
 
@@ -13,8 +13,10 @@ from copydesk.core.ids import new_id
 from copydesk.jobs import traced
 from copydesk.jobs.agent.conversation import Usage
 from copydesk.jobs.job import Job, Phase, Reason, Status
-from copydesk.jobs.patch import FilePatch
 from copydesk.jobs.tables import events, job_files, jobs, runs
+
+if TYPE_CHECKING:
+    from copydesk.jobs.patch import FilePatch
 
 QUEUE = "queue"
 STOP = "stop"
@@ -106,7 +108,7 @@ def enqueue(database: Database, tx: Connection, job_id: str, project_id: str, nu
     database.notify(tx, QUEUE)
 
 
-def keep_files(tx: Connection, job_id: str, changed: Sequence[FilePatch]) -> None:
+def keep_files(tx: Connection, job_id: str, changed: "Sequence[FilePatch]") -> None:
     """What the job changed so far, by file."""
     tx.execute(delete(job_files).where(job_files.c.job_id == job_id))
     if changed:

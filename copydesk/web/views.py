@@ -8,7 +8,7 @@ from pydantic.alias_generators import to_camel
 
 from copydesk.core.clock import iso, iso_or_none
 from copydesk.core.projects import LONGEST_REF, REF
-from copydesk.jobs.agent.models import NAME
+from copydesk.jobs.agent.names import NAME
 from copydesk.jobs.job import LONGEST_PROMPT, Job, Phase, Reason, Status
 from copydesk.jobs.records import Event
 from copydesk.jobs.service import ChangedFile, NewJob

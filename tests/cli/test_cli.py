@@ -1,6 +1,5 @@
 """The command line: what is typed, what is printed, and how it exits."""
 
-import io
 import json
 import os
 import subprocess
@@ -11,10 +10,9 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from rich.console import Console
 from typer.testing import CliRunner
 
-from copydesk.cli import app, output
+from copydesk.cli import app
 from copydesk.core.errors import Refusal
 from tests.support.repositories import branches, file_on, make_repository
 from tests.support.service import Service
@@ -181,11 +179,11 @@ def test_what_a_model_or_a_person_wrote_does_not_steer_the_terminal(
     against: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed(against("job", "create", "Any", "--title", "Fix [/docs] links \x1b[31m\x1b]52;c;eA==\x07", "--json"))
-    screen = io.StringIO()
-    monkeypatch.setattr(output, "console", Console(force_terminal=True, file=screen, width=200))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
     result = against("job", "list")
     assert result.exit_code == 0
-    shown = screen.getvalue()
+    shown = result.stdout
     assert "Fix [/docs] links" in shown
     assert "\x1b]52" not in shown
     assert "\x1b[31m" not in shown

@@ -7,7 +7,9 @@ import pydantic_ai.direct
 import pydantic_ai.models.openai
 import pydantic_ai.providers.openai_compatible
 
-import copydesk.cli
+import copydesk.analytics.opening
+import copydesk.cli.serve
+import copydesk.jobs.performing
 import copydesk.web.server
 import tests.crash.worker
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, runtime_che
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from copydesk.jobs.workspace import Workspace
-
 if TYPE_CHECKING:
     from copydesk.jobs.agent.tools.tool import Tool
+    from copydesk.jobs.workspace import Workspace
 
 
 class _Data(BaseModel):
@@ -114,7 +113,7 @@ class Model(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
+    async def reply(self, conversation: Conversation, workspace: "Workspace") -> Reply:
         """ModelFailed when there is no answer to be had."""
         ...
 

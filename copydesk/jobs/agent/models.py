@@ -1,35 +1,18 @@
 """The models a job can use, by name: what each needs, and whether it is there."""
 
 import os
-import re
 from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.language import DEFAULT_WINDOW, LanguageModel
+from copydesk.jobs.agent.names import FORMS, KEYS, SDKS, known_model
 from copydesk.jobs.agent.providers import client
-
-KEYS = {
-    "openai": "OPENAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    "google": "GOOGLE_API_KEY",
-    "openai-compatible": "COPYDESK_MODEL_KEY",
-}
-SDKS = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai", "openai-compatible": "openai"}
-FORMS = ("mechanic", *(f"{provider}:…" for provider in KEYS))
-
-NAME = rf"^(?:mechanic|(?:{'|'.join(KEYS)}):[!-~]{{1,180}})$"
-"""What a model's name looks like, as a regular expression that the API's description can carry."""
 
 
 class ModelUnavailable(Exception):
     """This model cannot be used here; the message says what is missing."""
-
-
-def known_model(name: str) -> bool:
-    """Whether the name has a form that model_for takes; whether such a model exists only its provider knows."""
-    return re.fullmatch(NAME, name) is not None
 
 
 def configured(name: str, url: str | None = None, keys: Mapping[str, str] | None = None) -> tuple[bool, str | None]:

@@ -4,7 +4,7 @@ import time
 
 from copydesk.core import measured, traces
 from copydesk.jobs.agent.conversation import Usage
-from copydesk.jobs.agent.models import KEYS
+from copydesk.jobs.agent.names import KEYS
 
 
 def note(model: str, began: float, usage: Usage, outcome: str) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from math import inf
 
 from copydesk.core.projects import Project
-from copydesk.jobs.agent.models import KEYS as MODEL_KEYS
+from copydesk.jobs.agent.names import KEYS as MODEL_KEYS
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.remote import REMOTE, credentials_of, forge_for

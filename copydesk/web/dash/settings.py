@@ -11,7 +11,7 @@ from copydesk.core.projects import Project
 from copydesk.core.secrets import model_keys
 from copydesk.desk import Desk
 from copydesk.jobs.agent.models import configured
-from copydesk.jobs.founding import check_choices
+from copydesk.jobs.choices import check_choices
 from copydesk.jobs.job import JobFailed
 from copydesk.jobs.publish.access import usable_branch
 from copydesk.web.dash.fields import GROUPS, Group, values_of

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from copydesk.jobs.agent.models import ModelUnavailable, configured, known_model, model_for
+from copydesk.jobs.agent.models import ModelUnavailable, configured, model_for
+from copydesk.jobs.agent.names import known_model
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.model_server import ModelServer, say
 from tests.support.models.asking import ASKED, COMPATIBLE, KEY, KEYS, PROVIDERS

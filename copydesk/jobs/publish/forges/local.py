@@ -1,9 +1,8 @@
 """The forge `local`: the branch is pushed to the repository, the pull request is a row here and a page of ours."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pygit2
 from sqlalchemy import ColumnElement, Connection, Row, func, insert, select, update
 
 from copydesk.core import audit, clock
@@ -12,10 +11,12 @@ from copydesk.core.errors import Conflict, NotFound
 from copydesk.core.ids import random_text
 from copydesk.core.tables import projects
 from copydesk.jobs.job import ACTIVE, Job
-from copydesk.jobs.publish.repository import Mirror
 from copydesk.jobs.records import locked
 from copydesk.jobs.service import Jobs, archive
 from copydesk.jobs.tables import jobs, pulls
+
+if TYPE_CHECKING:
+    from copydesk.jobs.publish.repository import Mirror
 
 OPEN, MERGED, CLOSED = "open", "merged", "closed"
 
@@ -107,7 +108,7 @@ class Pulls:
     def by_link(self, token: str, number: int) -> Pull:
         return self._one((pulls.c.token == token) & (pulls.c.number == number))
 
-    def merge(self, pull: Pull, mirror: Mirror, actor: str = "") -> Pull:
+    def merge(self, pull: Pull, mirror: "Mirror", actor: str = "") -> Pull:
         """Merges the branch as it is now into its base, pushes that, and archives the job."""
         if pull.state != OPEN:
             raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
@@ -115,6 +116,8 @@ class Pulls:
             raise PullConflict("The job is still at work on this pull request; wait for it or cancel it.")
         base, head = mirror.head(pull.base), mirror.head(pull.branch)
         if not mirror.contains(base, head):
+            import pygit2  # slow to import, and only a merge needs it
+
             author = pygit2.Signature("Copydesk", "copydesk@localhost")
             message = f"Merge pull request {pull.number}: {pull.title}\n"
             merged = mirror.merged(base, head, message, author)

@@ -1,0 +1,124 @@
+"""Commands import only what they need, and the list of commands says what the commands say of themselves."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from copydesk import cli
+from copydesk.cli.commands import COMMANDS, load_command
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk, open_desk_lazily
+
+ROOT = Path(__file__).parent.parent.parent
+IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.M)
+
+SERVER = {"fastapi", "jinja2", "starlette", "uvicorn"}
+STORES = {"alembic", "duckdb", "pydantic_settings", "sqlalchemy"}
+JOBS = {"cryptography", "detect_secrets", "pygit2", "regex", "yaml"}
+NETWORK = {"http_message_signatures", "httpx2", "msgspec"}
+EVERYTHING = {*SERVER, *STORES, *JOBS, *NETWORK, "rich"}
+NEEDED_BY_DATABASE = {"pydantic_settings", "sqlalchemy"}
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Gives the environment of a person whose database is up to date, and whose server does not run."""
+    data = tmp_path_factory.mktemp("startup") / "data"
+    desk = open_desk_lazily(Settings(data=data))
+    project = desk.projects.create("Docs", repository=str(data), ref="main", actor="test")
+    desk.close()
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return inherited | {
+        "PYTHONPATH": str(ROOT),
+        "COPYDESK_DATA": str(data),
+        "COPYDESK_PROJECT": project.id,
+        "COPYDESK_URL": "http://127.0.0.1:9",
+        "COPYDESK_API_KEY": "unused",
+    }
+
+
+def imported_packages(arguments: str, environment: dict[str, str]) -> set[str]:
+    """Returns the top-level packages that a command imports in a process of its own."""
+    command = [sys.executable, "-X", "importtime", "-m", "copydesk", *arguments.split()]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    packages = {name.partition(".")[0] for name in IMPORTED.findall(done.stderr)}
+    assert "copydesk" in packages, done.stderr
+    assert "Traceback" not in done.stderr
+    return packages
+
+
+@pytest.mark.parametrize("arguments", ["--version", "--help", "project --help", "job --help", "analytics visitors -h"])
+def test_help_imports_no_part_of_the_service(arguments: str, environment: dict[str, str]) -> None:
+    assert imported_packages(arguments, environment) & EVERYTHING == set()
+
+
+def test_version_does_not_import_pydantic(environment: dict[str, str]) -> None:
+    assert "pydantic" not in imported_packages("--version", environment)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "project list",
+        "project audit {project}",
+        "project set {project} draft=true model=mechanic",
+        "key list",
+        "key create",
+        "person list",
+        "person link",
+        "secret list",
+        "pull list",
+    ],
+)
+def test_commands_on_the_database_import_nothing_else(arguments: str, environment: dict[str, str]) -> None:
+    packages = imported_packages(arguments.format(project=environment["COPYDESK_PROJECT"]), environment)
+    assert packages & EVERYTHING == NEEDED_BY_DATABASE
+
+
+def test_commands_on_the_api_import_only_its_client(environment: dict[str, str]) -> None:
+    assert imported_packages("job list", environment) & EVERYTHING == {"httpx2"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("width", [20, 45, 60, 200])
+def test_the_list_of_commands_shows_the_help_of_each_command(name: str, width: int) -> None:
+    outline = typer.core.TyperCommand(name, help=COMMANDS[name].help)
+    assert outline.get_short_help_str(width) == load_command(name).get_short_help_str(width)
+
+
+def test_every_command_of_a_module_is_in_the_table() -> None:
+    for module in {entry.module for entry in COMMANDS.values()}:
+        names = [name for name, entry in COMMANDS.items() if entry.module == module]
+        commands = [load_command(name) for name in names]
+        if not isinstance(commands[0], typer.core.TyperGroup):
+            app = sys.modules[f"copydesk.cli.{module}"].app
+            assert names == list(typer.main.get_group(app).commands)
+        else:
+            assert names == [commands[0].name]
+
+
+def test_the_tree_of_commands_can_be_walked() -> None:
+    root = typer.main.get_command(cli.app)
+    assert isinstance(root, typer.core.TyperGroup)
+    assert list(root.commands) == list(COMMANDS)
+    assert [command.name for command in root.commands.values()] == list(COMMANDS)
+
+
+def test_a_misspelled_command_is_told_what_was_meant(environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "copydesk", "projct", "list"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "Did you mean 'project'?" in done.stderr
+
+
+def test_a_desk_for_threads_has_made_every_part(tmp_path: Path) -> None:
+    desk = open_desk(Settings(data=tmp_path))
+    try:
+        assert {"jobs", "pulls", "sites", "store", "keeper", "feedback"} <= vars(desk).keys()
+    finally:
+        desk.close()
