@@ -66,6 +66,8 @@ def import_logs(
             interrupted = True
         except Explained as stopped:
             raise Explained(f"{stopped} {tally.views:,} views were counted before that. {GO_ON}") from stopped
+        finally:
+            memory.unfreeze()
     facts = _facts(tally, files, time.monotonic() - began, dry_run=dry_run, interrupted=interrupted)
     if json:
         print_json(facts)

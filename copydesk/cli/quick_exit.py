@@ -9,8 +9,8 @@ class QuickExit:
     """Ends the process with `status` after all other exit handlers ran, if it is made before they are registered.
 
     By then the interpreter has waited for threads, and commands have closed their stores. What is left is the teardown
-    of modules: it frees memory that the system frees anyway, and DuckDB's bindings list every object that is still
-    referenced then, by a daemon thread or by `gc.freeze`, on standard error ("nanobind: leaked …").
+    of modules: it frees memory that the system frees anyway, and DuckDB's bindings list every object that a daemon
+    thread or `gc.freeze` still holds then on standard error ("nanobind: leaked …").
     """
 
     def __init__(self) -> None:

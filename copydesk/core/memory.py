@@ -19,6 +19,14 @@ def settle() -> None:
     gc.set_threshold(*SELDOM)
 
 
+def unfreeze() -> None:
+    """Gives what `settle` froze back to the garbage collector, for a command in a process that goes on or ends.
+
+    At the end of the process, frozen objects are not freed: DuckDB's bindings report them on standard error as leaks.
+    """
+    gc.unfreeze()
+
+
 def share_heaps() -> None:
     """glibc gives each thread a heap, and one heap has no use for what was freed in another: a server of thirty threads
     went on growing. Called before there are threads; whoever set MALLOC_ARENA_MAX has decided it, and other systems

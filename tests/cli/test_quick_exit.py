@@ -51,6 +51,20 @@ def test_commands_that_use_duckdb_print_no_warning_of_its_bindings(environment: 
         assert "nanobind" not in done.stderr
 
 
+def test_a_connection_that_a_daemon_thread_holds_is_not_reported_as_a_leak(environment: dict[str, str]) -> None:
+    code = """
+import threading, time, duckdb
+from copydesk.cli.quick_exit import QuickExit
+QuickExit().status = 3
+connection = duckdb.connect()
+threading.Thread(target=lambda held: time.sleep(600), args=(connection,), daemon=True).start()
+print("written")
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "written\n", "")
+
+
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_server_prints_no_warning_of_duckdbs_bindings(
     environment: dict[str, str], tmp_path: Path, stop: signal.Signals

@@ -7,7 +7,10 @@ import pydantic_ai.direct
 import pydantic_ai.models.openai
 import pydantic_ai.providers.openai_compatible
 
+import copydesk.analytics.keeping
 import copydesk.analytics.opening
+import copydesk.analytics.sites
+import copydesk.cli.backup
 import copydesk.cli.serve
 import copydesk.jobs.performing
 import copydesk.web.server
