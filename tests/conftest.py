@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,12 +31,16 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Ends the run with one line that names the programs whose tests were skipped."""
-    reports = terminalreporter.stats.get("skipped", ())
+    gc.unfreeze()  # DuckDB's bindings report what is not freed at the end of the process as leaks
+    yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    reports = reporter.stats.get("skipped", ()) if reporter else ()
     line = summarize_skips(str(report.longrepr) for report in reports)
     if line is not None:
-        terminalreporter.write_line(line)
+        reporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -250,7 +250,9 @@ def test_a_mirror_with_many_loose_objects_is_packed(repository: Path, tmp_path: 
         mirror.repository.create_blob(str(number).encode())
     mirror.commit(head, {"docs/page.md": b"new\n"}, "Change", pygit2.Signature("Ada", "ada@example.org"))
     pack(mirror.folder)
-    assert len(list((mirror.folder / "objects" / "pack").glob("*.pack"))) == 1
+    packs = list((mirror.folder / "objects" / "pack").glob("*.pack"))
+    cruft = list((mirror.folder / "objects" / "pack").glob("*.mtimes"))  # from git 2.41 on, what no branch refers to
+    assert len(packs) - len(cruft) == 1
     assert mirror.tree(head).entry("docs/page.md") is not None
 
 

@@ -16,8 +16,12 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 import lz4.frame
-from backports import zstd
 from chdb.session import Session as Untyped
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 NO_SETTINGS = {
     "query", "database", "user", "password", "session_id", "session_timeout", "session_check", "query_id", "quota_key",

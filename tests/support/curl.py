@@ -4,6 +4,7 @@ import argparse
 import sys
 import urllib.error
 import urllib.request
+from http.client import HTTPResponse
 
 
 def main() -> int:
@@ -11,6 +12,8 @@ def main() -> int:
     parser.add_argument("url")
     parser.add_argument("-s", "--silent", action="store_true")
     parser.add_argument("-S", "--show-error", action="store_true")
+    parser.add_argument("-N", "--no-buffer", action="store_true")
+    parser.add_argument("-i", "--include", action="store_true")
     parser.add_argument("--fail-with-body", action="store_true")
     parser.add_argument("-H", "--header", action="append", default=[])
     parser.add_argument("-d", "--data")
@@ -23,11 +26,21 @@ def main() -> int:
     request = urllib.request.Request(options.url, body.encode() if body is not None else None, headers)
     try:
         with urllib.request.urlopen(request) as response:
-            sys.stdout.buffer.write(response.read())
+            print_response(response, options.include)
     except urllib.error.HTTPError as error:
-        sys.stdout.buffer.write(error.read())
+        print_response(error, options.include)
         return 22 if options.fail_with_body else 0
     return 0
+
+
+def print_response(response: HTTPResponse | urllib.error.HTTPError, include: bool) -> None:
+    if include:
+        headers = "".join(f"{name}: {value}\r\n" for name, value in response.headers.items())
+        sys.stdout.write(f"HTTP/1.1 {response.status} {response.reason}\r\n{headers}\r\n")
+        sys.stdout.flush()
+    for line in response:  # an event stream has no end yet
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

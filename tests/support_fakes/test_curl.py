@@ -31,6 +31,13 @@ def test_a_body_is_posted_with_its_headers(curl: list[str], service: Service) ->
     assert '"jobs"' in run(curl, f"{url}s", "-H", f"Authorization: Bearer {service.key}").stdout
 
 
+def test_headers_are_printed_when_they_are_asked_for(curl: list[str], service: Service) -> None:
+    head, _, body = run(curl, f"{service.url}/healthz", "--include").stdout.replace("\r\n", "\n").partition("\n\n")
+    assert head.startswith("HTTP/1.1 200 OK\n")
+    assert "\nx-request-id: " in head.lower()
+    assert '"status"' in body
+
+
 def test_a_refused_request_ends_with_22_and_prints_the_error(curl: list[str], service: Service) -> None:
     refused = run(curl, f"{service.url}/v2/agent/{service.project.id}/jobs")
     assert refused.returncode == 22
