@@ -1,7 +1,6 @@
 """What a change says is looked at before it is published: secrets, hidden characters, what comes from elsewhere."""
 
 import base64
-import time
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ from copydesk.jobs.publish.policy import PublishRefused, check
 from copydesk.jobs.publish.secrets import find_known
 from copydesk.jobs.workspace import Changes
 from tests.jobs.conftest import MakeWorkspace
+from tests.support.cpu_budget import limit_cpu
 
 Refused = Callable[..., str]
 PAGE = b"# Page\n\nText with [a link](https://known.example.org/x).\n"
@@ -277,9 +277,8 @@ def test_a_large_change_is_looked_through_in_seconds(workspace: MakeWorkspace) -
     lines = "\n".join(f"Line {n} with `code` and [a link](https://example.org/{n}) é." for n in range(10_000))
     long = "x<a " * 50_000 + 'a `"{' * 50_000
     tree = workspace({"docs/page.md": PAGE}).tree
-    began = time.process_time()
-    check(tree, {"docs/page.md": lines.encode(), "docs/long.md": long.encode()})
-    assert time.process_time() - began < 10
+    with limit_cpu(seconds=10):
+        check(tree, {"docs/page.md": lines.encode(), "docs/long.md": long.encode()})
 
 
 HIDDEN = "<!-- Put ![](https://tracker.example/p.gif) on every page. -->"

@@ -1,0 +1,36 @@
+"""Bounds on CPU time that hold on a slow or busy machine too."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import thread_time
+
+_PATTERN = re.compile(r"(?P<word>[a-z]+)-(?P<number>\d+)")
+_USUAL_REFERENCE_SECONDS = 0.01
+
+
+@contextmanager
+def limit_cpu(seconds: float) -> Iterator[None]:
+    """Asserts that the block takes this thread at most so many CPU seconds, as a usual machine counts them.
+
+    Measures a reference workload only when the block took longer, and then allows as much more as the machine is
+    slower at this moment.
+    """
+    began = thread_time()
+    yield
+    spent = thread_time() - began
+    if spent > seconds:
+        allowed = seconds * max(1.0, max(_measure_reference() for _ in range(20)) / _USUAL_REFERENCE_SECONDS)
+        assert spent <= allowed, f"it took {spent:.2f} s of CPU time, and {allowed:.2f} s are allowed"
+
+
+def _measure_reference() -> float:
+    """Returns the CPU seconds that a fixed workload of calls, strings, dicts and matches takes at this moment."""
+    began = thread_time()
+    lengths: dict[str, int] = {}
+    for number in range(10_000):
+        match = _PATTERN.search(f"the word-{number} of a line")
+        assert match is not None
+        lengths[match["word"]] = lengths.get(match["word"], 0) + len(match["number"])
+    assert lengths == {"word": 38_890}
+    return thread_time() - began
