@@ -25,12 +25,16 @@ from copydesk.jobs.tables import runs, steps
 from copydesk.jobs.workspace import digest
 from tests.crash.worker import Orders, work
 from tests.support import migrated
+from tests.support.leases import expire_leases
 from tests.support.processes import processes
 from tests.support.repositories import branches, make_repository
 from tests.support.scripted import calls, finish
 
 PATIENCE = 60.0
-LEASE = 1.0
+LONG_LEASE = 60.0
+"""Seconds that no worker outlasts between two heartbeats, however busy the machine is."""
+SHORT_LEASE = 1.0
+"""Seconds, for the tests that wait until a lease is over."""
 
 BEFORE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md": b"# Other\n"}
 AFTER = {**BEFORE, "docs/index.md": b"# Hello\n\nThe color of things.\n", "docs/new.md": b"# New\n"}
@@ -96,14 +100,16 @@ class Case:
         return worker
 
     def crash(self, point: str | None = None, git: Path | None = None, **settings: Any) -> None:
-        """A worker runs until it is killed; an assertion when it was not."""
+        """Starts a worker and waits until it is killed; fails when it was not."""
+        expire_leases(self.desk.database)
         worker = self.start(point, git=git, **settings)
         worker.join(PATIENCE)
         assert worker.exitcode == -signal.SIGKILL, "the worker did not come to the point where it is killed"
 
     def recover(self, **settings: Any) -> None:
-        """An unharmed worker ends the job. Its own lease is longer, so that it stands a busy machine."""
-        worker = self.start(**{"lease_seconds": 2 * LEASE, **settings})
+        """Lets an unharmed worker end the job."""
+        expire_leases(self.desk.database)
+        worker = self.start(**settings)
         self.wait_for_end()
         worker.kill()
         worker.join()
@@ -165,7 +171,7 @@ class Case:
 def new_desk(database: str, folder: Path, **settings: Any) -> Iterator[tuple[Desk, dict[str, Any]]]:
     """On a fresh database of this kind, with the settings that its workers need as well."""
     url = migrated.new_database(database, folder)
-    chosen = {"data": folder / "data", "database_url": url, "lease_seconds": LEASE, "most_attempts": 5, **settings}
+    chosen = {"data": folder / "data", "database_url": url, "lease_seconds": LONG_LEASE, "most_attempts": 5, **settings}
     desk = open_desk(Settings(**chosen))
     try:
         yield desk, chosen

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from copydesk.jobs.service import NewJob
 from tests.conftest import DATABASES
 from tests.jobs.drills import MENDED, MODEL
 from tests.support.drills import drills
+from tests.support.leases import expire_leases
 from tests.support.model_server import ModelServer, fail, hang
 from tests.support.otlp import Collector, Sent
 from tests.support.processes import Command, Orders, Served, environment, free_port
@@ -38,7 +38,7 @@ class Stage:
 
     def __init__(self, folder: Path, database_url: str, collector: Collector, model_url: str) -> None:
         self.folder, self.collector = folder, collector
-        settings = {"data": folder / "data", "database_url": database_url, "lease_seconds": 1}
+        settings = {"data": folder / "data", "database_url": database_url, "lease_seconds": 30}
         self.desk: Desk = open_desk(Settings(models=(MODEL,), **settings))  # type: ignore[arg-type]
         repository = make_repository(folder / "docs.git", PAGE)
         self.project = self.desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
@@ -82,7 +82,7 @@ def stage(tmp_path: Path, database_url: str, collector: Collector, model: ModelS
 def create(stage: Stage, url: str, traceparent: str | None = None) -> str:
     headers = {"Authorization": f"Bearer {stage.key}"} | ({"traceparent": traceparent} if traceparent else {})
     body = {"prompt": "Spell the-hidden-word so.", "model": MODEL}
-    answer = httpx.post(f"{url}/v2/agent/{stage.project.id}/job", json=body, headers=headers)
+    answer = httpx.post(f"{url}/v2/agent/{stage.project.id}/job", json=body, headers=headers, timeout=60)
     assert answer.status_code == 201, answer.text
     job: str = answer.json()["id"]
     return job
@@ -130,12 +130,13 @@ def test_a_trace_leads_from_the_request_to_the_pull_request(stage: Stage, collec
 
 @SQLITE_FIRST
 def test_a_take_over_goes_on_with_the_trace(stage: Stage, collector: Collector, model: ModelServer) -> None:
-    model.script = [hang(60), *MENDED]
+    model.script = [hang(600), *MENDED]
     server = stage.serve()
     create(stage, server.url)
     worker = stage.work()
     collector.wait_for(lambda spans: any(span.name == "pin" for span in spans))
-    worker.send(signal.SIGKILL)
+    worker.kill()
+    expire_leases(stage.desk.database)
     model.script = MENDED
     stage.work()
     spans = collector.wait_for(ended)
@@ -184,8 +185,11 @@ def test_what_is_not_well_formed_begins_a_trace_of_its_own(stage: Stage, collect
 def test_a_stranger_cannot_join_a_trace(stage: Stage, collector: Collector) -> None:
     url = stage.serve().url
     headers = {"traceparent": f"00-{'1' * 32}-{'1' * 16}-01"}
-    assert httpx.post(f"{url}/v2/agent/{stage.project.id}/job", json={}, headers=headers).status_code == 401
-    assert httpx.post(f"{url}/webhooks/{stage.project.id}", json={}, headers=headers).status_code in (401, 404)
+    assert httpx.post(f"{url}/v2/agent/{stage.project.id}/job", json={}, headers=headers, timeout=60).status_code == 401
+    assert httpx.post(f"{url}/webhooks/{stage.project.id}", json={}, headers=headers, timeout=60).status_code in (
+        401,
+        404,
+    )
     spans = collector.wait_for(lambda spans: any(span.name == "POST webhook" for span in spans))
     assert {span.trace for span in spans} != {"1" * 32}
     assert [span.name for span in spans] == ["POST webhook"], "who has no key leaves no trace"
