@@ -73,7 +73,7 @@ def test_a_signal_wakes_a_waiter_in_another_process(database_url: str) -> None:
 def test_a_signal_that_is_rolled_back_is_not_sent(database_url: str) -> None:
     database = Database(database_url)
     migrate(database)
-    database.signals.wait("queue", database.signals.mark("queue"), 0.2)
+    _wait_until_signals_are_heard(database)
     mark = database.signals.mark("queue")
     with pytest.raises(ZeroDivisionError), database.write() as tx:
         database.notify(tx, "queue")
@@ -81,8 +81,20 @@ def test_a_signal_that_is_rolled_back_is_not_sent(database_url: str) -> None:
     assert not database.signals.wait("queue", mark, 0.2)
     with database.write() as tx:
         database.notify(tx, "queue")
-    assert database.signals.wait("queue", mark, 5)
+    assert database.signals.wait("queue", mark, 60)
     database.close()
+
+
+def _wait_until_signals_are_heard(database: Database) -> None:
+    """Sends signals until one is heard, so that the listener is known to listen, and then until none is under way."""
+    deadline = time.monotonic() + 60
+    mark = database.signals.mark("queue")
+    while not database.signals.wait("queue", mark, 0.1):
+        assert time.monotonic() < deadline, "no signal is heard"
+        with database.write() as tx:
+            database.notify(tx, "queue")
+    while database.signals.wait("queue", database.signals.mark("queue"), 0.1):
+        assert time.monotonic() < deadline, "signals do not end"
 
 
 def test_writers_of_one_process_wait_for_each_other(database_url: str) -> None:
@@ -151,14 +163,17 @@ def test_a_commit_that_fails_fails_every_writer_that_shared_it(tmp_path: Path) -
     with database.write() as tx:
         tx.execute(text("create table parent (id integer primary key)"))
         tx.execute(text("create table child (id integer references parent (id) deferrable initially deferred)"))
-    first_is_in, outcomes = threading.Event(), []
+    first_is_in, second_comes, outcomes = threading.Event(), threading.Event(), []
 
     def write(statement: str, hold: bool) -> None:
+        if not hold:
+            second_comes.set()
         try:
             with database.write() as tx:
                 tx.execute(text(statement))
                 if hold:
                     first_is_in.set()
+                    second_comes.wait()
                     time.sleep(0.3)
             outcomes.append("committed")
         except IntegrityError:
@@ -195,7 +210,7 @@ def test_acts_that_share_a_commit_fail_alone_and_wake_nobody_before_it(tmp_path:
     outcomes = database.together([lambda: act("a"), lambda: act("a"), lambda: act("b")])
     assert outcomes[::2] == ["a", "b"]
     assert isinstance(outcomes[1], IntegrityError)
-    assert database.signals.wait("queue", mark, 5)
+    assert database.signals.wait("queue", mark, 60)
     with database.read() as tx:
         assert tx.execute(text("select bucket from limits order by 1")).scalars().all() == ["a", "b"]
     database.close()

@@ -189,7 +189,7 @@ migrate(Database(sys.argv[1]))
 def test_two_processes_that_start_at_once_on_an_old_database_upgrade_it_once(release: str, database_url: str) -> None:
     thaw_database(release, database_url)
     starting = [subprocess.Popen([sys.executable, "-c", UPGRADE, database_url]) for _ in range(2)]
-    assert [process.wait(timeout=60) for process in starting] == [0, 0]
+    assert [process.wait(timeout=180) for process in starting] == [0, 0]
     database = Database(database_url)
     with database.read() as tx:
         assert tx.execute(text("select version_num from alembic_version")).scalars().all() == [HEAD]

@@ -22,7 +22,7 @@ from tests.crash.harness import wait_until
 from tests.support.postgres import line_to, new_database, through
 from tests.support.tcp_proxy import Proxy, proxied
 
-SHORT = 0.3
+SHORT = 1.0
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_statement_that_is_never_answered_ends_as_a_store_that_is_down(databas
         proxy.is_silent = True
         began = time.monotonic()
         tx.execute(text("select 1"))
-    assert time.monotonic() - began < 10 * SHORT
+    assert time.monotonic() - began < 60
     proxy.is_silent = False
     with database.read() as tx:
         assert tx.execute(text("select 2")).scalar() == 2
@@ -84,15 +84,19 @@ def test_a_server_that_is_silent_is_not_asked_by_everybody(database: Database, p
 
 def test_signals_are_heard_again_after_their_line_died_unnoticed(database: Database, proxy: Proxy, url: str) -> None:
     migrate(database)
-    database.signals.wait("queue", database.signals.mark("queue"), 0.1)
-    proxy.forget()
-    time.sleep(signals.POLL_SECONDS + 3 * SHORT + 1)  # it looks, waits, rests for a second, and listens anew
     sender = Database(url)
-    mark = database.signals.mark("queue")
-    with sender.write() as tx:
-        sender.notify(tx, "queue")
+
+    def is_heard() -> bool:
+        mark = database.signals.mark("queue")
+        with sender.write() as tx:
+            sender.notify(tx, "queue")
+        return database.signals.wait("queue", mark, 0.3)
+
+    wait_until(is_heard, "a signal to be heard")
+    proxy.forget()
+    wait_until(lambda: not is_heard(), "the line to be dead")
+    wait_until(is_heard, "a signal to be heard again")
     sender.close()
-    assert database.signals.wait("queue", mark, 1)
 
 
 def test_a_server_that_takes_no_more_changes_is_left_for_the_new_primary(url: str, tmp_path: Path) -> None:
@@ -141,7 +145,7 @@ def test_a_new_line_that_does_not_answer_is_a_store_that_is_down(
 
 def test_a_migration_may_take_its_time(database: Database) -> None:
     with database.write() as tx, database.unhurried(tx):
-        tx.execute(text("select pg_sleep(:seconds)"), {"seconds": 3 * SHORT})
+        tx.execute(text("select pg_sleep(:seconds)"), {"seconds": SHORT + 0.5})
 
 
 def _answers(database: Database) -> bool:

@@ -102,7 +102,7 @@ def test_a_worker_that_is_stopped_while_postgresql_is_away_ends_in_good_order(tm
             client.post(site.at(), json={"prompt": "Spell it so.", "model": "openai-compatible:scripted"})
         wait_until(lambda: bool(model.requests), "the job to be under way")
         server.stop()
-        wait_until(lambda: httpx.get(f"{api.url}/readyz").status_code == 503, "the server to say so", 10)
+        wait_until(lambda: httpx.get(f"{api.url}/readyz", timeout=60).status_code == 503, "the server to say so", 10)
         assert worker.stop() < 20
         assert api.stop() < 20
         check_logs(fleet)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import pytest
 
-from tests.support.forges import gitea, github, gitlab
+from tests.support.forges import faults, gitea, github, gitlab, state
 from tests.support.forges.base import Forge
 from tests.support.repositories import branches, file_on
 
@@ -45,7 +46,7 @@ def caller(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Caller]:
     with request.param(tmp_path / "forge") as fake:
         fake.add_token(TOKEN)
         fake.commit(BRANCH, {"guide.md": b"# Guide\n"})
-        with httpx2.Client(base_url=fake.api, headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+        with httpx2.Client(base_url=fake.api, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as http:
             yield Caller(fake, http)
         assert fake.violations == []
         assert TOKEN not in str(fake.requests)
@@ -124,11 +125,17 @@ def test_a_fresh_push_is_unknown_to_the_api_for_a_while(caller: Caller, clone: P
     assert statuses == [{"GitHub": 422, "GitLab": 400}.get(caller.fake.kind, 404)] * 2 + [201]
 
 
-def test_a_lag_can_be_a_matter_of_time(caller: Caller) -> None:
-    caller.fake.faults.branch_lag(seconds=0.2)
+def let_time_pass(monkeypatch: pytest.MonkeyPatch, module: Any, seconds: float) -> None:
+    """Puts the clock of a module ahead."""
+    ahead = SimpleNamespace(time=lambda: time.time() + seconds, monotonic=lambda: time.monotonic() + seconds)
+    monkeypatch.setattr(module, "time", ahead)
+
+
+def test_a_lag_can_be_a_matter_of_time(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    caller.fake.faults.branch_lag(seconds=60)
     caller.fake.commit("feature", {"a.md": b"a\n"})
     assert caller.create("feature").status_code >= 400
-    time.sleep(0.25)
+    let_time_pass(monkeypatch, state, 60)
     assert caller.create("feature").status_code == 201
 
 
@@ -186,10 +193,10 @@ def test_a_broken_forge_says_so(caller: Caller, fault: Callable[[Any], None], st
     assert caller.list().status_code == 200
 
 
-def test_down_means_git_too_and_ends(caller: Caller, clone: Path) -> None:
-    caller.fake.faults.down(0.3)
+def test_down_means_git_too_and_ends(caller: Caller, clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    caller.fake.faults.down(60)
     assert git("fetch", "-q", at=clone).returncode != 0
-    time.sleep(0.3)
+    let_time_pass(monkeypatch, faults, 60)
     assert git("fetch", "-q", at=clone).returncode == 0
 
 
@@ -208,6 +215,6 @@ def test_limits_are_for_the_api_alone(caller: Caller, clone: Path) -> None:
 
 
 def test_a_token_in_an_address_is_not_logged(caller: Caller) -> None:
-    httpx2.get(f"{caller.fake.api}/user", params={"access_token": TOKEN, "private_token": TOKEN})
+    httpx2.get(f"{caller.fake.api}/user", params={"access_token": TOKEN, "private_token": TOKEN}, timeout=60)
     assert len(caller.fake.requests) == 1
     caller.fake.violations.clear()

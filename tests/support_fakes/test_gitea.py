@@ -157,7 +157,10 @@ def test_every_route_is_one_that_is_published(fake: gitea) -> None:
 
 
 def test_requests_outside_the_description_are_refused_and_noted(tmp_path: Path) -> None:
-    with gitea(tmp_path) as fake, httpx2.Client(base_url=fake.api, headers={"Authorization": f"token {TOKEN}"}) as http:
+    with (
+        gitea(tmp_path) as fake,
+        httpx2.Client(base_url=fake.api, headers={"Authorization": f"token {TOKEN}"}, timeout=60) as http,
+    ):
         fake.add_token(TOKEN)
         assert http.post("/repos/acme/docs/pulls", json={"head": 1}).status_code == 422
         assert http.get("/repos/acme/docs/pulls", params={"state": "opened"}).status_code == 422

