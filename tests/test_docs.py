@@ -249,14 +249,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         yield environment
     finally:
         server.terminate()
-        server.wait(timeout=20)
+        server.wait(timeout=60)
 
 
 def wait_for(address: str, server: "subprocess.Popen[bytes]") -> None:
     while True:
         assert server.poll() is None, "the server ended"
         try:
-            if httpx.get(address).status_code == 200:
+            if httpx.get(address, timeout=60).status_code == 200:
                 return
         except httpx.TransportError:
             time.sleep(0.05)
@@ -277,7 +277,7 @@ def test_the_examples_run_and_print_what_the_page_says(page: Path, served: dict[
     mark = "------ end of example ------"
     script = "set -euo pipefail\n" + "".join(f"{example.script}\necho; echo '{mark}'\n" for example in shown)
     done = subprocess.run(
-        ["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
+        ["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
     for example, printed in zip(shown, done.stdout.split(mark), strict=False):

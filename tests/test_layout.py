@@ -16,6 +16,9 @@ from copydesk.core.migrate import migrate
 from copydesk.core.tables import metadata
 
 PACKAGE = Path(copydesk.__file__).parent
+TESTS = Path(__file__).parent
+REQUESTS = {"Client", "AsyncClient", "request", "stream", "get", "head", "options", "post", "put", "patch", "delete"}
+LEAST_TIMEOUT_SECONDS = 20
 FILES = sorted(PACKAGE.rglob("*.py"))
 LONGEST_FILE = 400
 
@@ -67,3 +70,20 @@ def test_the_schema_is_the_sum_of_its_migrations(database_url: str) -> None:
             assert compare_metadata(MigrationContext.configure(tx, opts={"compare_type": True}), metadata) == []
     finally:
         database.close()
+
+
+def test_requests_of_tests_allow_for_a_busy_machine() -> None:
+    """The default of five seconds is too short while other tests take all the cores."""
+    hasty = [f"{file.relative_to(TESTS)}:{line}" for file in TESTS.rglob("*.py") for line in find_hasty_requests(file)]
+    assert hasty == []
+
+
+def find_hasty_requests(file: Path) -> Iterator[int]:
+    """Yields the lines of HTTP calls that have no timeout or a short one."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="httpx" | "httpx2"), attr=name)) if name in REQUESTS:
+                timeouts = [keyword.value for keyword in node.keywords if keyword.arg == "timeout"]
+                values = [timeout.value for timeout in timeouts if isinstance(timeout, ast.Constant)]
+                if not timeouts or any(isinstance(value, int) and value < LEAST_TIMEOUT_SECONDS for value in values):
+                    yield node.lineno

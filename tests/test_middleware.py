@@ -22,6 +22,7 @@ import uvicorn
 from copydesk import middleware
 from copydesk.middleware import MOST_WAITING, CopydeskASGI, CopydeskWSGI, Queue, Views
 from tests.support.collector import RETRY_AFTER, Collector, collecting
+from tests.support.cpu_budget import limit_cpu
 from tests.support.pages import MISSING, PAGES, VIEWS
 from tests.support.service import Service
 
@@ -58,10 +59,10 @@ def asgi(collector: Collector, **options: Any) -> Iterator[tuple[httpx.Client, V
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
-    with httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", headers=READER) as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", headers=READER, timeout=60) as client:
         yield client, app.views
     server.should_exit = True
-    thread.join(10)
+    thread.join(60)
 
 
 @contextmanager
@@ -73,7 +74,7 @@ def wsgi(collector: Collector, **options: Any) -> Iterator[tuple[httpx.Client, V
     app = CopydeskWSGI(wsgi_site, collector.url, "proj_1", "desk_key", **options)
     with make_server("127.0.0.1", 0, app, handler_class=Quiet) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        with httpx.Client(base_url=f"http://127.0.0.1:{server.server_port}", headers=READER) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{server.server_port}", headers=READER, timeout=60) as client:
             yield client, app.views
         server.shutdown()
 
@@ -173,7 +174,7 @@ def test_views_wait_while_copydesk_is_busy_as_long_as_it_says(collector: Collect
     with wsgi(collector) as (client, views):
         client.get("/")
         began = time.monotonic()
-        while views.queue.sent < 1 and time.monotonic() < began + 20:
+        while views.queue.sent < 1 and time.monotonic() < began + 60:
             time.sleep(0.05)
     first, second = collector.requests
     assert first.events == second.events
@@ -215,10 +216,9 @@ def test_a_collector_that_is_away_costs_the_site_neither_time_nor_memory() -> No
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     queue = Queue(f"http://127.0.0.1:{port}", "proj_1", "desk_key")
-    started = time.thread_time()
-    for number in range(MOST_WAITING + 1500):
-        queue.put({"eventId": str(number)})
-    assert time.thread_time() - started < 1
+    with limit_cpu(seconds=1):
+        for number in range(MOST_WAITING + 1500):
+            queue.put({"eventId": str(number)})
     assert 500 <= queue.lost <= 1500
 
 
@@ -226,10 +226,9 @@ def test_a_view_costs_the_site_microseconds(collector: Collector) -> None:
     views = Views(collector.url, "proj_1", "desk_key")
     scope = {"path": "/guide", "query_string": b"", "client": ("192.0.2.1", 1), "scheme": "https"}
     scope["headers"] = [(name.lower().encode(), value.encode()) for name, value in READER.items()]
-    started = time.thread_time()
-    for _ in range(2000):
-        views.note(middleware._asgi_request, scope, 200, [(b"content-type", b"text/html")])
-    assert (time.thread_time() - started) / 2000 < 200e-6
+    with limit_cpu(seconds=2000 * 200e-6):
+        for _ in range(2000):
+            views.note(middleware._asgi_request, scope, 200, [(b"content-type", b"text/html")])
     views.queue.close()
     assert views.queue.sent == 2000
     assert max(len(request.events) for request in collector.requests) <= 500
@@ -266,13 +265,13 @@ if child:
 
 
 def test_a_site_that_ends_sends_its_last_views_first(collector: Collector) -> None:
-    subprocess.run([sys.executable, "-c", ENDS, collector.url], check=True, stdout=subprocess.DEVNULL, timeout=20)
+    subprocess.run([sys.executable, "-c", ENDS, collector.url], check=True, stdout=subprocess.DEVNULL, timeout=60)
     assert [event["url"] for event in collector.events] == ["https://docs.example.org/before"]
 
 
 def test_workers_that_a_server_forks_each_send_their_own_views_once(collector: Collector) -> None:
     command = [sys.executable, "-c", ENDS, collector.url, "fork"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=20)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60)
     pages = sorted(event["url"].removeprefix("https://docs.example.org") for event in collector.events)
     assert pages == ["/before", "/child", "/parent"]
 
@@ -297,7 +296,7 @@ def test_an_asgi_server_that_is_told_to_stop_sends_its_last_views_first(collecto
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr
         address = next(found[0] for line in server.stderr if (found := re.search(r"http://\S+", line)))
-        assert httpx.get(f"{address}/twin").status_code == 200
+        assert httpx.get(f"{address}/twin", timeout=60).status_code == 200
         server.send_signal(signal.SIGTERM)
         server.stderr.read()
     assert [event["url"] for event in collector.events] == [f"{address}/twin"]

@@ -344,7 +344,7 @@ def test_two_runs_are_compared_on_the_cases_that_both_have(tmp_path: Path) -> No
 
 def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks.agent", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "benchmarks.agent", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
 
 

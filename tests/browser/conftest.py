@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser import chromium
 from tests.browser.site import Site, serve
 from tests.support.programs import require_node, skip_missing
+
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="module")

@@ -66,7 +66,7 @@ class Site:
     def pages(self, count: int) -> list[str]:
         """The pages counted, by name, once there are so many and nothing more comes: what is sent at about the same
         time arrives in any order."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while len(self.arrivals) < count and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(SETTLES)

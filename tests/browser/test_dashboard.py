@@ -110,7 +110,7 @@ def test_a_job_is_followed_live_to_its_pull_request_and_merged(page: Page, servi
     page.goto(f"{service.url}/projects/{walk.project}/jobs")
     page.get_by_role("link", name=prompt).click()
     expect(page).to_have_url(f"{service.url}/projects/{walk.project}/jobs/{job['id']}")
-    expect(page.locator("#state .state")).to_have_text("completed", timeout=20_000)
+    expect(page.locator("#state .state")).to_have_text("completed")
     expect(page.locator(".steps li").first).to_be_attached()
     expect(page.locator("#changes")).to_contain_text("The color of things.")
     page.get_by_role("link", name="Review the pull request").click()
@@ -124,7 +124,7 @@ def test_a_job_that_is_at_work_shows_what_it_does_without_a_reload(page: Page, s
     page.get_by_label("What should be done?").fill("Replace things with matters on every page.")
     page.get_by_role("button", name="Start the job").click()
     page.evaluate("window.stayed = true")
-    expect(page.locator("#state .state")).to_have_text("completed", timeout=20_000)
+    expect(page.locator("#state .state")).to_have_text("completed")
     expect(page.locator("#changes")).to_contain_text("The color of matters.")
 
 

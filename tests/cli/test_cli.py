@@ -167,7 +167,7 @@ def test_the_demo_works(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "copydesk", "demo"]
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     result = subprocess.run(
-        command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60, check=False
+        command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=180, check=False
     )
     assert result.returncode == 0, result.stderr
     assert "+Color names are those of CSS." in result.stdout

@@ -47,7 +47,7 @@ def visited(piece: Path, collector: Collector, *requests: dict[str, Any], beacon
     }
     quiet = "--disable-warning=MODULE_TYPELESS_PACKAGE_JSON"
     command = [require_node(), quiet, str(RUN), str(piece), json.dumps(requests)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
     answers: list[Any] = json.loads(done.stdout)
     return answers
 

@@ -72,7 +72,7 @@ def test_what_the_image_is_made_of_starts_answers_and_drains(scratch: Path, tmp_
             assert time.monotonic() < until
             time.sleep(0.2)
         running.send_signal(signal.SIGTERM)
-        assert running.wait(timeout=20) == 0
+        assert running.wait(timeout=60) == 0
     finally:
         running.kill()
         running.wait()

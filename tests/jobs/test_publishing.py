@@ -175,13 +175,13 @@ def test_edits_of_a_cancelled_run_are_not_lost_to_a_follow_up(repository: Path) 
         async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
             if len([entry for entry in conversation if isinstance(entry, Prompt)]) == 1 and len(conversation) > 1:
                 reached.set()
-                await asyncio.sleep(60)
+                await asyncio.sleep(600)
             return await super().reply(conversation, workspace)
 
     model = Slow([edit("docs/page.md", "one", "ONE"), edit("docs/page.md", "two", "TWO"), finish("Both")])
     with serve(repository.parent / "data", repository=repository, model=lambda _name: model) as service:
         job_id = service.client.create_job("Begin")["id"]
-        assert reached.wait(20)
+        assert reached.wait(60)
         assert b"+ONE" in service.client.diff(job_id)
         assert service.client.cancel_job(job_id)["reason"] == "cancelled"
         commit(pygit2.Repository(str(repository)), {"docs/other.md": b"moved on\n"})

@@ -303,7 +303,7 @@ def test_a_service_that_is_killed_in_mid_push_leaves_no_secret_behind(
 
 
 def _until(condition: Any) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, "it did not come to that"
         time.sleep(0.05)

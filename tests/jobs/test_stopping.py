@@ -31,6 +31,7 @@ from copydesk.jobs.service import NewJob
 from copydesk.jobs.tables import jobs
 from copydesk.jobs.worker import Attempt, Interrupted, Worker
 from copydesk.jobs.workspace import Workspace
+from tests.jobs.bench import wait_until
 from tests.support.repositories import make_repository
 from tests.support.scripted import ScriptedModel, finish
 
@@ -50,34 +51,49 @@ def project(desk: Desk, tmp_path: Path) -> Project:
     return desk.projects.create("Docs", repository=str(repository), ref="main", actor="ada")
 
 
-def slow_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float) -> Path:
-    """A git that takes its time and then leaves a mark."""
-    mark, program = tmp_path / "done", tmp_path / "bin" / "git"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\nsleep {seconds}\ntouch {mark}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    return mark
+class SlowGit:
+    """A git that notes its process, takes ten minutes, and then leaves a mark."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.done, program = tmp_path / "begun", tmp_path / "done", tmp_path / "bin" / "git"
+        program.parent.mkdir()
+        lines = ("#!/bin/sh", f"echo $$ > {self.begun}.new", f"mv {self.begun}.new {self.begun}", "sleep 600")
+        program.write_text("\n".join([*lines, f"touch {self.done}", ""]))
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+    def wait_until_begun(self) -> None:
+        """Returns once the program runs."""
+        wait_until(self.begun.exists)
+
+    def check_without_effect(self) -> None:
+        """Asserts that the program, if it ever began, is gone and left no mark."""
+        if self.begun.exists():
+            wait_until(lambda: not Path("/proc", self.begun.read_text().strip()).exists())
+        assert not self.done.exists()
 
 
 def test_a_stop_within_a_git_command_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mark = slow_git(tmp_path, monkeypatch, 1)
-    attempt = Attempt(CLAIM, 60)
-    threading.Timer(0.2, attempt.stop).start()
+    git, attempt = SlowGit(tmp_path, monkeypatch), Attempt(CLAIM, 600)
+
+    def stop_in_the_middle() -> None:
+        git.wait_until_begun()
+        attempt.stop()
+
+    stopping = threading.Thread(target=stop_in_the_middle)
+    stopping.start()
     with pytest.raises(Interrupted):
         Git("/srv/docs.git", stoppable=attempt.stoppable).run(None, "fetch")
-    time.sleep(1.2)
-    assert not mark.exists()
+    stopping.join()
+    git.check_without_effect()
 
 
 def test_a_git_command_that_comes_after_the_stop_has_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mark = slow_git(tmp_path, monkeypatch, 0.3)
-    attempt = Attempt(CLAIM, 60)
+    git, attempt = SlowGit(tmp_path, monkeypatch), Attempt(CLAIM, 600)
     attempt.stop()
     with pytest.raises(Interrupted):
         Git("/srv/docs.git", stoppable=attempt.stoppable).run(None, "push")
-    time.sleep(0.6)
-    assert not mark.exists()
+    git.check_without_effect()
 
 
 @contextmanager
@@ -92,19 +108,20 @@ def working(desk: Desk, model: Model) -> Iterator[Worker]:
         running.join()
 
 
-def ended(desk: Desk, project: Project, job_id: str, seconds: float = 20) -> Job:
+def ended(desk: Desk, project: Project, job_id: str, seconds: float = 60) -> Job:
     until = time.monotonic() + seconds
     while (job := desk.jobs.get(project.id, job_id)).status == "active" and time.monotonic() < until:
         time.sleep(0.02)
     return job
 
 
-def test_a_freed_slot_is_taken_at_once(desk: Desk, project: Project) -> None:
+def test_a_freed_slot_is_taken_at_once(desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 600)  # it then looks twice in a lease, which is every 30 s
     with working(desk, ScriptedModel([finish()])):
         began = time.monotonic()
         made = [desk.jobs.create(project, NewJob("x")).job.id for _ in range(4)]
         while any(desk.jobs.get(project.id, job_id).status == "active" for job_id in made):
-            assert time.monotonic() - began < 8, "each waited for the next look instead of the last one's end"
+            assert time.monotonic() - began < 60, "each waited for the next look instead of the last one's end"
             time.sleep(0.02)
 
 
@@ -130,7 +147,7 @@ def test_a_database_that_is_away_when_a_run_begins_only_delays_it(
 def test_a_run_whose_time_was_over_long_before_it_is_taken_up_ends_as_timed_out(desk: Desk, project: Project) -> None:
     class Hanging(ScriptedModel):
         async def reply(self, _conversation: Conversation, _workspace: Workspace) -> Reply:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
             raise AssertionError
 
     job = desk.jobs.create(project, NewJob("x")).job
@@ -233,20 +250,20 @@ def test_a_terminated_service_hands_its_jobs_back(tmp_path: Path) -> None:
     desk.jobs.create(project, NewJob("x"))
     slow = tmp_path / "bin"
     slow.mkdir()
-    (slow / "git").write_text("#!/bin/sh\nsleep 30\n")
+    (slow / "git").write_text("#!/bin/sh\nsleep 600\n")
     (slow / "git").chmod(0o755)
     environment = {"PATH": f"{slow}:{os.environ['PATH']}", "COPYDESK_DATA": str(tmp_path / "data")}
     command = [sys.executable, "-m", "copydesk", "serve", "--port", "0"]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
     states = text("select state, lease_until from runs")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with desk.database.read() as tx:
             if tx.execute(states).one().state == "running":
                 break
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 0
+    assert process.wait(timeout=60) == 0
     with desk.database.read() as tx:
         state, lease_until = tx.execute(states).one()
         assert state == "running"

@@ -18,7 +18,7 @@ import httpx2 as httpx
 # Forked from a process that has imported everything: real processes, without the second that each import would take.
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["__main__", "tests.support.preloaded"])
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Served(Command):
         deadline = time.monotonic() + seconds
         while True:
             try:
-                if httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200:
+                if httpx.get(f"{self.url}/readyz", timeout=30).status_code == 200:
                     return
             except httpx.TransportError:
                 pass

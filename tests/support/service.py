@@ -6,13 +6,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
 
+from copydesk.analytics.keeping import Keeper, Pace
 from copydesk.client import Client
 from copydesk.core.projects import Project
 from copydesk.core.settings import Settings
@@ -22,6 +23,8 @@ from copydesk.web.server import Server
 from tests.support import clickhouse, migrated
 
 STORES = os.environ.get("COPYDESK_TEST_STORES", "embedded")
+PATIENT = Pace(readers_wait=60, quick=60)
+"""Reports wait until every view is counted, however long a busy machine takes for it."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,12 @@ def serve(
 ) -> Iterator[Service]:
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    chosen = {"base_url": url, "jobs_per_hour": 100_000, "keys_per_hour": 1000, "lease_seconds": 2, **settings}
+    chosen = {"base_url": url, "jobs_per_hour": 100_000, "keys_per_hour": 1000, "lease_seconds": 6, **settings}
     stores: dict[str, Any] = {"database_url": database_url} if database_url else stores_of(data)
     if not stores and not (data / migrated.FILE).exists():
         migrated.new_sqlite(data)
     desk = open_desk(Settings(data=data, **stores, **chosen))
+    desk = replace(desk, keeper=_new_keeper(desk))
     server = Server(desk, with_worker=with_worker)
     if with_worker and model is not None:
         server.worker = desk.worker(model)
@@ -94,5 +98,12 @@ def serve(
         yield Service(url, desk, project, key, repository)
     finally:
         server.stop()
-        thread.join(timeout=20)
+        thread.join(timeout=60)
         desk.close()
+
+
+def _new_keeper(desk: Desk) -> Keeper:
+    """Returns a keeper for this desk that has time."""
+    return Keeper(
+        desk.store, lambda: {project.id: project.collecting.raw_days for project in desk.projects.all()}, PATIENT
+    )

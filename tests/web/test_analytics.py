@@ -264,9 +264,9 @@ def test_no_address_redirects(running: Service) -> None:
 def test_a_key_that_may_read_is_enough_and_another_projects_is_not(site: Service, running: Service) -> None:
     address = f"{site.url}/v1/analytics/{site.project.id}/visitors"
     reader = site.new_key(scopes=["read"])
-    assert httpx.get(address, headers={"Authorization": f"Bearer {reader}"}).status_code == 200
-    assert httpx.get(address).status_code == 401
-    refused = httpx.get(address, headers={"Authorization": f"Bearer {running.key}"})
+    assert httpx.get(address, headers={"Authorization": f"Bearer {reader}"}, timeout=60).status_code == 200
+    assert httpx.get(address, timeout=60).status_code == 401
+    refused = httpx.get(address, headers={"Authorization": f"Bearer {running.key}"}, timeout=60)
     assert (refused.status_code, refused.json()["code"]) == (404, "project_not_found")
 
 

@@ -38,7 +38,7 @@ class Stage:
             "data": folder / "data",
             "database_url": database_url,
             "models": (MODEL,),
-            "lease_seconds": 3,
+            "lease_seconds": 30,
         }
         self.desk = open_desk(Settings(**self.settings))
         repository = make_repository(folder / "docs.git", PAGE)
@@ -94,7 +94,9 @@ class Balancer:
             self.ready = [server for server in self.servers if self._is_ready(server)]
 
     def send(self, method: str, path: str, body: Any) -> None:
-        clients = {server.url: httpx.Client(base_url=server.url, headers=self.headers) for server in self.servers}
+        clients = {
+            server.url: httpx.Client(base_url=server.url, headers=self.headers, timeout=60) for server in self.servers
+        }
         for number in itertools.count():
             if self.over.wait(0.01):
                 return
@@ -107,14 +109,14 @@ class Balancer:
     @staticmethod
     def _is_ready(server: Served) -> bool:
         try:
-            return httpx.get(f"{server.url}/readyz", timeout=5).status_code == 200
+            return httpx.get(f"{server.url}/readyz", timeout=30).status_code == 200
         except httpx.TransportError:
             return False
 
 
 @POSTGRES_FIRST
 def test_a_steady_stream_of_requests_sees_no_error_when_a_server_is_stopped(stage: Stage) -> None:
-    servers = [stage.serve("--no-worker", drain_seconds=1) for _ in range(2)]
+    servers = [stage.serve("--no-worker", drain_seconds=3) for _ in range(2)]
     job = stage.desk.jobs.create(stage.project, NewJob("Wait.")).job.id
     balancer = Balancer(servers, stage.headers)
     calls = [("GET", f"/v2/agent/{stage.project.id}/job/{job}", None), ("POST", stage.events, {"path": "/a"})]
@@ -128,25 +130,25 @@ def test_a_steady_stream_of_requests_sees_no_error_when_a_server_is_stopped(stag
     balancer.over.set()
     for thread in threads:
         thread.join()
-    assert took >= 1
+    assert took >= 3
     assert set(balancer.seen) == {200, 202}
     assert len(balancer.seen) > 10
 
 
 @SQLITE
 def test_a_draining_server_says_so_and_answers_until_a_second_signal(stage: Stage) -> None:
-    server = stage.serve(drain_seconds=60)
-    with httpx.Client(base_url=server.url) as http:
+    server = stage.serve(drain_seconds=600)
+    with httpx.Client(base_url=server.url, timeout=60) as http:
         assert http.get("/healthz").headers.get("connection") != "close"
         server.send(signal.SIGTERM)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while (answer := http.get("/readyz")).status_code == 200:
             assert time.monotonic() < deadline
         assert answer.json()["details"] == [{"field": "draining", "message": "This process is about to stop."}]
         assert answer.headers["connection"] == "close", "the next request is to find another server"
         sent = http.post(stage.events, json={"path": "/a"}, headers=stage.headers)
         assert sent.json()["accepted"] == 1
-    assert server.stop() < 10, "the second signal hurries, and the exit code is 0"
+    assert server.stop() < 60, "the second signal hurries, and the exit code is 0"
 
 
 @SQLITE
@@ -158,7 +160,10 @@ def test_what_was_begun_is_finished_and_live_streams_are_sent_away(stage: Stage)
         f"POST {stage.events} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     )
     head += f"Authorization: {stage.headers['Authorization']}\r\n\r\n"
-    stream = httpx.Client(base_url=server.url, headers=stage.headers, timeout=20)
+    stream = httpx.Client(base_url=server.url, headers=stage.headers, timeout=60)
+    # Opens the store: a stop leaves what was begun five seconds, which a busy machine may need for that alone.
+    stream.post(stage.events, json={"path": "/first"})  # by a program, which is not among the visitors
+    stream.get(f"/v1/analytics/{stage.project.id}/views")
     with (
         socket.create_connection(("127.0.0.1", server.port)) as line,
         stream.stream("GET", f"/v2/agent/{stage.project.id}/job/{job}/events") as live,
@@ -166,7 +171,8 @@ def test_what_was_begun_is_finished_and_live_streams_are_sent_away(stage: Stage)
         lines = live.iter_lines()
         assert next(lines) == "retry: 1000"
         line.sendall(head.encode() + body[:50])
-        time.sleep(0.3)
+        for _ in range(3):  # once these are answered, the server has read what was sent before
+            httpx.get(f"{server.url}/healthz", timeout=60)
         server.send(signal.SIGTERM)
         time.sleep(0.5)
         line.sendall(body[50:])
@@ -174,7 +180,7 @@ def test_what_was_begun_is_finished_and_live_streams_are_sent_away(stage: Stage)
         list(lines)  # it ends, rather than breaks off
     assert answer.startswith(b"HTTP/1.1 202")
     assert b'"accepted":100' in answer
-    server.process.join(10)
+    server.process.join(60)
     assert server.process.exitcode == 0
     stage.desk.store.fold()
     assert stage.desk.store.views(stage.project.id).totals.total == 100, "what was acknowledged is there"
@@ -198,18 +204,18 @@ def test_a_job_that_ends_while_its_worker_drains_is_not_handed_over(stage: Stage
 
 @SQLITE_FIRST
 def test_a_job_that_does_not_end_in_time_is_handed_back(stage: Stage) -> None:
-    with ModelServer([hang(20)], by_turn=True) as model:
+    with ModelServer([hang(600)], by_turn=True) as model:
         worker = stage.work(model_url=model.url, drain_seconds=0.5)
         stage.desk.jobs.create(stage.project, NewJob("Spell it so.", model=MODEL))
         _until(lambda: model.requests)
-        assert worker.stop() < 8
+        assert worker.stop() < 60
     state, attempt, lease = stage.run()
     assert (state, attempt) == ("running", 1)
     assert lease <= 0, "the next worker takes it at once"
 
 
 def _until(condition: Any) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -1,5 +1,6 @@
 """Coming in and staying in, as an attacker would try it."""
 
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -61,7 +62,7 @@ def test_whoever_is_not_signed_in_is_sent_to_do_so_and_then_on(browser: httpx.Cl
 
 def test_the_first_link_makes_the_first_administrator(tmp_path: Path, service: Service) -> None:
     with serve(tmp_path / "new", repository=service.repository, with_worker=False) as new:
-        with httpx.Client(base_url=new.url, headers={"Accept": "text/html"}) as browser:
+        with httpx.Client(base_url=new.url, headers={"Accept": "text/html"}, timeout=60) as browser:
             assert "Nobody has an account yet" in browser.get("/sign-in").text
             link = f"/join/{new.desk.people.first_link()}"
             assert "You are the first here" in browser.get(link).text
@@ -96,15 +97,15 @@ def test_guesses_at_many_accounts_from_one_address_are_throttled(browser: httpx.
 def test_nothing_tells_whether_an_address_has_an_account(browser: httpx.Client, service: Service) -> None:
     people = service.desk.people
     people.accept(people.invite("known@example.org", "viewer", actor="test"), "", "Known", PASSWORD)
-    texts, times = [], []
     sign_in(browser, "a guess", email="first@example.org")  # makes what the others are compared with
-    for email in ("known@example.org", "nobody@example.org"):
+    texts, least = [], {"known@example.org": math.inf, "nobody@example.org": math.inf}
+    for email in [*least] * 3:
         begun = time.process_time()
         answer = sign_in(browser, "a guess", email=email)
-        times.append(time.process_time() - begun)
+        least[email] = min(least[email], time.process_time() - begun)
         texts.append((answer.status_code, answer.text.replace(email, "")))
-    assert texts[0] == texts[1]
-    assert 0.4 < times[0] / times[1] < 2.5, "both took a look at a password"
+    assert texts == texts[:1] * 6
+    assert 0.4 < least["known@example.org"] / least["nobody@example.org"] < 2.5, "both took a look at a password"
 
 
 def test_a_session_that_was_slipped_in_before_is_worth_nothing(browser: httpx.Client, service: Service) -> None:
@@ -114,7 +115,9 @@ def test_a_session_that_was_slipped_in_before_is_worth_nothing(browser: httpx.Cl
     mine = re.match(rf"{COOKIE}=(\w+);", answer.headers["set-cookie"])
     assert mine
     assert mine[1] != planted
-    with httpx.Client(base_url=service.url, cookies={COOKIE: planted}, headers={"Accept": "text/html"}) as attacker:
+    with httpx.Client(
+        base_url=service.url, cookies={COOKIE: planted}, headers={"Accept": "text/html"}, timeout=60
+    ) as attacker:
         assert "admin@example.org" not in attacker.get("/account").text
 
 
@@ -130,14 +133,14 @@ def test_behind_tls_the_cookie_is_secure_and_bound_to_the_host(tmp_path: Path, s
         person(other)
         origin = {"Origin": far, "Accept": "text/html"}
         form = {"email": "admin@example.org", "password": PASSWORD}
-        answer = httpx.post(f"{other.url}/sign-in", data=form, headers=origin)
+        answer = httpx.post(f"{other.url}/sign-in", data=form, headers=origin, timeout=60)
         cookie = answer.headers["set-cookie"]
         assert cookie.startswith("__Host-copydesk=")
         assert {"secure", "httponly", "samesite=lax", "path=/"} <= {part.strip().lower() for part in cookie.split(";")}
         secret = cookie.partition("=")[2].partition(";")[0]
         for name, status in (("__Host-copydesk", 200), ("copydesk", 303)):
             headers = {"Cookie": f"{name}={secret}", "Accept": "text/html"}
-            assert httpx.get(f"{other.url}/account", headers=headers).status_code == status
+            assert httpx.get(f"{other.url}/account", headers=headers, timeout=60).status_code == status
 
 
 FOREIGN = [
@@ -257,7 +260,9 @@ def test_who_signs_out_takes_the_session_along_not_the_cookie_alone(service: Ser
     browser = signed_in(service)
     kept = browser.cookies[COOKIE]
     browser.post("/sign-out", data={"token": token_of(browser.get("/account").text)})
-    with httpx.Client(base_url=service.url, cookies={COOKIE: kept}, headers={"Accept": "text/html"}) as thief:
+    with httpx.Client(
+        base_url=service.url, cookies={COOKIE: kept}, headers={"Accept": "text/html"}, timeout=60
+    ) as thief:
         assert thief.get("/account").status_code == 303
 
 
@@ -273,7 +278,7 @@ def test_sessions_survive_a_restart(tmp_path: Path, service: Service) -> None:
         secret = signed_in(before).cookies[COOKIE]
     with serve(tmp_path / "again", repository=service.repository, with_worker=False) as after:
         cookie = {"Cookie": f"{COOKIE}={secret}", "Accept": "text/html"}
-        assert httpx.get(f"{after.url}/account", headers=cookie).status_code == 200
+        assert httpx.get(f"{after.url}/account", headers=cookie, timeout=60).status_code == 200
 
 
 @pytest.mark.parametrize(

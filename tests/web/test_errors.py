@@ -64,7 +64,7 @@ def checked_error(kind: str | None, request_id: str | None, text: str, code: str
 def raw(service: Service, sent: bytes, *, hang_up: bool = True) -> bytes:
     """What the service answers to these very bytes."""
     host, port = service.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(sent)
         if hang_up:
             connection.shutdown(socket.SHUT_WR)

@@ -93,7 +93,7 @@ def send(
 @cache
 def bare() -> httpx.Client:
     """Without any key."""
-    return httpx.Client(timeout=10)
+    return httpx.Client(timeout=60)
 
 
 def without_id(response: httpx.Response) -> dict[str, Any]:

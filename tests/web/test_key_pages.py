@@ -81,7 +81,7 @@ def test_a_key_is_shown_once_and_opens_the_project(
     assert answer.status_code == 201
     assert "no-store" in answer.headers["cache-control"]
     (secret,) = KEY.findall(answer.text)
-    opened = httpx.get(service.url + service.at("/jobs"), headers={"Authorization": f"Bearer {secret}"})
+    opened = httpx.get(service.url + service.at("/jobs"), headers={"Authorization": f"Bearer {secret}"}, timeout=60)
     assert opened.status_code == 200
     made = newest(service)
     assert made.allow == ("127.0.0.0/8", "::1/128", "192.0.2.7/32")
@@ -193,7 +193,7 @@ def test_a_key_is_revoked_after_a_question(service: Service, admin: httpx.Client
     assert service.desk.keys.get(service.project.id, made.id).is_open
     for _ in range(2):
         assert admin.post(path, data={"token": token_of(asked)}).headers["location"] == page_of(service)
-    refused = httpx.get(service.url + service.at("/jobs"), headers={"Authorization": f"Bearer {secret}"})
+    refused = httpx.get(service.url + service.at("/jobs"), headers={"Authorization": f"Bearer {secret}"}, timeout=60)
     assert refused.status_code == 401
     assert ">revoked</span>" in admin.get(page_of(service)).text
 
@@ -248,6 +248,6 @@ def test_a_form_of_another_site_makes_and_revokes_nothing(service: Service, admi
 
 
 def test_whoever_is_not_signed_in_is_asked_to(service: Service) -> None:
-    answer = httpx.get(service.url + page_of(service), headers={"Accept": "text/html"})
+    answer = httpx.get(service.url + page_of(service), headers={"Accept": "text/html"}, timeout=60)
     assert answer.status_code == 303
     assert answer.headers["location"].startswith("/sign-in")

@@ -56,7 +56,7 @@ def there(browser: httpx.Client, following: str = "/account") -> str:
     """To the provider; the address that it sends the browser back to."""
     sent = browser.get("/sign-in/oidc", params={"next": following})
     assert sent.status_code == 303, sent.text
-    with httpx.Client() as outside:
+    with httpx.Client(timeout=60) as outside:
         return str(outside.get(sent.headers["location"]).headers["location"])
 
 
@@ -165,7 +165,7 @@ def test_a_token_may_not_bring_its_own_key(provider: OidcProvider, browser: http
 
 def test_a_state_of_another_browser_is_refused(service: Service, provider: OidcProvider, browser: httpx.Client) -> None:
     """Else whoever sends a link could let others sign in as themselves."""
-    with httpx.Client(base_url=service.url) as attacker:
+    with httpx.Client(base_url=service.url, timeout=60) as attacker:
         link = there(attacker)
     assert "did not begin here" in refused(browser, link)
     there(browser)
@@ -188,7 +188,7 @@ def test_a_code_works_once(service: Service, provider: OidcProvider, browser: ht
     kept = httpx.Cookies(browser.cookies)
     browser.get(back)
     assert is_in(browser)
-    with httpx.Client(base_url=service.url, cookies=kept, headers={"Accept": "text/html"}) as thief:
+    with httpx.Client(base_url=service.url, cookies=kept, headers={"Accept": "text/html"}, timeout=60) as thief:
         refused(thief, back)
 
 
@@ -219,7 +219,7 @@ def test_a_provider_may_want_the_secret_in_the_form(
     folder = tmp_path_factory.mktemp("form")
     with (
         serve(folder, repository=service.repository, with_worker=False, **settings) as other,
-        httpx.Client(base_url=other.url, headers={"Accept": "text/html"}) as browser,
+        httpx.Client(base_url=other.url, headers={"Accept": "text/html"}, timeout=60) as browser,
     ):
         browser.get(there(browser))
         assert is_in(browser)
@@ -263,15 +263,15 @@ def test_a_provider_that_is_away_or_calls_itself_otherwise_is_no_provider(
     ):
         folder = tmp_path_factory.mktemp("away")
         with serve(folder, repository=service.repository, with_worker=False, **of(issuer)) as other:
-            answer = httpx.get(f"{other.url}/sign-in/oidc", headers={"Accept": "text/html"})
+            answer = httpx.get(f"{other.url}/sign-in/oidc", headers={"Accept": "text/html"}, timeout=60)
             assert answer.status_code == 502
             assert says in answer.text
 
 
 def test_without_a_provider_there_is_no_such_way(tmp_path_factory: pytest.TempPathFactory, service: Service) -> None:
     with serve(tmp_path_factory.mktemp("none"), repository=service.repository, with_worker=False) as other:
-        assert httpx.get(f"{other.url}/sign-in/oidc").status_code == 404
-        assert "Sign in with" not in httpx.get(f"{other.url}/sign-in").text
+        assert httpx.get(f"{other.url}/sign-in/oidc", timeout=60).status_code == 404
+        assert "Sign in with" not in httpx.get(f"{other.url}/sign-in", timeout=60).text
 
 
 @pytest.mark.parametrize(

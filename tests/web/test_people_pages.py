@@ -56,7 +56,7 @@ def test_an_invitation_is_shown_once_and_leads_in(service: Service, admin: httpx
     assert link
     assert "editor" in row(admin.get("/people").text, "new@example.org")
     assert link[1] not in admin.get("/people").text
-    with httpx.Client(headers={"Accept": "text/html"}) as new:
+    with httpx.Client(headers={"Accept": "text/html"}, timeout=60) as new:
         assert "admin@example.org invites you as editor" in new.get(link[1]).text
         assert new.post(link[1], data={"name": "New", "password": PASSWORD}).status_code == 303
     assert service.desk.people.by_email("new@example.org").role == "editor"
@@ -126,7 +126,7 @@ def test_an_administrator_lets_somebody_set_a_new_password(service: Service, adm
     link = re.search(r'value="(http://[^"]+/join/\w{32})"', sent(admin, f"/people/{someone.id}/reset").text)
     assert link
     assert "new password" in row(admin.get("/people").text.partition("Open invitations")[2], someone.email)
-    with httpx.Client(headers={"Accept": "text/html"}) as browser:
+    with httpx.Client(headers={"Accept": "text/html"}, timeout=60) as browser:
         assert "Set a new password" in browser.get(link[1]).text
         assert browser.post(link[1], data={"password": "a new password"}).status_code == 303
     assert service.desk.people.sign_in(someone.email, "a new password", None) == someone

@@ -61,7 +61,7 @@ def test_creations_at_once_are_each_answered_with_their_own_job(service: Service
     answers: dict[str, httpx.Response] = {}
 
     def create(prompt: str) -> None:
-        with httpx.Client(base_url=service.url, headers=service.http.headers) as http:
+        with httpx.Client(base_url=service.url, headers=service.http.headers, timeout=60) as http:
             answers[prompt] = http.post(service.at("/job"), json={"prompt": prompt})
 
     threads = [threading.Thread(target=create, args=(f"Prompt {n}",)) for n in range(24)]

@@ -322,7 +322,9 @@ def test_another_projects_readers_never_appear(viewer: httpx.Client, read: Servi
 def test_only_who_is_signed_in_reads_and_an_unknown_project_is_not_found(
     viewer: httpx.Client, read: Service, part: str
 ) -> None:
-    stranger = httpx.get(f"{read.url}/projects/{read.project.id}/readership{part}", headers={"Accept": "text/html"})
+    stranger = httpx.get(
+        f"{read.url}/projects/{read.project.id}/readership{part}", headers={"Accept": "text/html"}, timeout=60
+    )
     assert stranger.status_code == 303
     assert stranger.headers["location"].startswith("/sign-in")
     assert viewer.get(f"/projects/proj_{'0' * 26}/readership{part}").status_code == 404

@@ -109,7 +109,7 @@ def test_a_full_run_tells_no_secret_and_nobodys_address(
         "data": tmp_path / "data",
         "base_url": f"http://127.0.0.1:{port}",
         "models": (MODEL,),
-        "lease_seconds": 2,
+        "lease_seconds": 30,
         "trusted_proxies": ("127.0.0.1",),
         "oidc_issuer": provider.address,
         "oidc_client_id": CLIENT,
@@ -144,8 +144,8 @@ def test_a_full_run_tells_no_secret_and_nobodys_address(
                 _faults(place)
                 secrets |= {f"shown {n}": shown.partition(" ")[2] for n, shown in enumerate(place.fake.shown)}
             for port in (server.port, stage.settings["metrics_port"]):
-                told.add("the figures", httpx.get(f"http://127.0.0.1:{port}/metrics").content)
-                told.add("readiness", httpx.get(f"http://127.0.0.1:{port}/readyz").content)
+                told.add("the figures", httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60).content)
+                told.add("readiness", httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=60).content)
             back_up(desk.settings, desk.database, desk.store, tmp_path / "copy", Silent())
             told.add("a back-up's manifest", (tmp_path / "copy" / "manifest.json").read_bytes())
             collector.wait_for(lambda spans: sum(span.name == "attempt" for span in spans) >= 3)
@@ -197,10 +197,12 @@ def _visitors(place: Place) -> None:
     assert service.http.post(at, content=b"{" + address.encode()).status_code in (400, 415)
     seen = {"User-Agent": agent, "X-Forwarded-For": PEOPLE["a caller's"]}
     beacon = f"{service.url}/v1/collect/{service.project.site_id}"
-    assert httpx.post(beacon, json={"u": page}, headers=seen).status_code == 202
-    assert httpx.get(f"{beacon}/pixel.gif?u={page}", headers=seen).status_code == 200
-    httpx.get(f"{service.url}/nothing?secret={place.service.key}&q={PEOPLE['a search']}", headers=seen)
-    httpx.get(f"{service.url}/v2/agent/x/jobs", headers={**seen, "Authorization": f"Bearer {place.service.key}x"})
+    assert httpx.post(beacon, json={"u": page}, headers=seen, timeout=60).status_code == 202
+    assert httpx.get(f"{beacon}/pixel.gif?u={page}", headers=seen, timeout=60).status_code == 200
+    httpx.get(f"{service.url}/nothing?secret={place.service.key}&q={PEOPLE['a search']}", headers=seen, timeout=60)
+    httpx.get(
+        f"{service.url}/v2/agent/x/jobs", headers={**seen, "Authorization": f"Bearer {place.service.key}x"}, timeout=60
+    )
 
 
 def _people(url: str, provider: OidcProvider) -> None:
@@ -208,13 +210,13 @@ def _people(url: str, provider: OidcProvider) -> None:
     seen = {"X-Forwarded-For": PEOPLE["a caller's"], "User-Agent": PEOPLE["a user agent"]}
     email = PEOPLE["somebody's e-mail address"]
     for password in (PASSWORD, *[f"{PASSWORD}, not"] * 11):
-        httpx.post(f"{url}/sign-in", data={"email": email, "password": password}, headers=seen)
+        httpx.post(f"{url}/sign-in", data={"email": email, "password": password}, headers=seen, timeout=60)
     provider.claims = {"sub": "ada", "email": PEOPLE["another person"], "email_verified": True, "name": "Ada"}
     for lie in ({}, {"aud": "another"}):
         provider.lies = lie
-        with httpx.Client(base_url=url, headers=seen) as browser:
+        with httpx.Client(base_url=url, headers=seen, timeout=60) as browser:
             there = browser.get("/sign-in/oidc").headers["location"]
-            browser.get(httpx.get(there).headers["location"])
+            browser.get(httpx.get(there, timeout=60).headers["location"])
 
 
 def _faults(place: Place) -> None:
@@ -225,7 +227,7 @@ def _faults(place: Place) -> None:
     sent = {"k": "feedback", "u": "https://docs.example.org/guide", "h": False, "c": PEOPLE["a reader's"]}
     seen = {"User-Agent": PEOPLE["a user agent"], "X-Forwarded-For": PEOPLE["a visitor's address"]}
     beacon = f"{service.url}/v1/collect/{service.project.site_id}"
-    assert [httpx.post(beacon, json=sent, headers=seen).status_code for _ in range(2)] == [202, 500]
+    assert [httpx.post(beacon, json=sent, headers=seen, timeout=60).status_code for _ in range(2)] == [202, 500]
 
 
 def test_a_database_that_refuses_the_password_is_not_told_with_it(tmp_path: Path) -> None:
@@ -236,14 +238,26 @@ def test_a_database_that_refuses_the_password_is_not_told_with_it(tmp_path: Path
         rules = Path(file)
         rules.write_text("local all locked scram-sha-256\n" + rules.read_text())
         connection.execute("select pg_reload_conf()")
-    time.sleep(0.2)
     with proxied(lambda: line_to(server_url())) as proxy:
         url = f"postgresql://locked:the-wrong-one@127.0.0.1:{proxy.port}/postgres"
+        _wait_until_refused(url)
         log = tmp_path / "log"
         settings = environment({"data": tmp_path / "data", "database_url": url, "log_level": "debug"})
         command = Command(Orders(("work",), settings, log))
-        command.process.join(20)
+        command.process.join(60)
     assert command.process.exitcode == 1
     assert log.read_text().strip() != ""
     told = Told([("the log", log.read_bytes())])
     assert told.leaks({"the password": "the-wrong-one", "the address": "127.0.0.1"}) == []
+
+
+def _wait_until_refused(url: str) -> None:
+    """Waits until the server has read its new rules, which it does some time after it was told to."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            psycopg.connect(url).close()
+        except psycopg.OperationalError:
+            return
+        assert time.monotonic() < deadline, "the wrong password is still accepted"
+        time.sleep(0.05)

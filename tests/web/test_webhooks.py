@@ -263,7 +263,7 @@ def github(service: Service, tmp_path: Path) -> Iterator[Place]:
 def post(place: Place, body: bytes, event: str = "pull_request", **headers: str) -> httpx.Response:
     signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
     signed = {"X-Hub-Signature-256": f"sha256={signature}", "X-GitHub-Event": event, **headers}
-    return httpx.post(place.url, content=body, headers=signed, timeout=10)
+    return httpx.post(place.url, content=body, headers=signed, timeout=60)
 
 
 def test_a_review_comment_comes_with_its_file_and_line(github: Place) -> None:
@@ -304,8 +304,8 @@ def test_a_body_beyond_the_bound_is_refused(github: Place) -> None:
 
 
 def test_a_project_that_is_not_there_answers_like_a_wrong_signature(github: Place) -> None:
-    wrong = httpx.post(github.url, content=b"{}", headers={"X-GitHub-Event": "ping"})
+    wrong = httpx.post(github.url, content=b"{}", headers={"X-GitHub-Event": "ping"}, timeout=60)
     for project_id in (new_id("proj"), "nonsense", github.service.project.id):  # the last is on no forge
-        other = httpx.post(f"{github.service.url}/webhooks/{project_id}", content=b"{}")
+        other = httpx.post(f"{github.service.url}/webhooks/{project_id}", content=b"{}", timeout=60)
         assert (other.status_code, other.json()["error"]) == (wrong.status_code, wrong.json()["error"])
     assert wrong.status_code == 401

@@ -61,7 +61,7 @@ def test_a_provider_that_is_down_for_longer_than_the_job_ends_it_early(tmp_path:
     assert (job["status"], job["reason"]) == ("failed", "model_error")
     assert "Back in an hour. The next try would have to wait 3600 s, and the job has 1" in (job["message"] or "")
     assert len(server.requests) == 1
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 120
 
 
 def test_a_job_out_of_time_in_mid_answer_is_timed_out(tmp_path: Path) -> None:

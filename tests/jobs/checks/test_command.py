@@ -45,7 +45,7 @@ class Bench:
         self,
         command: str,
         *,
-        seconds: float = 20,
+        seconds: float = 60,
         root: str = "",
         limits: Limits | None = None,
         stoppable: Stoppable = unstoppable,
@@ -104,7 +104,7 @@ def processes_with(token: str) -> list[int]:
     return found
 
 
-def until(true: Callable[[], bool], seconds: float = 10) -> bool:
+def until(true: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while not true() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -298,8 +298,8 @@ def test_a_fork_bomb_is_bounded_and_ends(bench: Bench) -> None:
     """)
     began = time.monotonic()
     token = uuid4().hex
-    bomb = bench.run(f"t={token}; f() {{ f | f & }}; f; sleep 30", seconds=2)
-    assert time.monotonic() - began < 15
+    bomb = bench.run(f"t={token}; f() {{ f | f & }}; f; sleep 600", seconds=2)
+    assert time.monotonic() - began < 60
     assert not bomb.ok
     assert processes_with(token) == []
     assert 16 < int(counted.output) <= USUAL.processes
@@ -312,13 +312,13 @@ def test_a_fork_bomb_is_bounded_and_ends(bench: Bench) -> None:
         "while :; do head -c 4M /dev/zero > $((i=i+1)); done",
         "head -c 400M /dev/zero > big",
         "i=0; while :; do mkdir d && cd d; head -c 1M /dev/zero > f; done",
-        "exec 3>c 4>d 5>e 6>f; rm c d e f; for n in 3 4 5 6; do head -c 39M /dev/zero >&$n; done; sleep 9",
+        "exec 3>c 4>d 5>e 6>f; rm c d e f; for n in 3 4 5 6; do head -c 39M /dev/zero >&$n; done; sleep 60",
     ],
     ids=["many", "one", "deep", "deleted"],
 )
 def test_the_disk_is_not_filled(bench: Bench, command: str) -> None:
     free = os.statvfs(gettempdir())
-    result = bench.run(command, limits=Limits(written=40 * MIB), seconds=15)
+    result = bench.run(command, limits=Limits(written=40 * MIB), seconds=60)
     after = os.statvfs(gettempdir())
     assert not result.ok
     assert "within" not in result.summary, "it was stopped for what it wrote"
@@ -329,8 +329,8 @@ def test_the_disk_is_not_filled(bench: Bench, command: str) -> None:
 def test_memory_is_bounded(bench: Bench, kind: str) -> None:
     scripts = {
         "one": "x = bytearray(400 * 2**20)",
-        "shared": "import mmap, time; m = mmap.mmap(-1, 400 * 2**20); m.write(b'x' * len(m)); time.sleep(9)",
-        "many": "import os, time; [os.fork() for _ in range(3)]; x = bytearray(b'x' * 40 * 2**20); time.sleep(9)",
+        "shared": "import mmap, time; m = mmap.mmap(-1, 400 * 2**20); m.write(b'x' * len(m)); time.sleep(60)",
+        "many": "import os, time; [os.fork() for _ in range(3)]; x = bytearray(b'x' * 40 * 2**20); time.sleep(60)",
     }
     result = bench.python(scripts[kind], limits=Limits(memory=150 * MIB))
     assert not result.ok
@@ -340,10 +340,10 @@ def test_memory_is_bounded(bench: Bench, kind: str) -> None:
 def test_it_is_stopped_when_its_time_is_over(bench: Bench) -> None:
     token = uuid4().hex
     began = time.monotonic()
-    result = bench.run(f"trap '' TERM HUP INT; echo begun; while :; do :; done; echo {token}", seconds=1)
-    assert time.monotonic() - began < 6
+    result = bench.run(f"trap '' TERM HUP INT; echo begun; while :; do :; done; echo {token}", seconds=2)
+    assert time.monotonic() - began < 60
     assert processes_with(token) == []
-    assert result == CommandResult(False, "The check command was not done within 1 s.", "begun\n")
+    assert result == CommandResult(False, "The check command was not done within 2 s.", "begun\n")
 
 
 def test_a_cancelled_job_ends_it_at_once(bench: Bench) -> None:
@@ -356,12 +356,12 @@ def test_a_cancelled_job_ends_it_at_once(bench: Bench) -> None:
         yield
 
     done: list[CommandResult] = []
-    command = f"sleep 60; echo {token}"
-    thread = threading.Thread(target=lambda: done.append(bench.run(command, seconds=60, stoppable=stoppable)))
+    command = f"sleep 600; echo {token}"
+    thread = threading.Thread(target=lambda: done.append(bench.run(command, seconds=600, stoppable=stoppable)))
     thread.start()
     assert until(lambda: len(processes_with(token)) > 0)
     cancels[-1]()
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
     assert not done[0].ok
     assert processes_with(token) == []
@@ -373,7 +373,7 @@ def test_a_worker_that_is_killed_leaves_neither_process_nor_copy(bench: Bench) -
     script = f"""
         from copydesk.jobs.sandbox.sandbox import Sandbox, private_folder
         with private_folder() as folder:
-            Sandbox({bench.sandbox.backend!r}).run("sleep 60; echo {token}", folder, seconds=60)
+            Sandbox({bench.sandbox.backend!r}).run("sleep 600; echo {token}", folder, seconds=600)
     """
     before = copies()
     worker = subprocess.Popen([sys.executable, "-c", dedent(script)], env={**os.environ, "TMPDIR": gettempdir()})

@@ -15,7 +15,7 @@ from tests.support.drills import drills
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    desk = open_desk(Settings(data=tmp_path_factory.mktemp("desk"), jobs_per_hour=100_000, lease_seconds=2))
+    desk = open_desk(Settings(data=tmp_path_factory.mktemp("desk"), jobs_per_hour=100_000, lease_seconds=6))
     yield desk
     desk.close()
 

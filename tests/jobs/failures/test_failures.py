@@ -205,7 +205,7 @@ def test_a_pull_request_closed_while_the_agent_works_ends_the_run_where_webhooks
     with at_work(desk, github, SPELL, DONE, meanwhile(act, RENAME), ALSO_DONE) as bench:
         job = bench.done()
         assert bench.followed_up(job).status is ARCHIVED
-        assert bench.left.wait(10)
+        assert bench.left.wait(60)
         assert bench.pull.state == "closed"
     assert on_branch(github, job.branch, "docs/other.md") == FILES["docs/other.md"]
 

@@ -79,7 +79,7 @@ class Webhooks:
         self._waiting.put(delivery)
 
     def _run(self) -> None:
-        with httpx2.Client(timeout=30, verify=NO_CERTIFICATES, trust_env=False) as client:
+        with httpx2.Client(timeout=60, verify=NO_CERTIFICATES, trust_env=False) as client:
             while (delivery := self._waiting.get()) is not None:
                 headers = {"Content-Type": "application/json", **self._sign(delivery, delivery.hook)}
                 try:
