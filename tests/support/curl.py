@@ -17,13 +17,15 @@ def main() -> int:
     parser.add_argument("--fail-with-body", action="store_true")
     parser.add_argument("-H", "--header", action="append", default=[])
     parser.add_argument("-d", "--data")
+    parser.add_argument("-X", "--request")
     parser.add_argument("--json")
     options = parser.parse_args()
     headers = dict(header.split(": ", 1) for header in options.header)
     body = options.data if options.json is None else options.json
     if options.json is not None:
         headers = {"Content-Type": "application/json", "Accept": "application/json", **headers}
-    request = urllib.request.Request(options.url, body.encode() if body is not None else None, headers)
+    data = body.encode() if body is not None else None
+    request = urllib.request.Request(options.url, data, headers, method=options.request)
     try:
         with urllib.request.urlopen(request) as response:
             print_response(response, options.include)
