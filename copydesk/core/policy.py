@@ -43,7 +43,7 @@ class Policy(Choices):
     """Further authors of the commits, each as `Name <address>`."""
     mention: Annotated[str, Field(min_length=2, max_length=60, pattern=r"^@[\w-]+$")] = "@copydesk"
     """The word by which a comment on a pull request speaks to the agent."""
-    app_id: Annotated[str, Field(pattern=r"^[\w.-]{1,60}$")] | None = None
+    app_id: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[\w.-]+$")] | None = None
     """The id of the GitHub App that works for this project; its key is the sealed secret `app_key`."""
 
     @field_validator("branch_prefix")
