@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ def serve(
     if not stores and not (data / migrated.FILE).exists():
         migrated.new_sqlite(data)
     desk = open_desk(Settings(data=data, **stores, **chosen))
-    desk = replace(desk, keeper=_new_keeper(desk))
+    desk.keeper = _new_keeper(desk)
     server = Server(desk, with_worker=with_worker)
     if with_worker and model is not None:
         server.worker = desk.worker(model)
