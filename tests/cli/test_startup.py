@@ -13,6 +13,7 @@ from copydesk import cli
 from copydesk.cli.commands import COMMANDS, load_command
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk, open_desk_lazily
+from tests.support.drills import drills
 
 ROOT = Path(__file__).parent.parent.parent
 IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.M)
@@ -52,7 +53,21 @@ def imported_packages(arguments: str, environment: dict[str, str]) -> set[str]:
     return packages
 
 
-@pytest.mark.parametrize("arguments", ["--version", "--help", "project --help", "job --help", "analytics visitors -h"])
+HELP = ("--version", "--help", "project --help", "job --help", "analytics visitors -h")
+ON_DATABASE = (
+    "project list",
+    "project audit {project}",
+    "project set {project} draft=true model=mechanic",
+    "key list",
+    "key create",
+    "person list",
+    "person link",
+    "secret list",
+    "pull list",
+)
+
+
+@pytest.mark.parametrize("arguments", drills(HELP, but=("--help", "project --help")))
 def test_help_imports_no_part_of_the_service(arguments: str, environment: dict[str, str]) -> None:
     assert imported_packages(arguments, environment) & EVERYTHING == set()
 
@@ -61,20 +76,7 @@ def test_version_does_not_import_pydantic(environment: dict[str, str]) -> None:
     assert "pydantic" not in imported_packages("--version", environment)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "project list",
-        "project audit {project}",
-        "project set {project} draft=true model=mechanic",
-        "key list",
-        "key create",
-        "person list",
-        "person link",
-        "secret list",
-        "pull list",
-    ],
-)
+@pytest.mark.parametrize("arguments", drills(ON_DATABASE, but=("project list", "pull list")))
 def test_commands_on_the_database_import_nothing_else(arguments: str, environment: dict[str, str]) -> None:
     packages = imported_packages(arguments.format(project=environment["COPYDESK_PROJECT"]), environment)
     assert packages & EVERYTHING == NEEDED_BY_DATABASE
