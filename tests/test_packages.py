@@ -67,6 +67,16 @@ def test_a_wheel_whose_requirements_are_missing_is_not_installed(wheels: dict[st
     assert "httpx2" in installed.stderr
 
 
+@pytest.mark.drill
+def test_the_wheel_installs_with_its_dependencies_from_the_index(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """Uses the network; everything else about packages is tested without."""
+    environment = Environment(tmp_path / "venv")
+    installed = environment.install(*wheels.values(), from_index=True)
+    assert installed.returncode == 0, installed.stderr
+    demo = environment.run("copydesk", "demo")
+    assert demo.returncode == 0, demo.stdout + demo.stderr
+
+
 @pytest.mark.parametrize("name", PROJECTS)
 def test_the_sdist_builds_the_same_wheel(name: str, wheels: dict[str, Path], tmp_path: Path) -> None:
     sdist = build(PROJECTS[name], "sdist", tmp_path / "sdist")

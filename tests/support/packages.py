@@ -37,10 +37,11 @@ class Environment:
                 if not link.exists():
                     link.symlink_to(Path(str(dependency.locate_file(entry))))
 
-    def install(self, *files: Path) -> "subprocess.CompletedProcess[str]":
-        """Installs files as pip does: it fails where a declared requirement is not there."""
-        command = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install", "--no-index"]
-        return subprocess.run([*command, *map(str, files)], capture_output=True, text=True)
+    def install(self, *files: Path, from_index: bool = False) -> "subprocess.CompletedProcess[str]":
+        """Installs files with pip. Without an index, it fails where a declared requirement is not linked."""
+        command = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install"]
+        options = [] if from_index else ["--no-index"]
+        return subprocess.run([*command, *options, *map(str, files)], capture_output=True, text=True)
 
     def run(self, *command: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         """Runs a command of the environment, far from this repository."""
