@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import sys
 
 import typer
@@ -38,6 +39,8 @@ def main() -> None:
     """Runs the command line and ends the process."""
     quick_exit = QuickExit()
     gc.set_threshold(*GC_THRESHOLD)
+    # Pydantic looks for plugins in the metadata of every installed package: 25 ms. A value that is set stays.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         if sys.argv[1:] == ["--version"]:  # typer would import Pydantic to read this option
             typer.echo(__version__)

@@ -17,7 +17,9 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(max_length=50
 
 
 class Choices(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    """The docstring below a field is its help on the dashboard, which reads it there: Pydantic would at every start."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     def changed(self, values: Mapping[str, Any]) -> Self:
         """The same with these values; InvalidRequest names each that is wrong."""

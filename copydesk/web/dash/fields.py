@@ -1,7 +1,11 @@
 """A project's settings as fields of forms: what each is called, what it is for, what it holds."""
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from inspect import cleandoc, getsource
+from itertools import pairwise
 from typing import Any, Literal, get_args, get_origin
 
 from copydesk.core.collecting import CLASSES, Collecting
@@ -92,7 +96,7 @@ class Field:
 
 def field(name: str, was: str, value: str, fault: str) -> Field:
     kind, options = _shape(name)
-    about = OWN.get(name) or _described(name).description.replace("`", "")
+    about = OWN.get(name) or _read_help()[name].replace("`", "")
     if kind == "words":
         kind, about = "text", f"{about} Commas between several."
     label = LABELS.get(name, name.replace("_", " ").capitalize())
@@ -106,8 +110,18 @@ def values_of(project: Project) -> dict[str, str]:
     return {name: _text(value) for name, value in chosen.items()}
 
 
-def _described(name: str) -> Any:
-    return {**Policy.model_fields, **Collecting.model_fields}[name]
+@cache
+def _read_help() -> dict[str, str]:
+    """Returns the docstring below each field of the policy and of the collecting options, by the field's name."""
+    help_by_name = {}
+    for model in (Policy, Collecting):
+        (definition,) = ast.parse(getsource(model)).body
+        assert isinstance(definition, ast.ClassDef)
+        for pair in pairwise(definition.body):
+            match pair:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    help_by_name[name] = cleandoc(text)
+    return help_by_name
 
 
 def _shape(name: str) -> tuple[str, tuple[str, ...]]:
@@ -115,7 +129,7 @@ def _shape(name: str) -> tuple[str, tuple[str, ...]]:
         return {"model": "model", "token_env": "given"}.get(name, "text"), ()
     if name == "ai_classes":
         return "ticks", CLASSES
-    annotation = _described(name).annotation
+    annotation = {**Policy.model_fields, **Collecting.model_fields}[name].annotation
     if annotation is bool:
         return "tick", ()
     if get_origin(annotation) is Literal:
