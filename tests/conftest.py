@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from copydesk.cli.quick_exit import QuickExit
 from tests.support import migrated
 from tests.support.postgres import new_database
 from tests.support.programs import summarize_skips
@@ -21,6 +22,8 @@ settings.load_profile("patient")
 # No test leaves the machine, and every client of HTTP would read all of the machine's certificates: 30 ms of CPU each.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+if "PYTEST_XDIST_WORKER" in os.environ:
+    QuickExit().status = 0  # else DuckDB's bindings would report as leaks what a daemon thread still holds
 gc.disable()  # while tests are collected, nothing becomes garbage that is worth the search
 
 
@@ -34,7 +37,6 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Ends the run with one line that names the programs whose tests were skipped."""
-    gc.unfreeze()  # DuckDB's bindings report what is not freed at the end of the process as leaks
     yield
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     reports = reporter.stats.get("skipped", ()) if reporter else ()

@@ -16,10 +16,13 @@ class QuickExit:
     def __init__(self) -> None:
         self.status = 1
         """The exit code of an error that is not handled, until another one is known."""
+        self._process_id = os.getpid()
         atexit.register(self._end_process)
 
     def _end_process(self) -> None:
-        """Leaves the end to the interpreter when output cannot be written: it reports that with a status of its own."""
+        """Leaves the end to the interpreter in a forked child, and when output cannot be written, which it reports."""
+        if os.getpid() != self._process_id:
+            return
         try:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -14,10 +14,10 @@ expect.set_options(timeout=60_000)
 
 @pytest.fixture(scope="module")
 def program() -> str:
-    require_node()  # which Playwright itself runs on
     program = chromium.find()
     if program is None:
         skip_missing("chromium", chromium.MISSING)
+    require_node()  # which Playwright itself runs on
     return program
 
 
