@@ -30,9 +30,10 @@ def killed(path: Path, number: int, seconds: float, *, writing: bool) -> int:
 
 def drill(path: Path, rounds: int, seed: int) -> None:
     chance, acknowledged = random.Random(seed), 0
-    for _ in range(rounds):
-        # While it opens, recovers from the crash before, logs, folds or writes back.
-        writing = chance.random() < 0.6
+    for number in range(rounds):
+        # While it opens, recovers from the crash before, logs, folds or writes back. In two of three rounds the test
+        # waits until the writer has written, which may take long on a busy machine.
+        writing = number % 3 != 2
         seconds = chance.uniform(0, 0.6) if writing else chance.uniform(0.2, 0.9)
         acknowledged = killed(path, acknowledged, seconds, writing=writing)
         if chance.random() < 0.5:
@@ -53,7 +54,7 @@ def drill(path: Path, rounds: int, seed: int) -> None:
     found, wanted = store.visitors("docs", ALWAYS, 50, 0), model.visitors("docs", ALWAYS, 50, 0)
     store.close()
     assert (found.totals, list(found.rows)) == (wanted.totals, list(wanted.rows))
-    assert acknowledged > rounds // 3, "the writers hardly got to write"
+    assert acknowledged >= rounds * 2 // 3, "the writers hardly got to write"
 
 
 def test_every_acknowledged_batch_is_counted_once_after_kills(tmp_path: Path) -> None:
