@@ -39,10 +39,10 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Ends the run with one line that names the programs whose tests were skipped."""
     yield
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    reports = reporter.stats.get("skipped", ()) if reporter else ()
-    line = summarize_skips(str(report.longrepr) for report in reports)
-    if line is not None:
-        reporter.write_line(line)
+    if reporter is not None:
+        line = summarize_skips(str(report.longrepr) for report in reporter.stats.get("skipped", ()))
+        if line is not None:
+            reporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)
