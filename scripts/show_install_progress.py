@@ -4,6 +4,7 @@ One line on a terminal that changes in place; elsewhere a line every few seconds
 pip fails.
 """
 
+import os
 import subprocess
 import sys
 import threading
@@ -29,6 +30,13 @@ class Progress:
         while not self._done.wait(pause):
             self._print()
 
+    def read(self, line: str) -> None:
+        """Counts a line that pip printed."""
+        if line.startswith("Installing collected packages: "):
+            self.collected, self.is_installing = line.count(",") + 1, True
+        elif line.lstrip().startswith(("Downloading ", "Using cached ")):
+            self.collected += 1
+
     def stop(self) -> None:
         self._done.set()
         if self._is_terminal:
@@ -50,12 +58,13 @@ def main(total: str, *command: str) -> int:
     began, output, progress = time.monotonic(), list[str](), Progress(int(total))
     shown = threading.Thread(target=progress.run, daemon=True)
     shown.start()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}  # pip's lines arrive when they are printed
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=environment) as pip:
         assert pip.stdout is not None
         for line in pip.stdout:
             output.append(line)
-            progress.collected += line.startswith("Collecting ")
-            progress.is_installing = progress.is_installing or line.startswith("Installing collected packages")
+            progress.read(line)
     progress.stop()
     shown.join()
     if pip.returncode != 0:
