@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -22,6 +23,8 @@ settings.load_profile("patient")
 # No test leaves the machine, and every client of HTTP would read all of the machine's certificates: 30 ms of CPU each.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job, and in what a test starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 if "PYTEST_XDIST_WORKER" in os.environ:
     QuickExit().status = 0  # else DuckDB's bindings would report as leaks what a daemon thread still holds
 gc.disable()  # while tests are collected, nothing becomes garbage that is worth the search

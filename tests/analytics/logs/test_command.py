@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import get_args
 
@@ -104,15 +103,6 @@ def test_the_format_and_the_hosts_can_be_given(run: Run, tmp_path: Path) -> None
     assert set(get_args(Known)) == {AUTO, *FORMATS}
 
 
-def interrupt(command: "subprocess.Popen[str]") -> tuple[str, str]:
-    """Sends Ctrl-C until the command ends: one that arrives just before a read begins is noticed when it returns."""
-    for _ in range(6):
-        command.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            return command.communicate(timeout=20)
-    raise AssertionError("the command goes on")
-
-
 def test_an_interrupted_import_keeps_what_it_has_and_goes_on(run: Run, project: str, tmp_path: Path) -> None:
     pipe, log = tmp_path / "pipe", tmp_path / "a.log"
     os.mkfifo(pipe)
@@ -122,7 +112,8 @@ def test_an_interrupted_import_keeps_what_it_has_and_goes_on(run: Run, project: 
     command = [sys.executable, "-c", code, "--project", project, "--format", "combined", "--json", str(log), str(pipe)]
     importing = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with pipe.open("wb"):  # it is opened when the file before it was imported, and then there is nothing to read
-        said, told = interrupt(importing)
+        importing.send_signal(signal.SIGINT)
+        said, told = importing.communicate(timeout=120)
     facts = json.loads(said)
     assert (facts["interrupted"], importing.returncode) == (True, 130)
     assert "Run the same command again to go on" in told
