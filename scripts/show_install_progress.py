@@ -68,7 +68,7 @@ def main(total: str, *command: str) -> int:
     progress.stop()
     shown.join()
     if pip.returncode != 0:
-        sys.stderr.writelines(line for line in output if not line.startswith("WARNING: Location"))
+        sys.stderr.writelines(output)
     else:
         print(f"Installed in {time.monotonic() - began:.0f} s.", file=sys.stderr)
     return pip.returncode

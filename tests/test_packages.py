@@ -1,4 +1,4 @@
-"""What people install works on its own: both wheels, each in an empty environment, and both sdists."""
+"""Installs each wheel in an empty environment and uses it there; builds both from their sdists too."""
 
 import re
 import shutil

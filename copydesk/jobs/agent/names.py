@@ -14,7 +14,7 @@ SDKS = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai", 
 FORMS = ("mechanic", *(f"{provider}:…" for provider in KEYS))
 
 NAME = rf"^(?:mechanic|(?:{'|'.join(KEYS)}):[!-~]{{1,180}})$"
-"""What a model's name looks like, as a regular expression that the API's description can carry."""
+"""The regular expression of a model's name, in a form that the API's description can carry."""
 
 
 def known_model(name: str) -> bool:
