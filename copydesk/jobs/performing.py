@@ -16,6 +16,8 @@ from copydesk.jobs import traced
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.models import ModelUnavailable, model_for
 from copydesk.jobs.housekeeping import notice_merges, pack_mirrors, tidy
+from copydesk.jobs.isolation import ChildPool, Limits
+from copydesk.jobs.isolation.limits import MEBIBYTE
 from copydesk.jobs.job import FAILED, Ending, Job, JobFailed, Reason
 from copydesk.jobs.journal import Journal, Lost
 from copydesk.jobs.publish.access import forge_of_project
@@ -39,6 +41,8 @@ class Performer:
         self.database, self.settings, self.secrets, self.pulls = database, settings, secrets, pulls
         self.projects = Projects(database)
         self.model = model
+        limits = Limits(settings.call_cpu_seconds, settings.call_memory_mib * MEBIBYTE)
+        self.children = ChildPool(limits, settings.worker_slots)
         self._next_round = time.monotonic() + ROUND_SECONDS
         self._probing = threading.Lock()
         self._sandbox: Sandbox | Unavailable | None = None
@@ -48,6 +52,7 @@ class Performer:
     def perform(self, attempt: Attempt) -> None:
         """Carries the run out as far as it goes. A lost claim ends in silence: a later attempt owns the run."""
         began = time.monotonic()
+        self.children.start()  # it loads its modules while the repository is fetched
         with traced.attempt(self.database, attempt.claim) as span:
             ending = self._perform(attempt, span)
             if ending is not None:
@@ -93,6 +98,10 @@ class Performer:
             notice_ends(self.database, self.projects.all(), self.secrets)
             pack_mirrors(self.settings)
 
+    def close(self) -> None:
+        """Ends the child processes."""
+        self.children.close()
+
     def sandbox(self) -> Sandbox | Unavailable:
         """Probed once, by a real run, at start where a project has a check command: a machine does not change."""
         with self._probing:
@@ -123,6 +132,7 @@ class Performer:
                 forge=forge,
                 model=lambda: self._model(job, secrets),
                 sandbox=self.sandbox,
+                children=self.children,
             ).carry_out()
 
     def _model(self, job: Job, secrets: Mapping[str, str]) -> Model:

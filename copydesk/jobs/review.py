@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from copydesk.core.projects import Project
-from copydesk.jobs.checks import as_data, check, told
+from copydesk.jobs.checks import Report, as_data, told
 from copydesk.jobs.checks.command import CommandResult, run_command
 from copydesk.jobs.publish.git import Stoppable
 from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
@@ -42,6 +42,10 @@ class Reviewed(BaseModel):
         return lines
 
 
+CheckWorkspace = Callable[[Workspace, Tree, Sequence[str], Sequence[str]], Report]
+"""Checks a workspace against the tree it began with; also given are required front-matter fields and ignored checks."""
+
+
 class Reviewer:
     """The last review is kept: finish, the `check` tool and publishing ask about the same workspace."""
 
@@ -49,12 +53,13 @@ class Reviewer:
         self,
         project: Project,
         origin: Tree,
+        check: CheckWorkspace,
         sandbox: Callable[[], Sandbox | Unavailable],
         stoppable: Stoppable,
         tools: Sequence[str] = (),
     ) -> None:
         self.project, self.origin, self.stoppable, self.tools = project, origin, stoppable, tools
-        self._sandbox = sandbox
+        self._check, self._sandbox = check, sandbox
         self._last: tuple[Changes, Reviewed, str] | None = None
 
     def review(self, workspace: Workspace) -> Reviewed:
@@ -81,13 +86,7 @@ class Reviewer:
 
     def _fresh(self, workspace: Workspace) -> tuple[Reviewed, str]:
         policy = self.project.policy
-        report = check(
-            workspace,
-            root=self.project.root,
-            required_fields=policy.required_fields,
-            ignored=policy.ignored_checks,
-            origin=self.origin,
-        )
+        report = self._check(workspace, self.origin, policy.required_fields, policy.ignored_checks)
         checks = as_data(report, policy.ignored_checks)
         faults = [f"{found.path}:{found.line} {found.message}" for found in report.introduced]
         text = told(report)

@@ -96,6 +96,8 @@ class Workflow(Protocol):
 
     def housekeeping(self) -> None: ...
 
+    def close(self) -> None: ...
+
 
 class Worker:
     def __init__(self, queue: Queue, workflow: Workflow, *, slots: int, job_seconds: float) -> None:
@@ -134,6 +136,7 @@ class Worker:
             elif not self._stopping.is_set() and not self._claim_one():
                 self._signals.wait(QUEUE, mark, poll)
         self._drain()
+        self.workflow.close()
         heart.join()
 
     def leave(self, seconds: float) -> None:

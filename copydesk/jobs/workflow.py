@@ -13,7 +13,10 @@ from copydesk.core.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.loop import Budget, Editor, Pinned
+from copydesk.jobs.agent.mechanic import Mechanic
 from copydesk.jobs.agent.tools import Finished
+from copydesk.jobs.isolation.pool import ChildPool
+from copydesk.jobs.isolation.work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.job import COMPLETED, Ending, Job, JobFailed, Phase, Reason, RepositoryFailed
 from copydesk.jobs.journal import Journal
 from copydesk.jobs.opening import Opened, Opening
@@ -22,14 +25,12 @@ from copydesk.jobs.publish import policy
 from copydesk.jobs.publish.access import known_secrets
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.patience import patiently
-from copydesk.jobs.publish.outside import hosts_in, outside
 from copydesk.jobs.publish.publisher import Committed, Publisher
 from copydesk.jobs.publish.repository import Mirror
 from copydesk.jobs.publish.secrets import without_secrets
 from copydesk.jobs.publish.wording import Told, commit_message, pull_text
 from copydesk.jobs.review import Reviewed, Reviewer
 from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
-from copydesk.jobs.scope import overreach
 from copydesk.jobs.tree import with_changes
 from copydesk.jobs.worker import Attempt
 from copydesk.jobs.workspace import Workspace
@@ -50,6 +51,7 @@ class Run:
     forge: Forge | None
     model: Callable[[], Model]
     sandbox: Callable[[], Sandbox | Unavailable]
+    children: ChildPool
     advised: list[str] = field(default_factory=list)
 
     def carry_out(self) -> Ending:
@@ -59,6 +61,7 @@ class Run:
         reviewer = Reviewer(
             self.project,
             self.mirror.tree(pinned.base),
+            self.work.check_workspace,
             self.sandbox,
             self.attempt.stoppable,
             self.settings.check_tools,
@@ -92,6 +95,11 @@ class Run:
         token = self.forge.git_token if self.forge else self.secrets.get("forge_token")
         return Mirror.of(self.settings.mirrors, self.project, token, self.attempt.stoppable)
 
+    @cached_property
+    def work(self) -> IsolatedWork:
+        """Reads untrusted text in child processes, which end when this attempt is stopped."""
+        return IsolatedWork(self.children, self.attempt.stoppable, self.project.policy.allowed_paths)
+
     def _prompts(self) -> Sequence[str]:
         """What this run was asked so far."""
         with self.journal.database.read() as tx:
@@ -119,8 +127,9 @@ class Run:
     def _edit(self, workspace: Workspace, reviewer: Reviewer) -> Finished:
         if not self.journal.has("turn-1-reply"):
             self.journal.enter(Phase.THINKING)
+        model = self.model()
         editor = Editor(
-            self.model(),
+            IsolatedMechanic(self.work) if isinstance(model, Mechanic) else model,
             self.journal,
             self.attempt,
             Budget.of(self.settings),
@@ -128,6 +137,8 @@ class Run:
             root=self.project.root,
             check=reviewer.told,
             review=lambda workspace: self._faults(workspace, reviewer),
+            describe=self.work.describe_repository,
+            run_tool=self.work.run_tool,
         )
         return editor.run(workspace)
 
@@ -143,12 +154,12 @@ class Run:
         """Said once: many small edits may come to the rewrite that one would have been refused for."""
         if self.job.model == "mechanic" or self.advised:  # the mechanic tidies only where that was asked for
             return None
-        for path, data in workspace.changes().items():
-            old = workspace.original(path)
-            if old is not None and data is not None and (advice := overreach(old, data)):
-                self.advised.append(path)
-                return f"{path}: {advice} If this is what was asked for, call finish again."
-        return None
+        found = self.work.find_overreach(workspace)
+        if found is None:
+            return None
+        path, advice = found
+        self.advised.append(path)
+        return f"{path}: {advice} If this is what was asked for, call finish again."
 
     def _check(self, workspace: Workspace, reviewer: Reviewer) -> Reviewed:
         if not self.journal.has("check"):
@@ -171,15 +182,7 @@ class Run:
         policy.refuse_protected(path, self.project.policy.allowed_paths, self.project.root)
 
     def _obey_policy(self, workspace: Workspace, texts: Sequence[str] = ()) -> None:
-        policy.check(
-            workspace.tree,
-            workspace.changes(),
-            self.project.policy.allowed_paths,
-            root=self.project.root,
-            known=known_secrets(self.project, self.secrets),
-            texts=texts,
-            hosts=hosts_in(self._prompts()),
-        )
+        self.work.check_policy(workspace, known_secrets(self.project, self.secrets), texts, self._prompts())
 
     def _publisher(self, pinned: Pinned, workspace: Workspace, finished: Finished) -> Publisher:
         title = finished.title if pinned.head else self.job.title or finished.title
@@ -211,7 +214,9 @@ class Run:
             files=patches_between(tree.repository, tree.root, with_changes(tree, changes)),
             checks=reviewed.sentences,
             findings=reviewed.faults,
-            outside=[f"{found.url} ({found.kind}, {found.path}:{found.line})" for found in outside(tree, changes)],
+            outside=[
+                f"{found.url} ({found.kind}, {found.path}:{found.line})" for found in self.work.list_outside(workspace)
+            ],
             usage=self.journal.job().usage,
         )
         link = f"{self.settings.base_url}/v2/agent/{self.project.id}/job/{self.job.id}"

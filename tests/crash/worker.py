@@ -116,6 +116,9 @@ class WatchedWorkflow:
     def housekeeping(self) -> None:
         self.inner.housekeeping()
 
+    def close(self) -> None:
+        self.inner.close()
+
 
 def _watch(fate: Fate) -> None:
     class WatchedJournal(journal.Journal):

@@ -92,6 +92,9 @@ class _Watched:
     def housekeeping(self) -> None:
         self.inner.housekeeping()
 
+    def close(self) -> None:
+        self.inner.close()
+
 
 @dataclass
 class _Hasty:

@@ -56,6 +56,16 @@ def figures(http: httpx.Client) -> dict[str, float]:
     }
 
 
+def complete_figures(http: httpx.Client) -> dict[str, float]:
+    """Returns figures with those of the queue and the stores, which are left out while a busy machine is slow."""
+    until = time.monotonic() + 60
+    while True:
+        time.sleep(1.1)  # what comes of the stores is good for a second
+        found = figures(http)
+        if {"copydesk_jobs_active", "copydesk_views_waiting"} <= found.keys() or time.monotonic() > until:
+            return found
+
+
 def test_the_figures_tell_of_what_was_done(desk_on_both: Service) -> None:
     service, http = desk_on_both, desk_on_both.http
     before = figures(http)
@@ -64,8 +74,7 @@ def test_the_figures_tell_of_what_was_done(desk_on_both: Service) -> None:
     events = [{"path": "/a", "eventId": "1"}, {"path": "/a", "eventId": "1"}, {"path": "/a.png"}, 7]
     assert http.post(f"/v1/analytics/{service.project.id}/events", json=events).status_code == 202
     assert http.get(f"/v1/analytics/{service.project.id}/views").status_code == 200
-    time.sleep(1.1)  # what comes of the stores is good for a second
-    after = figures(http)
+    after = complete_figures(http)
 
     def more(name: str) -> float:
         return after[name] - before.get(name, 0)

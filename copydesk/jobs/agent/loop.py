@@ -24,7 +24,7 @@ from copydesk.jobs.agent.conversation import (
     Usage,
 )
 from copydesk.jobs.agent.saved import Acted, splices
-from copydesk.jobs.agent.tools import LONGEST_SUMMARY, Finished, Toolbox, toolset
+from copydesk.jobs.agent.tools import LONGEST_SUMMARY, Finished, RunTool, Toolbox, run_here, toolset
 from copydesk.jobs.job import JobFailed, Reason
 from copydesk.jobs.journal import EarlierRun, Journal
 from copydesk.jobs.patch import FilePatch, patches_between
@@ -82,7 +82,8 @@ class Editor:
     """Lets a model work on a workspace. `origin` is the tree that the job as a whole began with.
 
     `root` is the documentation's folder. `check` is the tool of that name. `review` is asked when the model calls
-    finish: what it finds goes back to the model, up to three times.
+    finish: what it finds goes back to the model, up to three times. `describe` says what a model is told about the
+    repository. `run_tool` runs the tools, perhaps in another process.
     """
 
     def __init__(
@@ -96,12 +97,14 @@ class Editor:
         root: str = "",
         check: Callable[[Workspace], str] | None = None,
         review: Callable[[Workspace], str | None] | None = None,
+        describe: Callable[[Tree, str], str] = opening,
+        run_tool: RunTool = run_here,
     ) -> None:
         self.journal, self.attempt, self.budget, self.origin = journal, attempt, budget, origin
-        self.check, self.review = check, review
+        self.check, self.review, self.run_tool = check, review, run_tool
         self.tools = toolset(check)
         if isinstance(model, Briefable):
-            model = model.briefed(Brief(opening(origin, root), tuple(self.tools.values()), attempt.deadline))
+            model = model.briefed(Brief(describe(origin, root), tuple(self.tools.values()), attempt.deadline))
         self.model = model
 
     def run(self, workspace: Workspace) -> Finished:
@@ -176,7 +179,7 @@ class Editor:
         patches: list[FilePatch] = []
 
         def act() -> Acted:
-            before, toolbox = workspace.changes(), Toolbox(workspace, self.check)
+            before, toolbox = workspace.changes(), Toolbox(workspace, self.check, self.run_tool)
             results = []
             for call in reply.calls:
                 self.attempt.check()

@@ -25,9 +25,11 @@ SPELL, DONE = edit("docs/index.md", "colour", "color"), finish("Spell color so")
 RENAME, ALSO_DONE = edit("docs/other.md", "# Other", "# Another"), finish("Name the other")
 
 
-def at_work(desk: Desk, fake: Any, *script: Turn, minutes: float = 30) -> AbstractContextManager[Bench]:
+def at_work(
+    desk: Desk, fake: Any, *script: Turn, minutes: float = 30, haste: float = 200
+) -> AbstractContextManager[Bench]:
     project = project_on(desk, fake.kind.lower(), fake)
-    return bench_on(fake, desk, project, *script, haste=200, minutes=minutes)
+    return bench_on(fake, desk, project, *script, haste=haste, minutes=minutes)
 
 
 def explained(job: Job, reason: Reason, words: str) -> None:
@@ -145,7 +147,7 @@ def test_a_base_that_was_deleted_before_the_opening_fails_the_job(desk: Desk, fa
             fake.delete_branch("next")
 
     watched(fake, delete)
-    with at_work(desk, fake, SPELL, DONE, minutes=0.05) as bench:
+    with at_work(desk, fake, SPELL, DONE, minutes=0.25, haste=10) as bench:  # some forges are waited for to the end
         explained(bench.done(ref="next"), Reason.PUBLISH_REFUSED, "next|base|target")
     assert fake.pulls == []
 

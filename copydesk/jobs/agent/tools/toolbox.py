@@ -42,11 +42,28 @@ def finish(_workspace: Workspace, _asked: Finished) -> str:
 TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*LOOKING, *CHANGING, Tool.of("finish", Finished, finish))}
 
 
-class Toolbox:
-    """For one round of calls. `check` is the tool of that name; there is none without it."""
+RunTool = Callable[[Tool, Workspace, Arguments], str]
+"""Runs one of TOOLS on a workspace and returns its answer."""
 
-    def __init__(self, workspace: Workspace, check: Callable[[Workspace], str] | None = None) -> None:
+
+def run_here(tool: Tool, workspace: Workspace, asked: Arguments) -> str:
+    return tool.run(workspace, asked)
+
+
+class Toolbox:
+    """For one round of calls. `check` is the tool of that name; there is none without it.
+
+    `run_tool` runs the other tools; by default they run in this process.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        check: Callable[[Workspace], str] | None = None,
+        run_tool: RunTool = run_here,
+    ) -> None:
         self.workspace = workspace
+        self._run_tool = run_tool
         self.tools = toolset(check)
         self.finished: Finished | None = None
         self._shown = 0
@@ -72,7 +89,8 @@ class Toolbox:
         asked = _fitting(tool, arguments)
         if isinstance(asked, Finished) and self._refused:
             raise ToolRefused("Another call of this turn was refused. See to it first, then call finish again.")
-        text = tool.run(self.workspace, asked)
+        run = self._run_tool if name in TOOLS else run_here
+        text = run(tool, self.workspace, asked)
         if isinstance(asked, Finished):
             self.finished = asked
         return text

@@ -1,0 +1,139 @@
+"""Forks child processes on request. It has one thread and all modules loaded, so a fork is safe and takes milliseconds.
+
+The service cannot fork itself, because it has threads. It talks to this process over a socket: a message with a
+descriptor asks for a child that serves that descriptor, and is answered with the child's process id; a message with a
+process id asks to reap that child, and is answered with its exit code. A child that nobody reaps stays a zombie, so
+its id is not given to another process while the service may still send it a signal.
+"""
+
+import contextlib
+import gc
+import importlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+
+PRELOADED = ("copydesk.jobs.isolation.child", "copydesk.jobs.isolation.tasks")
+COMMAND = (
+    "import sys; sys.path[:] = sys.argv[2:]; "
+    "from copydesk.jobs.isolation.fork_server import serve_forks; serve_forks(int(sys.argv[1]))"
+)
+KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+"""Environment variables that a child may see; others may hold secrets."""
+MESSAGE_BYTES = 64
+
+
+class ForkServer:
+    """Starts the fork server when it is first needed, and again if it died."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._control: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts the process unless it runs. Its modules load in the background; the first fork waits for them."""
+        with self._lock:
+            self._ensure_started()
+
+    def fork(self, descriptor: int) -> int:
+        """Returns the process id of a new child that serves this socket."""
+        with self._lock:
+            for _ in range(2):
+                control = self._ensure_started()
+                with contextlib.suppress(OSError):
+                    socket.send_fds(control, [b"fork"], [descriptor])
+                    if answer := control.recv(MESSAGE_BYTES):
+                        pid = int(answer)
+                        if pid > 0:
+                            return pid
+                        raise BlockingIOError(-pid, os.strerror(-pid))
+                self._stop()
+        raise ChildProcessError("The process that starts child processes ends right after its start.")
+
+    def reap(self, pid: int) -> int | None:
+        """Waits for a child that has ended or was killed. Returns its exit code, negative for a signal."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._control is not None:
+                self._control.send(str(pid).encode())
+                if answer := self._control.recv(MESSAGE_BYTES):
+                    return int(answer)
+        return None
+
+    def close(self) -> None:
+        """Ends the process and with it every child."""
+        with self._lock:
+            self._stop()
+
+    def _ensure_started(self) -> socket.socket:
+        if self._control is None:
+            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", COMMAND, str(theirs.fileno()), *sys.path],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    env={name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
+                    start_new_session=True,  # Ctrl-C in a terminal is for the service, which ends its children itself
+                )
+        return self._control
+
+    def _stop(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def serve_forks(descriptor: int) -> None:
+    """Answers requests until the service closes its end of the socket, by ending or by dying."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the service decides when its children end
+    for module in PRELOADED:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # children share these objects until they change them
+    control = socket.socket(fileno=descriptor)
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 1)
+        if descriptors:
+            answer = _fork(control, descriptors[0])
+        elif message:
+            answer = _reap(int(message))
+        else:
+            os._exit(0)
+        control.send(str(answer).encode())
+
+
+def _fork(control: socket.socket, descriptor: int) -> int:
+    """Returns the child's process id, or the negative error number if the system refuses."""
+    try:
+        pid = os.fork()
+    except OSError as error:
+        return -(error.errno or 1)
+    if pid:
+        os.close(descriptor)
+        return pid
+    control.close()
+    try:
+        from copydesk.jobs.isolation.child import serve_calls
+
+        serve_calls(descriptor)
+    except BaseException:
+        traceback.print_exc()
+    os._exit(1)
+
+
+def _reap(pid: int) -> int:
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return 0

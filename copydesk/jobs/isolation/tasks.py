@@ -1,0 +1,111 @@
+"""Functions that run in a child process. Their arguments and results are data, so that they can be sent."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pygit2
+
+from copydesk.jobs.agent.context import opening
+from copydesk.jobs.agent.conversation import Conversation, Reply
+from copydesk.jobs.agent.mechanic.model import answer
+from copydesk.jobs.agent.tools.tool import Arguments
+from copydesk.jobs.agent.tools.toolbox import TOOLS
+from copydesk.jobs.checks import Report, check
+from copydesk.jobs.publish import policy
+from copydesk.jobs.publish import repository as _repository  # noqa: F401 has libgit2 read no configuration but its own
+from copydesk.jobs.publish.outside import Outside, hosts_in, outside
+from copydesk.jobs.scope import overreach
+from copydesk.jobs.tree import Tree
+from copydesk.jobs.workspace import Changes, Workspace
+
+
+class WorkspaceCopy(NamedTuple):
+    """Says how to open a workspace again in another process."""
+
+    repository: str
+    commit: str
+    changes: Changes
+    root: str
+    allowed_paths: tuple[str, ...]
+    """Patterns of protected paths that this project allows to change."""
+
+    @classmethod
+    def from_workspace(cls, workspace: Workspace, allowed_paths: Sequence[str] = ()) -> "WorkspaceCopy":
+        tree = workspace.tree
+        return cls(tree.repository.path, tree.commit, workspace.changes(), workspace.root, tuple(allowed_paths))
+
+    def open(self) -> Workspace:
+        def refuse(path: str) -> None:
+            policy.refuse_protected(path, self.allowed_paths, self.root)
+
+        workspace = Workspace(open_tree(self.repository, self.commit), refuse, self.root)
+        workspace.restore(self.changes)
+        return workspace
+
+
+class ToolOutcome(NamedTuple):
+    text: str
+    changes: Changes | None
+    """The workspace's changes after the call; None if the call changed nothing."""
+
+
+def open_tree(repository: str, commit: str) -> Tree:
+    return Tree(pygit2.Repository(repository), commit)
+
+
+def describe_repository(repository: str, commit: str, root: str) -> str:
+    """Returns what a model is told about the repository before it starts."""
+    return opening(open_tree(repository, commit), root)
+
+
+def reply_as_mechanic(conversation: Conversation, copy: WorkspaceCopy) -> Reply:
+    return answer(conversation, copy.open())
+
+
+def run_tool(copy: WorkspaceCopy, name: str, asked: Arguments) -> ToolOutcome:
+    workspace = copy.open()
+    text = TOOLS[name].run(workspace, asked)
+    changes = workspace.changes()
+    return ToolOutcome(text, None if changes == copy.changes else changes)
+
+
+def check_workspace(
+    copy: WorkspaceCopy, origin_commit: str, required_fields: Sequence[str], ignored: Sequence[str]
+) -> Report:
+    """Returns the findings of the checks, told apart by whether the change since `origin_commit` brought them."""
+    return check(
+        copy.open(),
+        root=copy.root,
+        required_fields=required_fields,
+        ignored=ignored,
+        origin=open_tree(copy.repository, origin_commit),
+    )
+
+
+def check_policy(copy: WorkspaceCopy, known: Sequence[str], texts: Sequence[str], prompts: Sequence[str]) -> None:
+    """Raises PublishRefused unless the change may be published. `known` are secrets that must not appear in it."""
+    workspace = copy.open()
+    policy.check(
+        workspace.tree,
+        copy.changes,
+        copy.allowed_paths,
+        root=copy.root,
+        known=known,
+        texts=texts,
+        hosts=hosts_in(prompts),
+    )
+
+
+def list_outside(copy: WorkspaceCopy) -> list[Outside]:
+    """Returns the addresses that the change adds."""
+    return outside(copy.open().tree, copy.changes)
+
+
+def find_overreach(copy: WorkspaceCopy) -> tuple[str, str] | None:
+    """Returns the first file that was rewritten rather than edited, with advice."""
+    workspace = copy.open()
+    for path, data in copy.changes.items():
+        old = workspace.original(path)
+        if old is not None and data is not None and (advice := overreach(old, data)):
+            return path, advice
+    return None
