@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.jobs.measure import cpu_of, median, peak_memory_of
+from benchmarks.jobs.measure import family_cpu, family_memory, median, peak_memory_of
 from benchmarks.jobs.prompts import TASKS, Task
 from benchmarks.jobs.repository import copy_of
 from benchmarks.jobs.service import Account, Served, account, serve
@@ -21,12 +21,12 @@ class Edits:
     warm_wall: float
     """Of jobs one after another, median."""
     warm_cpu: float
-    """Per job, of the server and every git process, over all warm jobs. All in milliseconds."""
+    """Per job, of the server, its child processes and every git process, over all warm jobs. All in milliseconds."""
     per_second: float
     busy_cpu: float
     """Cores in use while several jobs run at once."""
     peak_memory: float
-    """Megabytes of the server process."""
+    """Megabytes: the most that the server process took, or it and its children at the end, whichever is more."""
 
 
 def measure(folder: Path, repository: Path, files: int, alone: int, together: int) -> list[Edits]:
@@ -38,13 +38,13 @@ def measure(folder: Path, repository: Path, files: int, alone: int, together: in
 
 def _measure(owner: Account, served: Served, files: int, task: Task, alone: int, together: int) -> Edits:
     is_first = task is TASKS[0]
-    begin = cpu_of(served.process)
+    begin = family_cpu(served.process)
     cold = owner.wait_for([owner.create(served.port, task.prompt)]) if is_first else []
-    warm = cpu_of(served.process)
+    warm = family_cpu(served.process)
     walls = [owner.wait_for([owner.create(served.port, task.prompt)])[0] for _ in range(alone)]
-    busy = cpu_of(served.process)
+    busy = family_cpu(served.process)
     seconds = _together(owner, served, [task.prompt] * together)
-    end = cpu_of(served.process)
+    end = family_cpu(served.process)
     return Edits(
         files=files,
         task=task.name,
@@ -54,7 +54,7 @@ def _measure(owner: Account, served: Served, files: int, task: Task, alone: int,
         warm_cpu=(end - warm) / (alone + together) * 1000,
         per_second=together / seconds,
         busy_cpu=(end - busy) / seconds,
-        peak_memory=peak_memory_of(served.process),
+        peak_memory=max(peak_memory_of(served.process), family_memory(served.process)),
     )
 
 

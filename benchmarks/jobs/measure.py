@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -71,6 +72,15 @@ def cpu_of(process: psutil.Process) -> float:
     return float(times.user + times.system + times.children_user + times.children_system)
 
 
+def family_cpu(process: psutil.Process) -> float:
+    """Returns the CPU seconds of a process and of all its descendants, those that live and those that ended."""
+    total = cpu_of(process)
+    for child in process.children(recursive=True):
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            total += cpu_of(child)
+    return total
+
+
 def own_cpu() -> float:
     """The same for this process, to the microsecond."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -86,6 +96,16 @@ def peak_memory_of(process: psutil.Process) -> float:
     """The most resident megabytes so far, as the kernel kept it."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+
+
+def family_memory(process: psutil.Process) -> float:
+    """Returns the megabytes that a process and its descendants take, pages that they share counted once."""
+    total = 0.0
+    for member in [process, *process.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess, FileNotFoundError):
+            rollup = Path(f"/proc/{member.pid}/smaps_rollup").read_text()
+            total += int(rollup.split("\nPss:")[1].split()[0]) * 1024 / 1e6
+    return total
 
 
 def _flushes(path: Path, count: int = 200) -> list[float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 from sqlalchemy import text
 
-from benchmarks.jobs.measure import cpu_of, memory_of
+from benchmarks.jobs.measure import family_cpu, memory_of
 from benchmarks.load.stores import POSTGRESQL, Fleet
 
 WAITING = "select min(created_at), count(*), {now} from runs where state = 'queued'"
@@ -86,7 +86,7 @@ def _held(name: str, process: psutil.Process) -> Held:
         with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
             resident, own = resident + memory_of(member), own + _own_memory(member)
             files, threads = files + member.num_fds(), threads + member.num_threads()
-    return Held(_cpu(process), resident, own, files, threads)
+    return Held(family_cpu(process), resident, own, files, threads)
 
 
 def _own_memory(process: psutil.Process) -> float:
@@ -104,16 +104,7 @@ def _busy() -> float:
 
 def by_process(processes: Mapping[str, psutil.Process]) -> dict[str, float]:
     """CPU seconds of each, its children included."""
-    return {name: _cpu(process) for name, process in processes.items()}
-
-
-def _cpu(process: psutil.Process) -> float:
-    """Of a process, and of its children that live as well as those that ended."""
-    total = cpu_of(process)
-    for child in process.children(recursive=True):
-        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-            total += cpu_of(child)
-    return total
+    return {name: family_cpu(process) for name, process in processes.items()}
 
 
 def _queue(fleet: Fleet) -> tuple[float, int]:

@@ -1,6 +1,7 @@
 """Keeps child processes warm and runs calls in them, so that a call can be stopped at any moment."""
 
 import atexit
+import logging
 import os
 import pickle
 import signal
@@ -10,12 +11,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from copydesk.jobs.isolation.child import Answer, Call
 from copydesk.jobs.isolation.fork_server import ForkServer
 from copydesk.jobs.isolation.limits import LimitExceeded, Limits, describe_memory_limit, explain_end
 from copydesk.jobs.publish.git import Stoppable, unstoppable
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -93,7 +96,21 @@ class ChildPool:
         `affinity` names what the function reads, so that a child which has read it before can be used again.
         """
         request = pickle.dumps(Call(function, arguments, self.limits), pickle.HIGHEST_PROTOCOL)
-        child = self._take(affinity)
+        try:
+            value: T = self._call(self._take(affinity), request, stoppable)
+        except LimitExceeded as limit:
+            log.warning("%s was stopped because it took %s", function.__name__, limit)
+            raise
+        return value
+
+    def close(self) -> None:
+        """Ends the idle children; those at work are ended when their call is over."""
+        with self._lock:
+            self._closed, idle, self._idle = True, self._idle, []
+        for child in idle:
+            child.end()
+
+    def _call(self, child: Child, request: bytes, stoppable: Stoppable) -> Any:
         try:
             with stoppable(child.kill):
                 answer = child.call(request)
@@ -108,15 +125,7 @@ class ChildPool:
         self._give_back(child, answer)
         if answer.error is not None:
             raise answer.error
-        value: T = answer.value
-        return value
-
-    def close(self) -> None:
-        """Ends the idle children; those at work are ended when their call is over."""
-        with self._lock:
-            self._closed, idle, self._idle = True, self._idle, []
-        for child in idle:
-            child.end()
+        return answer.value
 
     def _take(self, affinity: str) -> Child:
         while (child := self._take_idle(affinity)) is not None:
