@@ -6,11 +6,11 @@ from sqlalchemy import Connection, inspect, text
 
 from copydesk.core.database import Database
 from copydesk.core.errors import Explained
+from copydesk.core.locks import AdvisoryLock, take_lock
 
 HEAD = "0002"
 UNFINISHED = "moving"
 """Stands for the version while a database is filled in several steps, so that nobody takes half of it for the whole."""
-LOCK = 7264_1001
 FOLDER = Path(__file__).parent / "migrations"
 
 
@@ -27,8 +27,7 @@ def migrate(database: Database) -> None:
         if schema_of(tx) == HEAD:
             return
     with database.write() as tx, database.unhurried(tx):
-        if not database.is_sqlite:
-            tx.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+        take_lock(database, tx, AdvisoryLock.MIGRATE_DATABASE)
         bring_up(tx)
 
 

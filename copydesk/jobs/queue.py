@@ -8,10 +8,10 @@ from sqlalchemy import Connection, Row, bindparam, text
 
 from copydesk.core import clock
 from copydesk.core.database import Database
+from copydesk.core.locks import AdvisoryLock, take_lock
 from copydesk.jobs.job import Phase, Reason
 from copydesk.jobs.records import QUEUE, STOP, WORKFLOW_VERSION, change
 
-CLAIM_LOCK = 7264_1002
 CLOCK_STEP = 15 * 60 * clock.SECOND
 """A lease that has this much longer to run than any can is from before the database's clock was set back."""
 
@@ -53,7 +53,6 @@ RENEW = """
 # What was given back is told from what was lost by its sign; when that was, its age has to know.
 RELEASE = "update runs set lease_until = -{now} where id in :ids and worker = :worker and state = 'running'"
 
-ONE_AT_A_TIME = text("select pg_advisory_xact_lock(:lock)")
 END_RUNS = text(
     "update runs set state = 'done', finished_at = :now, reason = :reason where job_id = :job and state <> 'done'"
 )
@@ -103,8 +102,7 @@ class Queue:
         longest = {"longest": bounds.lease + CLOCK_STEP}
         slots = {"project_slots": bounds.project_slots, "total_slots": bounds.total_slots, "version": WORKFLOW_VERSION}
         with self.database.write() as tx:
-            if not self.database.is_sqlite:  # one claim at a time keeps the bounds exact over all workers
-                tx.execute(ONE_AT_A_TIME, {"lock": CLAIM_LOCK})
+            take_lock(self.database, tx, AdvisoryLock.CLAIM_RUN)  # keeps the bounds exact over all workers
             run_id = tx.execute(self._next, {**slots, **longest}).scalar()
             if run_id is None:
                 return None

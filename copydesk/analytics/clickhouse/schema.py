@@ -5,9 +5,9 @@ from sqlalchemy import text
 from copydesk.analytics.clickhouse.cluster import Cluster
 from copydesk.analytics.store import StoreNewer
 from copydesk.core.database import Database
+from copydesk.core.locks import AdvisoryLock, take_lock
 
 NUMBER = 2
-LOCK = 7264_1002
 IS_MADE = "select 1 from system.tables where database = {database:String} and name = 'schema'"
 EXPIRES = """
     select 1 from system.tables
@@ -23,7 +23,7 @@ def prepare(cluster: Cluster, database: Database) -> None:
     with database.write() as tx, database.unhurried(tx):
         if not database.is_sqlite:
             tx.execute(text("set local idle_in_transaction_session_timeout = 0"))
-            tx.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+        take_lock(database, tx, AdvisoryLock.PREPARE_CLICKHOUSE)
         if _number(cluster) != NUMBER:
             cluster.make()
             for shard in cluster.shards:
