@@ -96,9 +96,11 @@ class Desk:
 
     def mirror(self, project: Project) -> "Mirror":
         """The repository, with the token that the project has for it."""
+        from copydesk.jobs.limits import RepositoryLimits
         from copydesk.jobs.publish.repository import Mirror
 
-        return Mirror.of(self.settings.mirrors, project, self.secrets.get(project.id, "forge_token"))
+        token, limits = self.secrets.get(project.id, "forge_token"), RepositoryLimits.of(self.settings)
+        return Mirror.of(self.settings.mirrors, project, token, limits=limits)
 
     @property
     def may_have_views(self) -> bool:

@@ -80,6 +80,16 @@ class Settings(BaseSettings):
     """Memory, in MiB, that it may take."""
     check_tools: Annotated[tuple[str, ...], NoDecode] = ()
     """Folders that check commands may read beside the system's own, with commas between: where their programs are."""
+    repository_files: int = Field(200_000, ge=1)
+    """Files and folders that a repository may have; a job on a larger one fails."""
+    repository_depth: int = Field(100, ge=1, le=500)
+    """Folders inside each other that a repository may have; a job on a deeper one fails."""
+    repository_file_megabytes: int = Field(64, ge=1, le=2000)
+    """Size in MiB of the largest file that a job can read; larger ones are listed, and otherwise left alone."""
+    repository_megabytes: int = Field(4096, ge=1)
+    """MiB that the mirror of one repository may take on disk; a fetch that would take more is stopped."""
+    git_megabytes: int = Field(2048, ge=64)
+    """MiB of memory that one git command may take."""
     jobs_per_hour: int = Field(100, ge=1)
     """Creations and messages per project and hour."""
     keys_per_hour: int = Field(10, ge=1)

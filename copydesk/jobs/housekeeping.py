@@ -1,5 +1,7 @@
 """What happens by itself: old jobs are archived, spent keys forgotten, merges noticed, mirrors packed."""
 
+import logging
+
 from sqlalchemy import delete, select
 
 from copydesk.core import clock
@@ -7,7 +9,8 @@ from copydesk.core.database import Database
 from copydesk.core.projects import Projects
 from copydesk.core.secrets import Secrets
 from copydesk.core.settings import Settings
-from copydesk.jobs.job import COMPLETED, FAILED
+from copydesk.jobs.job import COMPLETED, FAILED, RepositoryFailed
+from copydesk.jobs.limits import RepositoryLimits
 from copydesk.jobs.publish.forges.listener import forget_old_comments
 from copydesk.jobs.publish.forges.local import Pulls
 from copydesk.jobs.publish.forges.watch import log_unnoticed
@@ -17,6 +20,7 @@ from copydesk.jobs.service import KEPT_FOR, archive
 from copydesk.jobs.tables import idempotency, jobs
 
 AT_ONCE = 100
+log = logging.getLogger(__name__)
 
 
 def notice_merges(database: Database, settings: Settings, pulls: Pulls, secrets: Secrets) -> None:
@@ -24,7 +28,8 @@ def notice_merges(database: Database, settings: Settings, pulls: Pulls, secrets:
     for project_id, waiting in pulls.waiting().items():
         try:
             token = secrets.get(project_id, "forge_token")
-            mirror = Mirror.of(settings.mirrors, Projects(database).get(project_id), token)
+            limits = RepositoryLimits.of(settings)
+            mirror = Mirror.of(settings.mirrors, Projects(database).get(project_id), token, limits=limits)
             for pull in waiting:
                 if mirror.has(pull.head) and mirror.contains(mirror.head(pull.base), pull.head):
                     pulls.notice_merged(pull)
@@ -34,7 +39,10 @@ def notice_merges(database: Database, settings: Settings, pulls: Pulls, secrets:
 
 def pack_mirrors(settings: Settings) -> None:
     for folder in settings.mirrors.glob("*.git"):
-        pack(folder)
+        try:
+            pack(folder, RepositoryLimits.of(settings))
+        except RepositoryFailed as failure:  # whatever is wrong with one mirror, the others go on
+            log.warning("the mirror %s could not be packed: %s", folder.name, failure)
 
 
 def tidy(database: Database, settings: Settings) -> None:

@@ -19,6 +19,7 @@ from copydesk.jobs.isolation.pool import ChildPool
 from copydesk.jobs.isolation.work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.job import COMPLETED, Ending, Job, JobFailed, Phase, Reason, RepositoryFailed
 from copydesk.jobs.journal import Journal
+from copydesk.jobs.limits import RepositoryLimits
 from copydesk.jobs.opening import Opened, Opening
 from copydesk.jobs.patch import patches_between
 from copydesk.jobs.publish import policy
@@ -93,7 +94,8 @@ class Run:
     @cached_property
     def mirror(self) -> Mirror:
         token = self.forge.git_token if self.forge else self.secrets.get("forge_token")
-        return Mirror.of(self.settings.mirrors, self.project, token, self.attempt.stoppable)
+        limits = RepositoryLimits.of(self.settings)
+        return Mirror.of(self.settings.mirrors, self.project, token, self.attempt.stoppable, limits)
 
     @cached_property
     def work(self) -> IsolatedWork:

@@ -4,6 +4,9 @@ import hashlib
 from collections.abc import Callable, Iterator
 from operator import itemgetter
 
+import pygit2
+
+from copydesk.jobs.limits import file_too_large
 from copydesk.jobs.paths import PathRefused, checked, parents
 from copydesk.jobs.tree import Entry, Tree
 
@@ -35,12 +38,20 @@ class Workspace:
         return sorted(self._entries())
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Every regular file with its bytes, in the order of their paths."""
+        """Every regular file with its bytes, in the order of their paths; those too large to be read are left out."""
         for path, entry in sorted(self._entries().items(), key=itemgetter(0)):
-            yield path, self.read(path) if entry is None else self.tree.read(entry)
+            if entry is None:
+                yield path, self.read(path)
+            elif self.tree.is_readable(entry):
+                yield path, self.tree.read(entry, path)
+
+    def is_readable(self, path: str) -> bool:
+        """Returns False for a file that is too large to be read."""
+        entry = None if path in self._overlay else self.tree.entry(path)
+        return entry is None or not entry.is_file or self.tree.is_readable(entry)
 
     def read(self, path: str) -> bytes:
-        """KeyError when there is no regular file at this path."""
+        """KeyError when there is no regular file at this path, FileTooLarge when it is beyond the bound."""
         data = self._overlay[path] if path in self._overlay else self._original(path)
         if data is None:
             raise KeyError(path)
@@ -48,12 +59,14 @@ class Workspace:
 
     def write(self, path: str, data: bytes) -> None:
         self._check_target(path)
+        self._refuse_unreadable(path)
         self._refuse(path)
         self._set(path, data)
 
     def delete(self, path: str) -> None:
         if not self.exists(path):
             raise KeyError(path)
+        self._refuse_unreadable(path)
         self._refuse(path)
         self._set(path, None)
 
@@ -85,15 +98,24 @@ class Workspace:
 
     def _original(self, path: str) -> bytes | None:
         entry = self.tree.entry(path)
-        return self.tree.read(entry) if entry is not None and entry.is_file else None
+        return self.tree.read(entry, path) if entry is not None and entry.is_file else None
 
     def _set(self, path: str, data: bytes | None) -> None:
         """An edit that ends where the tree began is no change."""
-        if data == self._original(path):
+        entry = self.tree.entry(path)
+        original = entry.oid if entry is not None and entry.is_file else None
+        if original == (None if data is None else pygit2.hash(data)):
             self._overlay.pop(path, None)
         else:
             self._overlay[path] = data
         self._folded = None
+
+    def _refuse_unreadable(self, path: str) -> None:
+        """A change is shown and checked beside what was there before, so that has to be readable."""
+        if not self.is_readable(path):
+            entry = self.tree.entry(path)
+            assert entry is not None
+            raise file_too_large(self.tree.size(entry), self.tree.limits, path)
 
     def _check_target(self, path: str) -> None:
         if self.exists(path):

@@ -92,9 +92,10 @@ def _template(files: dict[str, Entry]) -> str | None:
 
 def _read(origin: Tree, entry: Entry) -> str:
     """Nothing where there is no text, or far too much of it."""
-    data = origin.read(entry)
+    if origin.size(entry) > LARGEST_FILE:
+        return ""
     try:
-        return Text.of(data).shown if len(data) <= LARGEST_FILE else ""
+        return Text.of(origin.read(entry)).shown
     except NotEditable:
         return ""
 

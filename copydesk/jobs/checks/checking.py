@@ -89,7 +89,7 @@ def _read(scope: Scope, tree: Tree, near: State | None) -> State:
     entries = dict(tree.files())
     files = {path: entry.oid for path, entry in entries.items()}
     with _without_collecting():
-        return State(scope, tree, files, lambda path: tree.read(entries[path]), near)
+        return State(scope, tree, files, lambda path: tree.read(entries[path], path), near)
 
 
 @contextmanager

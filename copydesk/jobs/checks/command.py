@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pygit2.enums import FileMode
 
+from copydesk.jobs.limits import FileTooLarge
 from copydesk.jobs.publish.git import Stoppable, unstoppable
 from copydesk.jobs.sandbox.order import MIB, Answer
 from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable, private_folder
@@ -73,7 +74,10 @@ def export(workspace: Workspace, target: Path, root: str = "", stop: threading.E
             raise NotExported("It was stopped.")
         if not path.startswith(below) or _leads_out(path):
             continue
-        data = workspace.read(path)
+        try:
+            data = workspace.read(path)
+        except FileTooLarge as error:
+            raise NotExported(str(error)) from None
         files, size = files + 1, size + len(data)
         if files > MOST_FILES or size > MOST_BYTES:
             raise NotExported(f"A copy can have {MOST_FILES:,} files and {MOST_BYTES // MIB} MiB; this has more.")

@@ -22,6 +22,7 @@ from copydesk.jobs.checks.reading import body_of, facts_of
 from copydesk.jobs.checks.references import Judged, judge
 from copydesk.jobs.checks.sites import Site
 from copydesk.jobs.checks.sites import reader_of as site_reader
+from copydesk.jobs.limits import FileTooLarge
 from copydesk.jobs.pages.kinds import MARKDOWN, extension, is_page, is_site_page, stem
 from copydesk.jobs.tree import Tree
 
@@ -63,7 +64,7 @@ class State:
             found = dict(known)
             for path in changed:  # all of them in git's order, in which a pack is read fastest
                 found.pop(path, None)
-                value = make(path) if path in files else None
+                value = _unless_too_large(make, path) if path in files else None
                 if value is not None:
                     found[path] = value
             return found
@@ -171,6 +172,14 @@ class State:
         return Judged((*said, *judged.findings), judged.doubtful)
 
 
+def _unless_too_large(make: Callable[[str], T | None], path: str) -> T | None:
+    """A file beyond the bound is there, and nothing is known of what is in it."""
+    try:
+        return make(path)
+    except FileTooLarge:
+        return None
+
+
 def _is_hidden(tree: Tree, ignored: Collection[str], path: str) -> bool:
     """Below a symbolic link or a submodule, or something that a build makes and git ignores."""
     names = path.split("/")
@@ -185,7 +194,7 @@ def _is_hidden(tree: Tree, ignored: Collection[str], path: str) -> bool:
 
 def _ignored(files: Files, read: Read) -> tuple[str, ...]:
     """Names that git ignores anywhere; what a build makes goes by one of them."""
-    text = body_of(read(".gitignore")) if ".gitignore" in files else ""
+    text = _unless_too_large(lambda path: body_of(read(path)), ".gitignore") or "" if ".gitignore" in files else ""
     lines = (line.strip().strip("/") for line in text.splitlines()[:1000])
     return tuple(line.rpartition("/")[2] for line in lines if line and line[0] not in "#!" and line[-1:] != "*")
 

@@ -88,7 +88,7 @@ def _shifted(target: str, old: str, new: str, site: Site) -> str:
 def _with_new_place(workspace: Workspace, path: str, old: str, new: str, site: Site, after: Site) -> bytes | None:
     """The file's bytes with every mention of the moved page changed; None where there is none."""
     listing = navigation.is_navigation(path)
-    if not listing and not is_page(path):
+    if not (listing or is_page(path)) or not workspace.is_readable(path):
         return None
     data = workspace.read(path)
     if not is_text(data) or not _may_mention(data, old):

@@ -5,17 +5,22 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from copydesk.core.errors import NoRoom
 from copydesk.jobs.job import RepositoryFailed
+from copydesk.jobs.limits import USUAL_LIMITS, RepositoryLimits, git_out_of_memory
 from copydesk.jobs.publish.blotting import blotted
+from copydesk.jobs.publish.borrowed import LocalRepository
+from copydesk.jobs.publish.output import read_output
 
-# The other side of a local repository must run nothing of its own: no hook, no command from its configuration.
+# Neither side may run anything of a repository's own: no hook, no command from its configuration. The far side of a
+# local repository does not even read that configuration, see borrowed.py; this is the second lock on the same door.
 CLOSED = (
     "core.hooksPath=/dev/null",
+    "receive.denyCurrentBranch=refuse",
     "core.alternateRefsCommand=true",
     "core.fsmonitor=false",
     "gc.auto=0",
@@ -24,6 +29,8 @@ CLOSED = (
     "protocol.ext.allow=never",
 )
 FAR_SIDE = " ".join(f"-c {option}" for option in CLOSED)
+LIMITED = 'ulimit -S -d "$0" 2>/dev/null; exec git "$@"'
+"""Memory, since a small pack can hold deltas that grow without bound."""
 PASSED_ON = (
     "PATH",
     "SSL_CERT_FILE",
@@ -43,6 +50,7 @@ AWAY = re.compile(
     r"|No space left on device",
     re.IGNORECASE,
 )
+NO_MEMORY_HERE = re.compile(rb"^(?!remote:).*(?:Out of memory|out of memory|Cannot allocate memory)", re.MULTILINE)
 NO_ROOM_HERE = re.compile(rb"^(?!remote:).*No space left on device", re.MULTILINE)
 REFUSED = re.compile(
     r"Authentication failed|could not read (?:Username|Password)|requested URL returned error: 40[13]|HTTP Basic: "
@@ -73,6 +81,10 @@ class RepositoryAway(RepositoryFailed):
     retry_after: float | None = None
 
 
+Watch = Callable[[], None]
+"""Called while git runs; what it raises ends git."""
+
+
 class Git:
     """Runs git against one repository's address. The token goes by the environment, never by an argument."""
 
@@ -83,17 +95,30 @@ class Git:
         token: Callable[[], str | None] = lambda: None,
         pinned: str | None = None,
         stoppable: Stoppable = unstoppable,
+        limits: RepositoryLimits = USUAL_LIMITS,
     ) -> None:
         """`token` is asked before each command: one that was minted for a job may have to be renewed."""
         self.url = url
         self.token = token
         self.stoppable = stoppable
+        self.limits = limits
         self._config = {"http.followRedirects": "false", "credential.helper": "", "http.lowSpeedLimit": "1000",
                         "http.lowSpeedTime": "60"}  # fmt: skip
         if pinned is not None:
             self._config["http.curloptResolve"] = pinned
 
-    def run(self, folder: Path | None, *arguments: str, seconds: float = 600, held: Sequence[int] = ()) -> str:
+    @property
+    def is_local(self) -> bool:
+        return not self.url.startswith(("http://", "https://"))
+
+    def run(
+        self,
+        folder: Path | None,
+        *arguments: str,
+        seconds: float = 600,
+        held: Sequence[int] = (),
+        watch: Watch = lambda: None,
+    ) -> str:
         """What git printed; RepositoryFailed in git's own words, without secrets, when it failed.
 
         The locks `held` go on to git, so that one that outlives us keeps them until it is done.
@@ -102,7 +127,7 @@ class Git:
         where = ["-C", str(folder)] if folder else []
         options = [part for option in CLOSED for part in ("-c", option)]
         process = subprocess.Popen(
-            ["git", *where, *options, *arguments],
+            ["/bin/sh", "-c", LIMITED, str(self.limits.git_bytes // 1024), *where, *options, *arguments],
             env=_environment({**self._config, **self._credentials(token)}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -112,7 +137,7 @@ class Git:
         )
         try:
             with self.stoppable(lambda: _kill(process)):
-                out, err = process.communicate(timeout=seconds)
+                out, err = read_output(process, seconds, watch)
         except subprocess.TimeoutExpired:
             raise RepositoryAway(f"git {arguments[0]} took longer than {seconds:.0f} s.") from None
         finally:
@@ -120,24 +145,35 @@ class Git:
         if process.returncode != 0:
             if NO_ROOM_HERE.search(err):
                 raise NoRoom
+            if NO_MEMORY_HERE.search(err):
+                raise git_out_of_memory(self.limits)
             raise _failure(arguments[0], err.decode("utf-8", "replace"), token)
         return out.decode("utf-8", "surrogateescape")
 
-    def fetch(self, folder: Path, refspecs: Sequence[str], held: Sequence[int] = ()) -> None:
+    def fetch(
+        self, folder: Path, refspecs: Sequence[str], held: Sequence[int] = (), watch: Watch = lambda: None
+    ) -> None:
         far = f"--upload-pack=git {FAR_SIDE} upload-pack"
-        self.run(folder, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", far,
-                 "--", self.url, *refspecs, held=held)  # fmt: skip
+        with self._address() as address:
+            self.run(folder, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", far,
+                     "--", address, *refspecs, held=held, watch=watch)  # fmt: skip
 
     def push(self, folder: Path, commit: str, branch: str, expected: str | None) -> None:
         """Replaces the branch's head only when it is the expected one; None means that it must not exist yet."""
         far = f"--receive-pack=git {FAR_SIDE} receive-pack"
         lease = f"--force-with-lease=refs/heads/{branch}:{expected or ''}"
-        self.run(folder, "push", "--quiet", "--no-verify", lease, far, "--", self.url, f"{commit}:refs/heads/{branch}")
+        if self.is_local:
+            LocalRepository.find(self.url).refuse_checked_out(branch)
+        with self._address() as address:
+            self.run(
+                folder, "push", "--quiet", "--no-verify", lease, far, "--", address, f"{commit}:refs/heads/{branch}"
+            )
 
     def heads(self, *patterns: str, seconds: float = 120) -> dict[str, str]:
         """Branch → commit of the far side, as it is now; the pattern HEAD also tells the default branch as `HEAD`."""
         far = f"--upload-pack=git {FAR_SIDE} upload-pack"
-        out = self.run(None, "ls-remote", "--symref", far, "--", self.url, *patterns, seconds=seconds)
+        with self._address() as address:
+            out = self.run(None, "ls-remote", "--symref", far, "--", address, *patterns, seconds=seconds)
         found = {}
         for line in out.splitlines():
             if symref := re.fullmatch(r"ref: refs/heads/(\S+)\tHEAD", line):
@@ -145,6 +181,15 @@ class Git:
             elif head := re.fullmatch(r"([0-9a-f]{40,64})\trefs/heads/(\S+)", line):
                 found[head[2]] = head[1]
         return found
+
+    @contextmanager
+    def _address(self) -> Iterator[str]:
+        """Yields what git is told: the URL, or for a repository on this machine a view of it without its settings."""
+        if self.is_local:
+            with LocalRepository.find(self.url).view() as folder:
+                yield str(folder)
+        else:
+            yield self.url
 
     def _credentials(self, token: str | None) -> dict[str, str]:
         if token is None:
@@ -155,10 +200,6 @@ class Git:
 
 def _failure(verb: str, said: str, token: str | None) -> RepositoryFailed:
     """In git's own words, without secrets."""
-    if "branch is currently checked out" in said:
-        return RepositoryFailed(
-            "The branch is checked out in the repository, so it cannot be pushed to: merge it there, with git."
-        )
     if MOVED.search(said):
         return RepositoryFailed(
             "The branch was changed by somebody else meanwhile, so nothing was pushed; send another message to go on "
@@ -180,6 +221,7 @@ def _environment(config: Mapping[str, str]) -> dict[str, str]:
         "LC_ALL": "C",
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_NO_LAZY_FETCH": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "true",
         "GIT_ALLOW_PROTOCOL": "file:http:https",

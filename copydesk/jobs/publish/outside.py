@@ -142,7 +142,8 @@ def strange_embed(tree: Tree, found: Collection[Outside], hosts: Collection[str]
     strange = {one.host for one in embeds}
     if any(strange):
         for path, entry in tree.files():
-            strange -= _loaded(path, tree.read(entry), strange - {""})
+            if tree.is_readable(entry):
+                strange -= _loaded(path, tree.read(entry, path), strange - {""})
     return next((one for one in embeds if one.host in strange), None)
 
 

@@ -130,6 +130,9 @@ def _check_paths_and_sizes(tree: Tree, changes: Changes, allowed: Sequence[str],
             refuse_protected(path, allowed, root)
         except PathRefused as refusal:
             raise PublishRefused(str(refusal)) from None
-        size += changed_bytes(tree.read(entry) if entry else b"", data or b"")
+        if entry is not None and not tree.is_readable(entry):
+            size += tree.size(entry)
+        else:
+            size += changed_bytes(tree.read(entry) if entry else b"", data or b"")
     if size > MOST_BYTES:
         raise PublishRefused(f"The job changed {size:,} bytes; at most {MOST_BYTES:,} can be published at once.")

@@ -6,6 +6,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
@@ -16,8 +17,10 @@ from pygit2.enums import ConfigLevel
 from copydesk.core.errors import NoRoom
 from copydesk.core.projects import Project, checked_ref
 from copydesk.jobs.job import RepositoryFailed
+from copydesk.jobs.limits import USUAL_LIMITS, RepositoryLimits, mirror_too_large
 from copydesk.jobs.publish.addresses import pinned_host
 from copydesk.jobs.publish.git import Git, Stoppable, unstoppable
+from copydesk.jobs.publish.merging import merge_commits, merge_trees
 from copydesk.jobs.tree import Tree, with_changes
 from copydesk.jobs.workspace import Changes
 
@@ -26,6 +29,7 @@ for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL):
 
 
 LOOSE_IN_SAMPLE = 27
+LEFT_BEHIND = ("refs/**/*.lock", "objects/pack/tmp_*", "objects/??/tmp_obj_*")
 
 Token = str | Callable[[], str | None] | None
 
@@ -43,8 +47,15 @@ class Mirror:
         weakref.finalize(self, self.repository.free)  # it is in cycles of its own, and would wait for a collection
 
     @classmethod
-    def of(cls, mirrors: Path, project: Project, token: Token = None, stoppable: Stoppable = unstoppable) -> "Mirror":
-        return cls(mirrors / f"{project.id}.git", git_for(project, token, stoppable))
+    def of(
+        cls,
+        mirrors: Path,
+        project: Project,
+        token: Token = None,
+        stoppable: Stoppable = unstoppable,
+        limits: RepositoryLimits = USUAL_LIMITS,
+    ) -> "Mirror":
+        return cls(mirrors / f"{project.id}.git", git_for(project, token, stoppable, limits))
 
     @property
     def is_new(self) -> bool:
@@ -64,12 +75,17 @@ class Mirror:
         local = f"refs/copydesk/{sha256(branch.encode()).hexdigest()}"  # flat: a branch may become a folder one day
         with _locked(self.folder, self.git.stoppable) as held:
             try:
-                self.git.fetch(self.folder, [f"+refs/heads/{branch}:{local}"], held=[held])
+                self._refuse_oversize()
+                self.git.fetch(self.folder, [f"+refs/heads/{branch}:{local}"], held=[held], watch=self._refuse_oversize)
+                self._refuse_oversize()
             except RepositoryFailed as failure:
                 if "couldn't find remote ref" in str(failure):
                     return None
+                _remove_left_behind(self.folder)
                 raise
-            return str(self.repository.lookup_reference(local).target)
+            found = str(self.repository.lookup_reference(local).target)
+        self.tree(found)  # refuses what is no commit
+        return found
 
     def ensure(self, commit: str, branch: str) -> None:
         """Another machine's mirror may lack a commit that the journal names."""
@@ -79,7 +95,7 @@ class Mirror:
             raise RepositoryFailed(f"The commit {commit[:12]} is no longer in the repository.")
 
     def tree(self, commit: str) -> Tree:
-        return Tree(self.repository, commit)
+        return Tree(self.repository, commit, self.git.limits, partial(_check, self.git.stoppable))
 
     def commit(self, parent: str, changes: Changes, message: str, author: pygit2.Signature) -> str:
         """A commit of the changes on its parent. The same input makes the same commit, however often it runs."""
@@ -87,13 +103,11 @@ class Mirror:
 
     def reapplied(self, commit: str, old_base: str, new_base: str) -> str | None:
         """The same change on a base that moved meanwhile; None when they conflict."""
-        repo = self.repository
-        ancestor, ours, theirs = (repo[name].peel(pygit2.Tree) for name in (old_base, new_base, commit))
-        index = repo.merge_trees(ancestor, ours, theirs)
-        if index.conflicts is not None:
+        tree = merge_trees(self.tree(old_base), self.tree(new_base), self.tree(commit))
+        if tree is None:
             return None
-        made = repo[commit].peel(pygit2.Commit)
-        return self._committed(made.author, made.committer, made.message, index.write_tree(repo), [new_base])
+        made = self.repository[commit].peel(pygit2.Commit)
+        return self._committed(made.author, made.committer, made.message, tree, [new_base])
 
     def has(self, commit: str) -> bool:
         return commit in self.repository
@@ -103,10 +117,8 @@ class Mirror:
 
     def merged(self, base: str, head: str, message: str, author: pygit2.Signature) -> str | None:
         """A merge commit of head into base; None when they conflict."""
-        index = self.repository.merge_commits(base, head)
-        if index.conflicts is not None:
-            return None
-        return self._committed(author, author, message, index.write_tree(self.repository), [base, head])
+        tree = merge_commits(self.tree(base), self.tree(head))
+        return None if tree is None else self._committed(author, author, message, tree, [base, head])
 
     def push(self, commit: str, branch: str, expected: str | None) -> None:
         """However often it runs, the branch ends at this commit; RepositoryFailed when somebody else moved it."""
@@ -118,6 +130,11 @@ class Mirror:
                     return
             raise
 
+    def _refuse_oversize(self) -> None:
+        """Raises RepositoryTooLarge when the mirror takes more of the disk than it may."""
+        if _bytes_below(self.folder / "objects") > self.git.limits.mirror_bytes:
+            raise mirror_too_large(self.git.limits)
+
     def _committed(
         self, author: pygit2.Signature, committer: pygit2.Signature, message: str, tree: pygit2.Oid, parents: list[str]
     ) -> str:
@@ -127,15 +144,20 @@ class Mirror:
         return str(made)
 
 
-def pack(folder: Path) -> None:
+def pack(folder: Path, limits: RepositoryLimits = USUAL_LIMITS) -> None:
     """Packs a mirror that has gathered many loose objects; what nobody refers to stays for two weeks."""
     sample = folder / "objects" / "17"  # a 256th of all objects: git's own way to estimate
     if sample.is_dir() and len(os.listdir(sample)) > LOOSE_IN_SAMPLE:
         with _locked(folder, unstoppable) as held:
-            Git("").run(folder, "gc", "--quiet", "--prune=2.weeks.ago", held=[held])
+            Git("", limits=limits).run(folder, "gc", "--quiet", "--prune=2.weeks.ago", held=[held])
 
 
-def git_for(project: Project, token: Token = None, stoppable: Stoppable = unstoppable) -> Git:
+def git_for(
+    project: Project,
+    token: Token = None,
+    stoppable: Stoppable = unstoppable,
+    limits: RepositoryLimits = USUAL_LIMITS,
+) -> Git:
     """`token` is the project's, or what mints one; the environment variable that a project names goes before it."""
     pinned = None if project.allow_private else pinned_host(project.repository)
 
@@ -147,7 +169,7 @@ def git_for(project: Project, token: Token = None, stoppable: Stoppable = unstop
             raise RepositoryFailed(f"The environment variable {project.token_env}, which holds the token, is not set.")
         return found
 
-    return Git(project.repository, token=current, pinned=pinned, stoppable=stoppable)
+    return Git(project.repository, token=current, pinned=pinned, stoppable=stoppable, limits=limits)
 
 
 def _taken(lock: IO[str]) -> bool:
@@ -166,6 +188,31 @@ def _locked(folder: Path, stoppable: Stoppable) -> Iterator[int]:
         while not _taken(lock):
             with stoppable(lambda: None):
                 time.sleep(0.02)
-        for left_behind in (folder / "refs").glob("**/*.lock"):  # by a git that was killed: none runs now
-            left_behind.unlink()
+        _remove_left_behind(folder)
         yield lock.fileno()
+
+
+def _remove_left_behind(folder: Path) -> None:
+    """Removes what a git that was killed left in the mirror. The mirror is locked, so none runs now."""
+    for pattern in LEFT_BEHIND:
+        for file in folder.glob(pattern):
+            file.unlink(missing_ok=True)
+
+
+def _check(stoppable: Stoppable) -> None:
+    """Raises what a stop from outside raises, if there was one."""
+    with stoppable(lambda: None):
+        pass
+
+
+def _bytes_below(folder: Path) -> int:
+    total, waiting = 0, [str(folder)]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                else:
+                    with suppress(OSError):
+                        total += entry.stat(follow_symlinks=False).st_size
+    return total

@@ -122,7 +122,7 @@ class Fixer:
 
     def _anchors_of(self, file: str) -> set[str]:
         if file not in self._anchors:
-            data = self._workspace.read(file)
+            data = self._workspace.read(file) if self._workspace.is_readable(file) else b""
             body = Text.of(data).body if is_text(data) else ""
             self._anchors[file] = anchors(body, prose(file, body))
         return self._anchors[file]

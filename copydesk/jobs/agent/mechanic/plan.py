@@ -81,7 +81,7 @@ def pages_in(workspace: Workspace, scope: Scope, plan: Plan) -> list[str]:
         return sorted(set(scope.places))
     pages = [path for path in workspace.paths() if is_page(path) and workspace.is_documentation(path)]
     if not scope.places:
-        return pages
+        return [page for page in pages if workspace.is_readable(page)]
     chosen: set[str] = set()
     for place in scope.places:
         found = _named(place.strip().strip("/").removeprefix("./"), pages)

@@ -122,6 +122,8 @@ def _follow_anchors(workspace: Workspace, found: dict[str, tuple[bytes, Edits]],
     for path in sorted(site.paths):
         if extension(path) not in MARKDOWN or not is_page(path) or not workspace.is_documentation(path):
             continue
+        if not workspace.is_readable(path):
+            continue
         data = workspace.read(path)
         if b"#" not in data or not is_text(data) or not any(old in data for old in olds):
             continue

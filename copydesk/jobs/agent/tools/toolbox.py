@@ -9,6 +9,7 @@ from copydesk.jobs.agent.conversation import ToolCall, ToolResult
 from copydesk.jobs.agent.tools.changing import CHANGING
 from copydesk.jobs.agent.tools.looking import LOOKING, check_tool
 from copydesk.jobs.agent.tools.tool import Arguments, Tool, ToolRefused
+from copydesk.jobs.limits import FileTooLarge
 from copydesk.jobs.paths import PathRefused
 from copydesk.jobs.text import NotEditable
 from copydesk.jobs.workspace import Workspace
@@ -73,7 +74,7 @@ class Toolbox:
         before = self.workspace.changes()
         try:
             text, ok = self._run(asked.name, asked.arguments), True
-        except (ToolRefused, NotEditable, PathRefused) as refusal:
+        except (ToolRefused, NotEditable, PathRefused, FileTooLarge) as refusal:
             self.workspace.restore(before)
             text, ok = str(refusal), False
             self._refused = True

@@ -1,0 +1,45 @@
+"""Reads what a program prints while it runs, within bounds."""
+
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Callable
+
+from copydesk.jobs.job import RepositoryFailed
+
+MAX_OUTPUT_BYTES = 16 * 1024 * 1024
+MAX_ERROR_BYTES = 64 * 1024
+WATCH_SECONDS = 0.25
+
+
+def read_output(process: "subprocess.Popen[bytes]", seconds: float, watch: Callable[[], None]) -> tuple[bytes, bytes]:
+    """Waits for the program's end and returns its output and the end of its errors.
+
+    `watch` is called several times a second; what it raises is raised here, and so is TimeoutExpired. A repository's
+    host decides how much git prints, so too long an output is RepositoryFailed.
+    """
+    assert process.stdout is not None
+    assert process.stderr is not None
+    out, err = bytearray(), bytearray()
+    began, next_look = time.monotonic(), time.monotonic() + WATCH_SECONDS
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ, out)
+        selector.register(process.stderr, selectors.EVENT_READ, err)
+        while selector.get_map():
+            for key, _ in selector.select(WATCH_SECONDS):
+                data = os.read(key.fd, 65_536)
+                key.data.extend(data)
+                if not data:
+                    selector.unregister(key.fileobj)
+            del err[:-MAX_ERROR_BYTES]
+            if len(out) > MAX_OUTPUT_BYTES:
+                raise RepositoryFailed("The repository has too many branches to list: git's list is over 16 MiB.")
+            if time.monotonic() - began > seconds:
+                raise subprocess.TimeoutExpired(process.args, seconds)
+            if time.monotonic() > next_look:
+                looked = time.monotonic()
+                watch()
+                next_look = time.monotonic() + max(WATCH_SECONDS, 10 * (time.monotonic() - looked))
+    process.wait(max(1.0, seconds - (time.monotonic() - began)))
+    return bytes(out), bytes(err)
