@@ -137,7 +137,10 @@ def _read_folder(
         raise RepositoryFailed(f"The repository is damaged: {str(folder)[:12]} is not a folder.")
     if size > limits.folder_bytes:
         raise bounds.too_many_files(limits)
-    tree = repository[folder].peel(pygit2.Tree)
+    try:
+        tree = repository[folder].peel(pygit2.Tree)
+    except pygit2.GitError as error:
+        raise RepositoryFailed(f"The repository is damaged: a folder cannot be read ({error}).") from None
     if len(tree) > limits.entries:
         raise bounds.too_many_files(limits)
     entries = [(item.name or "", Entry(int(item.filemode), item.id)) for item in tree]

@@ -87,7 +87,10 @@ def _root_of(repository: pygit2.Repository, commit: str) -> pygit2.Oid:
         raise RepositoryFailed(f"{commit[:12]} is not a commit, so the branch that names it cannot be used.")
     if size > MAX_COMMIT_BYTES:
         raise bounds.RepositoryTooLarge(f"The commit {commit[:12]} has a message of more than 16 MiB; shorten it.")
-    return repository[commit].peel(pygit2.Commit).tree_id
+    try:
+        return repository[commit].peel(pygit2.Commit).tree_id
+    except pygit2.GitError as error:
+        raise RepositoryFailed(f"The repository is damaged: a commit cannot be read ({error}).") from None
 
 
 def with_changes(tree: Tree, changes: Mapping[str, bytes | None]) -> pygit2.Oid:
