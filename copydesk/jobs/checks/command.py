@@ -119,6 +119,10 @@ def _result(answer: Answer, seconds: float, folder: str) -> CommandResult:
             summary = f"The check command was not done within {seconds:g} s."
         case "disk":
             summary = "The check command wrote more than it may, and was stopped."
+        case "files":
+            summary = "The check command made more files than it may, and was stopped."
+        case "sockets":
+            summary = "The check command opened more sockets than it may, and was stopped."
         case "memory":
             summary = "The check command took more memory than it may, and was stopped."
         case "stopped":

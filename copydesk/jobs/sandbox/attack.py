@@ -1,16 +1,20 @@
 """What a sandbox must prevent, tried from inside it. Prints what could be done after all, and last of all `tried`."""
 
+import ctypes
 import hashlib
 import json
 import os
 import signal
 import socket
+import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+STANDARD_INPUT = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", 0))
 
 
 def attempts(told: dict[str, Any]) -> dict[str, Callable[[], object]]:
@@ -25,9 +29,27 @@ def attempts(told: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "send by UDP": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", loopback),
         "connect to a socket file": lambda: socket.socket(socket.AF_UNIX).connect(told["socket"]),
         "connect to an abstract socket": lambda: socket.socket(socket.AF_UNIX).connect("\0" + told["abstract"]),
+        "send to a socket file from a pair of sockets": lambda: _pair().sendto(b"x", told["datagrams"]),
+        "send a message to a socket file": lambda: _pair().sendmsg([b"x"], [], 0, told["datagrams"]),
+        "send a descriptor to a socket file": lambda: _pair().sendmsg([b"x"], [STANDARD_INPUT], 0, told["datagrams"]),
+        "send to a socket file from a raw pair": lambda: _pair(socket.SOCK_RAW).sendto(b"x", told["datagrams"]),
+        "send to an abstract socket from a pair": lambda: _pair().sendto(b"x", "\0" + told["abstract"] + "-datagrams"),
+        "watch a folder outside": lambda: _watch(folder),
         "see our environment": lambda: sorted(set(os.environ) & set(told["environment"]))[0],
         "see our processes": lambda: _see(told["process"]),
     }
+
+
+def _pair(kind: socket.SocketKind = socket.SOCK_DGRAM) -> socket.socket:
+    return socket.socketpair(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC)[0]
+
+
+def _watch(folder: str) -> None:
+    """OSError unless the kernel would tell of files that come and go there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watches = libc.inotify_init1(0)
+    if watches < 0 or libc.inotify_add_watch(watches, folder.encode(), 0xFFF) < 0:
+        raise OSError(ctypes.get_errno(), "inotify")
 
 
 def _see(wanted: str) -> None:

@@ -1,10 +1,12 @@
 """The two ways in: bubblewrap with namespaces and mounts of its own, or Landlock, which needs no privilege at all."""
 
 import os
+import signal
 from typing import NoReturn
 
 from copydesk.jobs.sandbox import kernel
-from copydesk.jobs.sandbox.order import MIB, Order
+from copydesk.jobs.sandbox.order import Order
+from copydesk.jobs.sandbox.seccomp import NotSupported, seccomp_program
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 ETC = (
@@ -15,16 +17,18 @@ ETC = (
 """What programs need to start at all, and certificates; nothing with a name, an address or a secret in it."""
 MACHINE = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-SHARED_MEMORY = 64 * MIB
-WORK, TMP, SHM = "/work", "/tmp", "/dev/shm"  # noqa: S108 — in there they are nobody else's
+WORK, TMP, SHM = "/work", "/tmp", "/shm"  # noqa: S108 — in there they are nobody else's
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 — a folder on disk, where the warden counts what is in it
 
 
-def execute(order: Order) -> NoReturn:
-    """Becomes the command, in its sandbox; raises when that cannot be."""
+def execute(order: Order, warden: int) -> NoReturn:
+    """Becomes the command, in its sandbox, until it ends or the warden does; raises when that cannot be."""
     if order.uid is not None:
         os.setgroups([])
         os.setgid(order.uid)
         os.setuid(order.uid)
+    if not kernel.die_with_parent(warden, signal.SIGKILL):
+        raise NotSupported("its warden died")
     if order.backend == "bubblewrap":
         _bubblewrap(order)
     _landlock(order)
@@ -34,26 +38,26 @@ def _bubblewrap(order: Order) -> NoReturn:
     inside = [part for path in SYSTEM for part in _as_it_is(path)]
     for path in filter(os.path.exists, (*ETC, *order.readable)):  # also False where this user may not go
         inside += ["--ro-bind", path, path]
-    program = kernel.seccomp_program(pretend_modes=False)
+    program = seccomp_program(pretend_modes=False)
     passed, given = os.pipe()
     os.write(given, program)
     os.close(given)
     os.set_inheritable(passed, True)
     arguments = [
         "bwrap", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", *inside, "--proc", "/proc", "--dev", "/dev",
-        "--perms", "1777", "--size", str(SHARED_MEMORY), "--tmpfs", SHM, "--remount-ro", "/dev",
+        "--bind", order.folder + SHM, SHARED_MEMORY, "--remount-ro", "/dev",
         "--bind", order.folder + WORK, WORK, "--bind", order.folder + TMP, TMP, "--remount-ro", "/",
         "--chdir", WORK, "--seccomp", str(passed), "--", "/bin/sh", "-c", order.command,
     ]  # fmt: skip
     try:
         os.execvpe("bwrap", arguments, environment(TMP))  # noqa: S606
     except FileNotFoundError:
-        raise kernel.NotSupported("it is not installed") from None
+        raise NotSupported("it is not installed") from None
 
 
 def _landlock(order: Order) -> NoReturn:
     work, tmp = order.folder + WORK, order.folder + TMP
-    program = kernel.seccomp_program(pretend_modes=True)
+    program = seccomp_program(pretend_modes=True)
     os.chdir(work)
     kernel.forbid_files((*SYSTEM, *ETC, *MACHINE, *order.readable), DEVICES, (work, tmp))
     kernel.forbid_calls(program)

@@ -2,13 +2,15 @@
 
 import ctypes
 import os
-import platform
 import stat
 import struct
 from collections.abc import Iterable
 
+from copydesk.jobs.sandbox.seccomp import NotSupported
+
 LEAST_ABI = 6
-"""Of Landlock, Linux 6.12: from there on signals stay inside as well."""
+"""Of Landlock, Linux 6.12: from there on signals and abstract sockets stay inside as well. It does not keep a process
+from socket files, nor from watching folders: the filter of system calls does."""
 
 READ, EXECUTE = 1 << 2 | 1 << 3, 1 << 0
 WRITE_FILE = 1 << 1 | 1 << 14
@@ -19,81 +21,9 @@ OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
 TCP_BIND_AND_CONNECT = 3
 ABSTRACT_SOCKETS_AND_SIGNALS = 3
 NO_NEW_PRIVILEGES, SECCOMP, FILTER = 38, 22, 2
-EPERM, ENOSYS, EOPNOTSUPP = 1, 38, 95
-
-# name: (on x86-64, on ARM64); None where the processor has no such call.
-SOCKETS = {"socket": (41, 198), "io_uring_setup": (425, 425)}
-OTHERS = {
-    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "pidfd_getfd": (438, 438),
-    "kcmp": (312, 272), "process_madvise": (440, 440), "setpriority": (141, 140), "ioprio_set": (251, 30),
-    "sched_setparam": (142, 118), "sched_setscheduler": (144, 119), "sched_setaffinity": (203, 122),
-    "sched_setattr": (314, 274), "migrate_pages": (256, 238), "move_pages": (279, 239),
-}  # fmt: skip
-"""Calls that reach into other processes of the same user."""
-KERNEL = {
-    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
-    "chroot": (161, 51), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
-    "mount_setattr": (442, 442), "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
-    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
-}  # fmt: skip
-"""Namespaces, mounts, keys and the parts of the kernel that are attacked most."""
-LASTING = {
-    "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180), "memfd_create": (319, 279),
-}  # fmt: skip
-"""What outlives a process, or holds memory that no limit counts."""
-ATTRIBUTES = {
-    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
-    "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
-    "setxattrat": (463, 463), "removexattrat": (466, 466), "file_setattr": (469, 469),
-}  # fmt: skip
-GROUPS = {"setsid": (112, 157), "setpgid": (109, 154)}
-"""Pretended, so that everything stays in one process group, which one signal ends whole."""
-MODES = {
-    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
-    "chown": (92, None), "lchown": (94, None), "fchown": (93, 55), "fchownat": (260, 54),
-    "utime": (132, None), "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88),
-}  # fmt: skip
-"""Landlock does not mind these, so without a mount of its own a process has them pretended as well."""
-CLONE, CLONE3, PRLIMIT = (56, 220), (435, 435), (302, 261)
-NEW_NAMESPACES = 0x7E020000
-NEWER = 470
-"""Calls that this list does not know yet do not exist inside; nor do the old ones by their second numbers."""
-
-PROCESSORS = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
+PARENT_DEATH_SIGNAL, CHILD_SUBREAPER = 1, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class NotSupported(Exception):
-    """This kernel or processor cannot do it; the message tells what is missing."""
-
-
-def seccomp_program(*, pretend_modes: bool) -> bytes:
-    """A filter as the kernel and bubblewrap read it: everything is allowed but what is named above."""
-    if platform.machine() not in PROCESSORS:
-        raise NotSupported(f"there is no list of system calls for {platform.machine()} processors")
-    column, architecture = PROCESSORS[platform.machine()]
-    answers: dict[int, int] = {}
-    for calls, errno in (
-        (SOCKETS | OTHERS | KERNEL | LASTING, EPERM),
-        (ATTRIBUTES, EOPNOTSUPP),
-        (GROUPS | (MODES if pretend_modes else {}), 0),
-        ({"clone3": CLONE3}, ENOSYS),  # its flags lie in memory, out of sight; libraries fall back to clone
-    ):
-        answers |= {number: errno for call in calls.values() if (number := call[column]) is not None}
-    steps = [(LOAD, 0, 0, ARCHITECTURE), (EQUAL, 1, 0, architecture), (RETURN, 0, 0, KILL), (LOAD, 0, 0, NUMBER)]
-    steps += [(AT_LEAST, 0, 1, NEWER), (RETURN, 0, 0, ERRNO | ENOSYS)]
-    for number, errno in answers.items():
-        steps += [(EQUAL, 0, 1, number), (RETURN, 0, 0, ERRNO | errno)]
-    # Limits are a process's own to set, and only its own; new processes, but no new namespaces.
-    steps += [(EQUAL, 0, 4, PRLIMIT[column]), (LOAD, 0, 0, FIRST_ARGUMENT), (EQUAL, 1, 0, 0)]
-    steps += [(RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ALLOW)]
-    steps += [(EQUAL, 0, 3, CLONE[column]), (LOAD, 0, 0, FIRST_ARGUMENT), (ANY_BIT, 0, 1, NEW_NAMESPACES)]
-    steps += [(RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ALLOW)]
-    return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
 def forbid_calls(program: bytes) -> None:
@@ -129,7 +59,17 @@ def forbid_files(readable: Iterable[str], devices: Iterable[str], writable: Iter
 
 def adopt_orphans() -> None:
     """Whatever a descendant leaves behind becomes a child of this process."""
-    _checked(_libc.prctl(36, 1, 0, 0, 0), "prctl")
+    _checked(_libc.prctl(CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def die_with_parent(parent: int, signal: int) -> bool:
+    """Has the kernel send this process the signal when its parent dies; False when it is dead already.
+
+    The kernel does so when the thread ends that started this process, and forgets it when this process changes its
+    user: call it after that, and only where the starting thread waits for this process.
+    """
+    _checked(_libc.prctl(PARENT_DEATH_SIGNAL, signal, 0, 0, 0), "prctl")
+    return os.getppid() == parent
 
 
 def _allow(rules: int, path: str, rights: int) -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 MIB = 1024 * 1024
 Backend = Literal["bubblewrap", "landlock"]
-Ending = Literal["ended", "time", "disk", "memory", "stopped", "broken"]
+Ending = Literal["ended", "time", "disk", "files", "memory", "sockets", "stopped", "broken"]
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,11 @@ class Limits:
     """What a command may take, with everything it starts."""
 
     written: int = 1024 * MIB
+    files: int = 200_000
+    """Files and folders, with those of the copy that it runs on."""
     memory: int = 3072 * MIB
+    sockets: int = 1024
+    """Each holds up to a few hundred kilobytes of memory that belongs to no process."""
     processes: int = 256
     output: int = 64_000
 

@@ -77,12 +77,19 @@ class Target:
             self._listening(socket.AF_UNIX, str(folder / "socket")),
             self._listening(socket.AF_UNIX, "\0" + abstract),
         ]
+        self.receivers = [
+            self._receiving(str(folder / "datagrams")),
+            self._receiving(f"\0{abstract}-datagrams"),
+        ]
+        for name in ("socket", "datagrams"):
+            (folder / name).chmod(0o777)
         self.victim = self._kept.enter_context(subprocess.Popen(["sleep", str(2 * SECONDS)], env={}))
         self._kept.callback(self.victim.kill)
         self.told: dict[str, Any] = {
             "file": str(self.file),
             "port": self.listeners[0].getsockname()[1],
             "socket": str(folder / "socket"),
+            "datagrams": str(folder / "datagrams"),
             "abstract": abstract,
             "victim": self.victim.pid,
             "process": hashlib.sha256(Path("/proc/self/cmdline").read_bytes()).hexdigest(),
@@ -103,6 +110,16 @@ class Target:
             with suppress(BlockingIOError):
                 listener.accept()[0].close()
                 yield "connect to a socket outside"
+        for receiver in self.receivers:
+            with suppress(BlockingIOError):
+                receiver.recv(1)
+                yield "send to a socket outside"
+
+    def _receiving(self, address: str) -> socket.socket:
+        receiver = self._kept.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        receiver.bind(address)
+        receiver.setblocking(False)
+        return receiver
 
     def _listening(self, family: socket.AddressFamily, address: Any) -> socket.socket:
         listener = self._kept.enter_context(socket.socket(family))

@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import threading
@@ -14,10 +15,11 @@ from tempfile import mkdtemp
 
 from copydesk.jobs.publish.git import Stoppable, unstoppable
 from copydesk.jobs.sandbox.order import USUAL, Answer, Backend, Limits, Order
+from copydesk.jobs.sandbox.usage import group_members
 from copydesk.jobs.sandbox.warden import remove
 
 START = (
-    "import sys; sys.path.append(sys.argv[1]); from copydesk.jobs.sandbox.warden import main; main()",
+    "import sys; sys.path.append(sys.argv[1]); from copydesk.jobs.sandbox.warden import main; main(int(sys.argv[2]))",
     str(Path(__file__).parents[3]),
 )
 PATIENCE = 60.0
@@ -44,10 +46,13 @@ class Sandbox:
         stoppable: Stoppable = unstoppable,
         readable: Sequence[str] = (),
     ) -> Answer:
-        """Runs it in the folder's `work`. The folder is gone afterwards, also when this process is killed meanwhile."""
+        """Runs it in the folder's `work`. The folder is gone afterwards, also when this process is killed meanwhile.
+
+        The thread that calls this waits for the warden, whom the kernel tells when that thread is gone.
+        """
         order = Order(self.backend, command, str(folder), seconds, list(readable), _somebody(), self.limits)
         warden = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", *START],
+            [sys.executable, "-I", "-S", "-c", *START, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -71,7 +76,12 @@ class Sandbox:
                 warden.stdin.close()
             warden.wait()
             warden.stdout.close()
-        return Answer(**json.loads(said)) if said else Answer("broken", 0, "its warden died")
+        group, _, answer = said.partition(b"\n")
+        if answer:
+            return Answer(**json.loads(answer))
+        if group:
+            _end_group(int(group))
+        return Answer("broken", 0, "its warden died")
 
 
 @contextmanager
@@ -85,6 +95,13 @@ def private_folder() -> Iterator[Path]:
     finally:
         if folder.exists():
             remove(str(folder))
+
+
+def _end_group(group: int) -> None:
+    """Ends what a warden that was killed left behind: the command died with it, but not what the command started."""
+    if any(int(each.stat[3]) == group for each in group_members(group)):
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
 
 
 def _somebody() -> int | None:

@@ -1,6 +1,8 @@
 """Starts one command in its sandbox, watches it, ends all of it, removes its folder: a small process of its own.
 
-It outlives a worker that is killed, so that nothing else does: the end of its standard input is the order to stop.
+It outlives a worker that is killed, so that nothing else does: the end of its standard input is the order to stop, and
+so is SIGTERM, which the kernel sends it when the thread that started it is gone. Its first line names the command's
+process group, so that the worker can end that should the warden itself be killed.
 """
 
 import json
@@ -16,35 +18,62 @@ from dataclasses import asdict
 
 from copydesk.jobs.sandbox import confine, kernel
 from copydesk.jobs.sandbox.order import Answer, Ending, Order
+from copydesk.jobs.sandbox.seccomp import NotSupported
+from copydesk.jobs.sandbox.usage import (
+    FolderMeter,
+    count_sockets,
+    count_tasks,
+    free_space,
+    group_members,
+    memory_of,
+)
 
 LOOK_SECONDS = 0.25
 FILES_OPEN = 1024
 
 
-def main() -> None:
+def main(worker: int) -> None:
+    stop = Stop()
+    signal.signal(signal.SIGTERM, stop)
+    if not kernel.die_with_parent(worker, signal.SIGTERM):
+        stop()
     told = bytearray()
     while not told.endswith(b"\n"):
         told += os.read(0, 65_536) or b"\n"
     order = Order.of(bytes(told))
     try:
-        answer = Warden(order).watch()
-    except (OSError, kernel.NotSupported) as error:
+        answer = Warden(order, stop).watch()
+    except (OSError, NotSupported) as error:
         answer = Answer("broken", 0, str(error))
     finally:
         remove(order.folder)
-    sys.stdout.write(json.dumps(asdict(answer)))
+    sys.stdout.write("\n" + json.dumps(asdict(answer)))
+
+
+class Stop:
+    """An order to stop; it is called as a signal's handler."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+    def __call__(self, *_: object) -> None:
+        self.is_set = True
 
 
 class Warden:
-    def __init__(self, order: Order) -> None:
-        self.order, self.limits = order, order.limits
-        self.free = _free(order.folder)
+    def __init__(self, order: Order, stop: Stop) -> None:
+        self.order, self.limits, self.stop = order, order.limits, stop
+        self.free = free_space(order.folder)
+        self.meter: FolderMeter | None = None
         self.said = bytearray()
         self.cut = False
+        os.makedirs(order.folder + confine.SHM, exist_ok=True)
         kernel.adopt_orphans()
         if order.uid is not None:
             _give(order.folder, order.uid)
         self.child, self.output = self._started()
+        sys.stdout.write(str(self.child))
+        sys.stdout.flush()
 
     def watch(self) -> Answer:
         try:
@@ -59,15 +88,17 @@ class Warden:
         """The child's id and its output. It leads the process group that everything inside stays in."""
         ours, theirs = os.pipe()
         trouble, report = os.pipe()
+        warden = os.getpid()
         child = os.fork()
         if child == 0:
             try:
                 os.setsid()
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                 os.dup2(theirs, 1)
                 os.dup2(theirs, 2)
                 _limit(self.order)
-                confine.execute(self.order)
+                confine.execute(self.order, warden)
             except BaseException as error:
                 os.write(report, str(error).encode()[:4000])
             finally:
@@ -78,19 +109,19 @@ class Warden:
             said = pipe.read()  # ends when the command starts, for the pipe is closed then
         if said:
             os.waitpid(child, 0)
-            raise kernel.NotSupported(said.decode("utf-8", "replace"))
+            raise NotSupported(said.decode("utf-8", "replace"))
         os.set_blocking(ours, False)
         return child, ours
 
     def _until_it_ends(self) -> tuple[Ending, int]:
         deadline = time.monotonic() + self.order.seconds
-        look = 0.0
+        due = dict.fromkeys((self._over_in_memory, self._over_on_disk), 0.0)
         with selectors.DefaultSelector() as selector:
             selector.register(self.output, selectors.EVENT_READ)
             selector.register(0, selectors.EVENT_READ)
             while True:
                 ready = {key.fd for key, _ in selector.select(0.02)}
-                if 0 in ready:
+                if 0 in ready or self.stop.is_set:
                     return "stopped", 0
                 if self.output in ready and not self._read():
                     selector.unregister(self.output)
@@ -99,11 +130,11 @@ class Warden:
                     return "ended", os.waitstatus_to_exitcode(status)
                 if time.monotonic() > deadline:
                     return "time", 0
-                if time.monotonic() > look:
+                for look in [look for look, at in due.items() if time.monotonic() > at]:
                     began = time.monotonic()
-                    if over := self._over():
+                    if over := look():
                         return over, 0
-                    look = time.monotonic() + max(LOOK_SECONDS, 5 * (time.monotonic() - began))
+                    due[look] = time.monotonic() + max(LOOK_SECONDS, 5 * (time.monotonic() - began))
 
     def _read(self) -> bool:
         """False when nobody can write any more. The end of an output says most, so that is what is kept."""
@@ -116,18 +147,33 @@ class Warden:
             return False
         return True
 
-    def _over(self) -> Ending | None:
-        used = subprocess.run(["du", "-skx", self.order.folder], capture_output=True, check=False).stdout.split()
-        # What was deleted and is still open takes room too, and is not in the folder.
-        lost = self.free - _free(self.order.folder)
-        if (used and int(used[0]) * 1024 > self.limits.written) or lost > 2 * self.limits.written:
+    def _over_in_memory(self) -> Ending | None:
+        members = group_members(self.child)
+        if memory_of(members) > self.limits.memory:
+            return "memory"
+        return "sockets" if count_sockets(members, self.limits.sockets) > self.limits.sockets else None
+
+    def _over_on_disk(self) -> Ending | None:
+        """What was deleted and is still open takes room too, and is not in the folder: the disk has lost it."""
+        size, files = (before - now for before, now in zip(self.free, free_space(self.order.folder), strict=True))
+        if size > 2 * self.limits.written:
             return "disk"
-        return "memory" if _memory_in_group(self.child) > self.limits.memory else None
+        if files > 2 * self.limits.files:
+            return "files"
+        if self.meter is None:
+            self.meter = FolderMeter(self.order.folder)
+        used = self.meter.result()
+        if used is None:
+            return None
+        self.meter = None
+        return "disk" if used.size > self.limits.written else "files" if used.files > self.limits.files else None
 
     def _end(self) -> None:
         """One signal for the whole group, which no process can leave; then there is nobody left to wait for."""
         with suppress(ProcessLookupError):
             os.killpg(self.child, signal.SIGKILL)
+        if self.meter is not None:
+            self.meter.stop()
         with suppress(ChildProcessError):
             while True:
                 os.waitpid(-1, 0)
@@ -142,7 +188,7 @@ def remove(folder: str) -> None:
 def _limit(order: Order) -> None:
     """On each process; what they take together is looked at while they run."""
     # Where a user is shared, the others' processes count as well.
-    processes = order.limits.processes + (_tasks_of(os.getuid()) if order.uid is None else 0)
+    processes = order.limits.processes + (count_tasks(os.getuid()) if order.uid is None else 0)
     for what, most in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, int(order.seconds) + 1),
@@ -161,37 +207,3 @@ def _limit(order: Order) -> None:
 
 def _give(folder: str, uid: int) -> None:
     subprocess.run(["chown", "-hR", f"{uid}:{uid}", "--", folder], check=True)
-
-
-def _free(folder: str) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
-
-
-def _stats() -> list[tuple[str, list[str]]]:
-    """Each process's id and what /proc/…/stat says after its name, which may contain anything."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with suppress(OSError), open(f"/proc/{name}/stat") as file:
-                found.append((name, file.read().rpartition(")")[2].split()))
-    return found
-
-
-def _memory_in_group(group: int) -> int:
-    """Without what they share with files, which can be had again."""
-    total = 0
-    for process, stats in _stats():
-        if int(stats[2]) == group:
-            with suppress(OSError), open(f"/proc/{process}/status") as file:
-                held = [line.split() for line in file if line.startswith(("RssAnon:", "RssShmem:"))]
-                total += sum(int(words[1]) * 1024 for words in held)
-    return total
-
-
-def _tasks_of(uid: int) -> int:
-    total = 0
-    for process, stats in _stats():
-        with suppress(OSError):
-            total += int(stats[17]) if os.stat(f"/proc/{process}").st_uid == uid else 0
-    return total
