@@ -38,11 +38,13 @@ def serve(
 ) -> None:
     """Serves the API and a worker in one process, on the embedded stores unless set otherwise."""
     from copydesk.core import logs, memory, traces
+    from copydesk.core.process import raise_open_files_limit
     from copydesk.core.settings import read_settings
     from copydesk.desk import open_desk
     from copydesk.web.server import Server
 
     memory.share_heaps()
+    raise_open_files_limit()
     settings = read_settings()
     listener = _listen(host, port)
     apart = _listen(settings.metrics_host, metrics_port) if metrics_port else None

@@ -5,12 +5,21 @@ import resource
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from copydesk.core.metrics import Counter, Gauge
 
 STARTED = time.time()
 PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def raise_open_files_limit() -> None:
+    """Lets this process open as many files and connections as the system's hard limit allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):  # macOS refuses its own hard limit
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def process() -> list[Counter | Gauge]:

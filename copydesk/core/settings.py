@@ -42,6 +42,18 @@ class Settings(BaseSettings):
     """Whether each request is logged when it is answered: its kind, status and time, and nothing of who asked."""
     drain_seconds: float = Field(0, ge=0, le=3600)
     """For so long a stopping server still answers while `/readyz` says 503, and a stopping worker ends its jobs."""
+    connections_per_address: int = Field(1024, ge=0)
+    """Connections that one address may have open; 0 for no limit. Trusted proxies are not counted."""
+    header_seconds: float = Field(10, gt=0, le=3600)
+    """Seconds in which the headers of a request must arrive."""
+    body_seconds: float = Field(30, gt=0, le=3600)
+    """Seconds in which the body of a request must arrive, and one more for every 32 KiB of it."""
+    body_memory_mib: int = Field(128, ge=16)
+    """MiB that the bodies of all requests under way may take together; the first 64 KiB of each are not counted."""
+    streams: int = Field(1000, ge=1)
+    """Live streams of events that one server holds at once."""
+    streams_per_key: int = Field(100, ge=1)
+    """Live streams of events that one API key, or one person in the dashboard, may have open on one server."""
     metrics_host: str = "127.0.0.1"
     """The address that `copydesk work` answers `/healthz`, `/readyz` and `/metrics` on, and `serve --metrics-port`."""
     metrics_port: int = Field(0, ge=0, le=65535)

@@ -1,11 +1,10 @@
-"""What every request passes first: an id, a bound on its body, and the key that opens the project."""
+"""What every request passes first: an id, bounds on its body, and the key that opens the project."""
 
 import logging
 import random
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from ipaddress import ip_address, ip_network
 from time import perf_counter
 from typing import Any
 
@@ -15,10 +14,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.core import logs, traces
-from copydesk.core.errors import KeyMissing, KeyRejected, Refusal, StoreDown, TooLarge
+from copydesk.core.errors import KeyMissing, KeyRejected, Refusal, StoreDown
 from copydesk.core.ids import BASE62
 from copydesk.desk import Desk
+from copydesk.web import webhooks
 from copydesk.web.arrivals import Arrivals
+from copydesk.web.callers import Callers
+from copydesk.web.http.body import BodyMemory, BodyReader, replay
 from copydesk.web.noting import TRACED, kind_of, note
 from copydesk.web.opening import Openings
 from copydesk.web.quick import Quick
@@ -30,10 +32,12 @@ log = logging.getLogger(__name__)
 LARGEST_BODY = 1024 * 1024
 LARGEST_WEBHOOK = LARGEST_EVENTS = 5 * 1024 * 1024
 LARGEST_BEACON = 64 * 1024  # as much as a browser lets a page send when it is left
-MOST_DRAINED = 64 * LARGEST_BODY
 SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 CLOSED_AREAS = re.compile(r"/v[0-9]+/")
 COLLECTOR = re.compile(r"/v1/collect/[^/]+(?:/pixel\.gif)?")
+OUTSIDE_FORM = re.compile(r"/sign-in(?:/.*)?|/join/[^/]*")
+WEBHOOK = re.compile(r"/webhooks/([^/]+)")
+BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
 IN_A_PROJECT = re.compile(r"/v[0-9]+/[a-z]+/([^/]+)(/.*)?")
 
 
@@ -54,6 +58,8 @@ class Front:
         self.openings = Openings(desk)
         self.arrivals = Arrivals(desk)
         self.quick = Quick(desk, self.arrivals)
+        self.callers = Callers(desk.settings.trusted_proxies)
+        self.reader = BodyReader(BodyMemory(desk.settings.body_memory_mib << 20), desk.settings.body_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -79,11 +85,12 @@ class Front:
 
         try:
             await self._open(scope, headers)
-            body, receive = await _bounded(headers, receive, _largest(scope["path"]))
-            is_traced = traces.is_on() and kind in TRACED and scope["method"] != "GET"
-            with self._traced(kind, scope, headers) if is_traced else nullcontext():
-                quick = await self.quick.answer(scope, headers, body)
-                await (quick or self.app)(scope, receive, send_with_id)
+            has_key, max_bytes = scope["state"]["project"] is not None, max_body_bytes(scope["method"], scope["path"])
+            body = await self.reader.read(headers, receive, max_bytes, has_key)
+            try:
+                await self._answer(kind, scope, headers, body, receive, send_with_id)
+            finally:
+                self.reader.memory.release(len(body), has_key)
         except ClientDisconnect:
             return
         except Refusal as refusal:
@@ -93,6 +100,16 @@ class Front:
             if answered:
                 raise
             await refused(InternalError(), request_id)(scope, receive, send_with_id)
+
+    async def _answer(
+        self, kind: str, scope: Scope, headers: Headers, body: bytes, receive: Receive, send: Send
+    ) -> None:
+        sent = b"" if scope["method"] in BODILESS else body
+        receive = replay({"type": "http.request", "body": sent, "more_body": False}, receive)
+        is_traced = traces.is_on() and kind in TRACED and scope["method"] != "GET"
+        with self._traced(kind, scope, headers) if is_traced else nullcontext():
+            quick = await self.quick.answer(scope, headers, sent)
+            await (quick or self.app)(scope, receive, send)
 
     @contextmanager
     def _traced(self, kind: str, scope: Scope, headers: Headers) -> Iterator[None]:
@@ -105,8 +122,10 @@ class Front:
     async def _open(self, scope: Scope, headers: Headers) -> None:
         """Puts the caller's address and, in the closed areas, the project into the request's state; or refuses."""
         path, state = scope["path"], scope["state"]
-        state["address"] = address = caller_address(scope, headers, self.desk.settings.trusted_proxies)
+        state["address"] = address = self.callers.address_of(scope, headers)
         state["project"] = None
+        if scope["method"] == "POST" and (webhook := WEBHOOK.fullmatch(path)):
+            await call(webhooks.check_project, self.desk, webhook[1], headers)
         if not CLOSED_AREAS.match(path) or COLLECTOR.fullmatch(path):
             return
         secret = _bearer(headers.get("authorization"))
@@ -119,7 +138,10 @@ class Front:
         state["project"] = project
 
 
-def _largest(path: str) -> int:
+def max_body_bytes(method: str, path: str) -> int:
+    """Returns how large a body may be: a form of somebody who is not signed in is small, and so is what GET ignores."""
+    if method in BODILESS or OUTSIDE_FORM.fullmatch(path):
+        return LARGEST_BEACON
     if path.startswith("/webhooks/"):
         return LARGEST_WEBHOOK
     if path.startswith("/v1/analytics/") and path.endswith("/events"):
@@ -133,23 +155,6 @@ def refused(refusal: Refusal, request_id: str) -> Response:
         body["details"] = [{"field": detail.field, "message": detail.message} for detail in refusal.details]
     body["requestId"] = request_id
     return JSONResponse(body, status_code=refusal.status, headers=refusal.headers)
-
-
-def caller_address(scope: Scope, headers: Headers, trusted: tuple[str, ...]) -> str | None:
-    """The peer's address; behind trusted proxies the nearest one that is not theirs."""
-    address = scope["client"][0] if scope.get("client") else None
-    forwarded = ",".join(headers.getlist("x-forwarded-for"))
-    chain = [part.strip() for part in forwarded.split(",") if part.strip()]
-    while address is not None and chain and _is_in(address, trusted):
-        address = chain.pop()
-    return address
-
-
-def _is_in(address: str, networks: tuple[str, ...]) -> bool:
-    try:
-        return any(ip_address(address) in ip_network(network, strict=False) for network in networks)
-    except ValueError:
-        return False
 
 
 def _bearer(header: str | None) -> str:
@@ -166,37 +171,3 @@ def _request_id(sent: str | None) -> str:
     if sent and SANE_REQUEST_ID.fullmatch(sent):
         return sent
     return f"req_{''.join(random.choices(BASE62, k=20))}"  # noqa: S311
-
-
-async def _bounded(headers: Headers, receive: Receive, largest: int) -> tuple[bytes, Receive]:
-    """The whole body, read before anything parses it; TooLarge as soon as it is."""
-    body, size, more = bytearray(), 0, True
-    declared = headers.get("content-length", "")
-    if not declared and "chunked" not in headers.get("transfer-encoding", ""):
-        return b"", receive
-    waits_for_leave = "100-continue" in headers.get("expect", "").lower()
-    if declared.isdigit() and int(declared) > (largest if waits_for_leave else MOST_DRAINED):
-        raise TooLarge(f"The request body is larger than {largest // 1024} KiB.")
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        size += len(message.get("body", b""))
-        more = message.get("more_body", False)
-        if size <= largest:
-            body += message.get("body", b"")
-        elif size > MOST_DRAINED:
-            break
-    if size > largest:
-        # What was sent is read and dropped, so that the client is there to hear the answer.
-        raise TooLarge(f"The request body is larger than {largest // 1024} KiB.")
-    whole, sent = bytes(body), False
-
-    async def replay() -> Message:
-        nonlocal sent
-        if sent:
-            return await receive()
-        sent = True
-        return {"type": "http.request", "body": whole, "more_body": False}
-
-    return whole, replay

@@ -1,6 +1,6 @@
 """Serving: the API and, unless told otherwise, a worker, in one process that stops cleanly."""
 
-import json
+import asyncio
 import logging
 import math
 import signal
@@ -10,35 +10,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from copydesk.analytics.addresses import trusted
 from copydesk.core import memory
-from copydesk.core.ids import random_text
+from copydesk.core.settings import Settings
 from copydesk.desk import Desk
 from copydesk.web.app import make_app
 from copydesk.web.health import Health
+from copydesk.web.http.connections import Connections
+from copydesk.web.http.protocol import Protocol, enforce_deadlines
 from copydesk.web.readiness import Readiness
 
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 5
-
-
-class Protocol(HttpToolsProtocol):
-    """What is not even HTTP is answered in JSON too."""
-
-    def send_400_response(self, msg: str) -> None:
-        request_id = f"req_{random_text(20)}"
-        error = {"error": "This is not a valid HTTP request.", "code": "invalid_request", "requestId": request_id}
-        body = json.dumps(error).encode()
-        head = (
-            "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n"
-            f"X-Request-Id: {request_id}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
-        self.transport.close()
+TICKS_PER_SECOND = 10
 
 
 @contextmanager
@@ -70,6 +59,9 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         self.should_exit = self.should_exit or time.monotonic() >= self.leave_at
+        if counter % TICKS_PER_SECOND == 0:
+            connections = cast("set[Protocol]", self.server_state.connections)
+            enforce_deadlines(connections, asyncio.get_running_loop().time())
         return await super().on_tick(counter)
 
     @contextmanager
@@ -83,6 +75,16 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def _protocol_for(settings: Settings) -> type[Protocol]:
+    """Returns the protocol of one server: its connections share their counts and their bounds."""
+
+    class BoundProtocol(Protocol):
+        open_connections = Connections(settings.connections_per_address, trusted(settings.trusted_proxies))
+        header_seconds = settings.header_seconds
+
+    return BoundProtocol
+
+
 class Server:
     """`started` is set once requests are answered."""
 
@@ -93,7 +95,7 @@ class Server:
         self.health: Health = app.state.health
         config = uvicorn.Config(
             app,
-            http=Protocol,
+            http=_protocol_for(desk.settings),
             ws="none",
             proxy_headers=False,  # whose word is taken for the caller's address is our own setting
             access_log=False,

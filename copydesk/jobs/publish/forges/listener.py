@@ -21,7 +21,7 @@ from copydesk.jobs.job import ACTIVE, LONGEST_PROMPT, Job, JobFailed
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.hooks import Happened, Mentioned, Reopened, event_of, happened, prompt_of
 from copydesk.jobs.publish.forges.remote import REMOTE, credentials_of, forge_for
-from copydesk.jobs.publish.forges.signatures import is_genuine
+from copydesk.jobs.publish.forges.signatures import has_signature, is_genuine
 from copydesk.jobs.publish.forges.watch import AllSecrets
 from copydesk.jobs.records import job_of
 from copydesk.jobs.service import Jobs
@@ -64,6 +64,12 @@ class Heard:
 class Listener:
     def __init__(self, database: Database, projects: Projects, jobs: Jobs, secrets: AllSecrets) -> None:
         self.database, self.projects, self.jobs, self.secrets = database, projects, jobs, secrets
+
+    def check_project(self, project_id: str, headers: Mapping[str, str]) -> None:
+        """Raises SignatureRejected where no body could be genuine: no such project, no secret, or no signature."""
+        project, secrets = self._project(project_id)
+        if not secrets.get("webhook_secret") or not has_signature(project.forge, headers):
+            raise SignatureRejected
 
     def hear(self, project_id: str, headers: Mapping[str, str], body: bytes) -> Heard:
         """Headers by their names in lower case."""

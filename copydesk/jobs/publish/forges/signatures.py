@@ -12,6 +12,12 @@ SIGNATURE_HEADERS = {
     "gitea": ("x-gitea-signature", "x-hub-signature-256"),
     "forgejo": ("x-forgejo-signature", "x-gitea-signature", "x-hub-signature-256"),
 }
+GITLAB_HEADERS = ("x-gitlab-token", "webhook-signature")
+
+
+def has_signature(forge: str, headers: Mapping[str, str]) -> bool:
+    """Returns whether a delivery brings anything that could be this forge's signature."""
+    return any(name in headers for name in SIGNATURE_HEADERS.get(forge, GITLAB_HEADERS))
 
 
 def is_genuine(forge: str, headers: Mapping[str, str], body: bytes, secret: str, now: float) -> bool:

@@ -1,0 +1,147 @@
+"""Bodies of requests: read whole before anything parses them, within bounds of size, time and memory."""
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive
+
+from copydesk.core.errors import Refusal, TooLarge
+
+MAX_DRAINED_BYTES = 64 * 1024 * 1024
+"""What is too large is read and dropped up to here, so that the client is there to hear the answer."""
+MIN_BYTES_PER_SECOND = 32 * 1024
+FREE_BYTES = 64 * 1024
+"""The part of every body that takes nothing of the memory for bodies: small requests never wait for large ones."""
+
+
+class BodyTimeout(Refusal):
+    """The body of the request did not arrive in time."""
+
+    status, code = 408, "request_timeout"
+
+    def __init__(self) -> None:
+        super().__init__(headers={"Connection": "close"})
+
+
+class BodiesBusy(Refusal):
+    """Too many large request bodies are being read or worked on; try again shortly."""
+
+    status, code = 503, "server_busy"
+
+    def __init__(self) -> None:
+        super().__init__(headers={"Retry-After": "1"})
+
+
+class BodyMemory:
+    """The bytes that bodies of all requests hold together, beyond the free part of each.
+
+    Requests without an API key get half of it, so that they cannot keep those out that have one."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._limits = {True: max_bytes, False: max_bytes // 2}
+        self._held = {True: 0, False: 0}
+
+    def grow(self, before: int, after: int, has_key: bool) -> None:
+        """Counts a body that grows from one size to another; raises BodiesBusy, and counts nothing, without room."""
+        more = max(0, after - FREE_BYTES) - max(0, before - FREE_BYTES)
+        held = sum(self._held.values()) if has_key else self._held[False]
+        if more > 0 and held + more > self._limits[has_key]:
+            raise BodiesBusy
+        self._held[has_key] += more
+
+    def release(self, size: int, has_key: bool) -> None:
+        self._held[has_key] -= max(0, size - FREE_BYTES)
+
+
+class BodyReader:
+    def __init__(self, memory: BodyMemory, seconds: float) -> None:
+        """A body must arrive in so many seconds, and one more for every 32 KiB of it."""
+        self.memory, self._seconds = memory, seconds
+
+    async def read(self, headers: Headers, receive: Receive, max_bytes: int, has_key: bool) -> bytes:
+        """Returns the whole body, whose memory the caller releases; raises TooLarge as soon as it is too large.
+
+        Counts what arrives, whatever the headers say of it."""
+        declared = headers.get("content-length", "")
+        waits_for_leave = "100-continue" in headers.get("expect", "").lower()
+        if declared.isdecimal() and int(declared) > (max_bytes if waits_for_leave else MAX_DRAINED_BYTES):
+            raise _too_large(max_bytes)
+        body = _Body(self.memory, max_bytes, has_key)
+        if declared or "transfer-encoding" in headers:
+            return await self._read_in_time(receive, body)
+        message = await receive()  # there is no body, so this does not wait
+        if message["type"] == "http.request" and not message.get("body") and not message.get("more_body"):
+            return b""
+        return await self._read_in_time(replay(message, receive), body)
+
+    async def _read_in_time(self, receive: Receive, body: "_Body") -> bytes:
+        try:
+            async with asyncio.timeout(self._seconds) as timeout:
+                deadline = timeout.when() or 0.0
+                has_more = True
+                while has_more and body.size <= MAX_DRAINED_BYTES:
+                    part, has_more = _part_of(await receive())
+                    body.add(part)
+                    if has_more and not body.is_too_large:
+                        timeout.reschedule(deadline + body.size / MIN_BYTES_PER_SECOND)
+            if not body.is_too_large:
+                return bytes(body.kept)
+        except TimeoutError:
+            if not body.is_too_large:
+                body.drop()
+                raise BodyTimeout from None
+        except BaseException:
+            body.drop()
+            raise
+        raise _too_large(body.max_bytes)
+
+
+class _Body:
+    """A body as it arrives. Once it is too large, nothing of it is kept."""
+
+    def __init__(self, memory: BodyMemory, max_bytes: int, has_key: bool) -> None:
+        self.kept, self.size = bytearray(), 0
+        self.max_bytes = max_bytes
+        self._memory, self._has_key = memory, has_key
+
+    @property
+    def is_too_large(self) -> bool:
+        return self.size > self.max_bytes
+
+    def add(self, part: bytes) -> None:
+        self.size += len(part)
+        if self.is_too_large:
+            self.drop()
+        else:
+            self._memory.grow(len(self.kept), self.size, self._has_key)
+            self.kept += part
+
+    def drop(self) -> None:
+        self._memory.release(len(self.kept), self._has_key)
+        self.kept = bytearray()
+
+
+def _part_of(message: Message) -> tuple[bytes, bool]:
+    """Returns the part of the body in this message, and whether more may follow."""
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    return message.get("body", b""), message.get("more_body", False)
+
+
+def replay(message: Message, receive: Receive) -> Receive:
+    """Returns a `receive` that gives this message, and then what happens on the connection."""
+    is_given = False
+
+    async def receive_again() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return message
+
+    return receive_again
+
+
+def _too_large(max_bytes: int) -> TooLarge:
+    return TooLarge(f"The request body is larger than {max_bytes // 1024} KiB.")

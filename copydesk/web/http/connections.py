@@ -1,0 +1,78 @@
+"""Open connections, counted in total and by address, so that no one client takes the place of all others."""
+
+import resource
+
+from copydesk.analytics.addresses import Networks, packed
+from copydesk.core.errors import Refusal
+
+MAX_CONNECTIONS = 10_000
+RESERVED_FILES = 256
+"""Files that the databases, the worker and the log need beside the connections."""
+IPV6_NETWORK_BYTES = 8
+"""A home or a server has a whole /64 of IPv6 addresses, so they count as one."""
+
+
+class TooManyConnections(Refusal):
+    """Too many connections are open from this address; close some, or reuse them."""
+
+    status, code = 429, "too_many_connections"
+
+    def __init__(self) -> None:
+        super().__init__(headers={"Retry-After": "5"})
+
+
+class ServerFull(Refusal):
+    """This server has as many connections as it can hold; try again shortly."""
+
+    status, code = 503, "server_full"
+
+    def __init__(self) -> None:
+        super().__init__(headers={"Retry-After": "5"})
+
+
+class Connections:
+    """Admits connections up to a number per address and up to one in total.
+
+    A trusted proxy carries the connections of many clients, so only the total holds for it."""
+
+    def __init__(self, per_address: int, proxies: Networks[bool], total: int | None = None) -> None:
+        """`per_address` 0 means no cap of an address, except that no one address gets more than half of the total."""
+        self.total = total or max_connections()
+        self.per_address = min(per_address or self.total, max(1, self.total // 2))
+        self._proxies = proxies
+        self._open = 0
+        self._open_by_address: dict[bytes, int] = {}
+
+    def admit(self, peer: str | None) -> Refusal | None:
+        """Counts a connection; returns why it must be closed where it is one too many. Call `release` in any case."""
+        self._open += 1
+        address = self._address(peer)
+        if address is not None:
+            count = self._open_by_address[address] = self._open_by_address.get(address, 0) + 1
+            if count > self.per_address:
+                return TooManyConnections()
+        return ServerFull() if self._open > self.total else None
+
+    def release(self, peer: str | None) -> None:
+        self._open -= 1
+        address = self._address(peer)
+        if address is None:
+            return
+        count = self._open_by_address.pop(address) - 1
+        if count:
+            self._open_by_address[address] = count
+
+    def _address(self, peer: str | None) -> bytes | None:
+        """Returns whom a connection counts for; None for a trusted proxy and for a local socket."""
+        address = packed(peer) if peer else None
+        if address is None or self._proxies.get(address):
+            return None
+        return address if len(address) == 4 else address[:IPV6_NETWORK_BYTES]
+
+
+def max_connections() -> int:
+    """Returns how many connections the process may hold: as many as it may open files, less those it needs itself."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    return max(RESERVED_FILES // 4, min(MAX_CONNECTIONS, files - RESERVED_FILES))

@@ -1,0 +1,195 @@
+"""HTTP on one connection, with bounds on what a client may send before anything is known of it.
+
+Refusals of this level, such as a head that is too large, are answered in the API's error format."""
+
+import asyncio
+import json
+import math
+from http import HTTPStatus
+from typing import ClassVar
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from copydesk.core.errors import Refusal
+from copydesk.core.ids import random_text
+from copydesk.web.http.body import MAX_DRAINED_BYTES, BodyTimeout
+from copydesk.web.http.connections import Connections
+
+MAX_HEAD_BYTES = 64 * 1024
+MAX_PIPELINED_REQUESTS = 100
+FREE_PIECES, MIN_PIECE_BYTES = 10_000, 16
+"""After so many pieces of a body, they must have this size on average: each costs the same, however small it is."""
+LINGER_SECONDS = 5.0
+DRAIN_SECONDS = 15.0
+STALLED_SECONDS = 60.0
+"""How long a client may leave an answer unread."""
+
+
+class NotHttp(Refusal):
+    """This is not a valid HTTP request."""
+
+
+class HeadersTooLarge(Refusal):
+    """The request line and the headers are larger than 64 KiB together."""
+
+    status, code = 431, "headers_too_large"
+
+
+class HeadersTimeout(BodyTimeout):
+    """The headers of the request did not arrive in time."""
+
+
+class Refused(Exception):
+    """Stops the parser; `Protocol.refusal` says why."""
+
+
+class Protocol(HttpToolsProtocol):
+    """Closes a connection that breaks a bound. Deadlines are looked at once a second, by `Deadlines.enforce`.
+
+    `deadline` is when the head must be complete, or a body that was already answered; infinite while the request is
+    at work, whose body has its own time (see `body.py`)."""
+
+    open_connections: ClassVar[Connections]
+    header_seconds: ClassVar[float]
+
+    refusal: Refusal | None = None
+    deadline = math.inf
+    write_deadline = math.inf
+    _is_lingering = False
+    _is_in_message = False
+    _silent_bytes = 0
+    """Bytes since the parser last reported a complete head or a part of a body, this report's own feed not counted."""
+    _last_feed_bytes = 0
+    """Size of the feed with that report: the next head may have begun in it."""
+    _pieces = _piece_bytes = _dropped_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.deadline = self.loop.time() + self.header_seconds
+        refusal = self.open_connections.admit(self.client[0] if self.client else None)
+        if refusal is not None:
+            self._answer(refusal)
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.open_connections.release(self.client[0] if self.client else None)
+        self.deadline = self.write_deadline = math.inf
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_lingering:
+            self._drop(len(data))
+            return
+        self._silent_bytes += len(data)
+        super().data_received(data)
+        if not self._silent_bytes:
+            self._last_feed_bytes = len(data)
+        elif self._silent_bytes > MAX_HEAD_BYTES and not self._is_lingering:
+            self.refuse(NotHttp() if self._is_in_message else HeadersTooLarge())
+
+    def on_headers_complete(self) -> None:
+        if self._silent_bytes + self._last_feed_bytes > MAX_HEAD_BYTES and self._head_bytes() > MAX_HEAD_BYTES:
+            self._stop(HeadersTooLarge())
+        if len(self.pipeline) >= MAX_PIPELINED_REQUESTS:
+            self._stop(NotHttp(f"At most {MAX_PIPELINED_REQUESTS} requests may be sent ahead on one connection."))
+        self.deadline = math.inf
+        self._is_in_message = True
+        self._silent_bytes = self._pieces = self._piece_bytes = self._dropped_bytes = 0
+        super().on_headers_complete()
+        self.headers = []  # trailers, which would come here, are not part of the request's headers
+
+    def on_body(self, body: bytes) -> None:
+        self._silent_bytes = 0
+        self._pieces += 1
+        self._piece_bytes += len(body)
+        if self._pieces > FREE_PIECES and self._piece_bytes < self._pieces * MIN_PIECE_BYTES:
+            self._stop(NotHttp("The body is sent in too many, too small chunks."))
+        if self.cycle.response_complete:
+            self._drop(len(body))
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._silent_bytes = 0
+        self._is_in_message = False
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        has_next = bool(self.pipeline)
+        super().on_response_complete()
+        if self._is_in_message and not has_next:
+            self.deadline = self.loop.time() + DRAIN_SECONDS
+        elif not has_next:
+            self.deadline = self.loop.time() + self.timeout_keep_alive + self.header_seconds
+
+    def pause_writing(self) -> None:
+        self.write_deadline = self.loop.time() + STALLED_SECONDS
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self.write_deadline = math.inf
+        super().resume_writing()
+
+    def time_out(self) -> None:
+        """Ends a connection whose deadline is over, with an answer where one is possible."""
+        began = self._silent_bytes and not self._is_in_message and not self._is_lingering
+        if began and self.write_deadline == math.inf:
+            self.refuse(HeadersTimeout())
+        elif self._is_lingering or self._is_in_message or self.write_deadline < math.inf:
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers whatever stopped the parser."""
+        self.refuse(self.refusal or NotHttp())
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Answers, and closes the connection once the client has: else it might not get to read the answer."""
+        self.deadline = self.loop.time() + LINGER_SECONDS
+        self._is_lingering = True
+        self._unset_keepalive_if_required()
+        self.flow.resume_reading()
+        is_at_work = self.cycle is not None and not self.cycle.response_complete
+        was_answered = self.cycle is not None and (self.cycle.response_started if is_at_work else self._is_in_message)
+        if is_at_work:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if was_answered or self.transport.is_closing():
+            self.transport.abort()
+            return
+        self._answer(refusal)
+        self.transport.write_eof()
+
+    def _answer(self, refusal: Refusal) -> None:
+        request_id = f"req_{random_text(20)}"
+        body = json.dumps({"error": refusal.message, "code": refusal.code, "requestId": request_id}).encode()
+        headers = {
+            "Content-Type": "application/json",
+            "X-Request-Id": request_id,
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+            **refusal.headers,
+        }
+        head = f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}\r\n"
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        self.transport.write(f"{head}{lines}\r\n".encode() + body)
+
+    def _stop(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        raise Refused
+
+    def _drop(self, size: int) -> None:
+        """Reads on for a while after the answer, which a client may look at only once it has sent all it has."""
+        self._dropped_bytes += size
+        if self._dropped_bytes > MAX_DRAINED_BYTES:
+            self.transport.abort()
+
+    def _head_bytes(self) -> int:
+        lines = sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+        return len(self.url) + len("OPTIONS  HTTP/1.1\r\n") + lines
+
+
+def enforce_deadlines(connections: "set[Protocol]", now: float) -> None:
+    """Ends the connections whose time is over. One look at all of them a second costs less than a timer for each."""
+    for connection in [each for each in connections if each.deadline < now or each.write_deadline < now]:
+        connection.time_out()
