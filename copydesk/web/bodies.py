@@ -21,6 +21,9 @@ LARGEST_UNPACKED = 10 * 1024 * 1024
 MOST_EVENTS = 1_000
 MOST_LINES = 10_000
 MOST_MEMBERS = 1_000
+MAX_MARKS = 200 * MOST_EVENTS
+"""Commas, quotes and opening brackets in what is built at one go. An event with all its fields has about sixty, so this
+bounds the objects that are built before they are counted, and refuses no array that MOST_EVENTS allows."""
 PIECE = 64 * 1024
 GZIP = 16 + zlib.MAX_WBITS
 LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
@@ -53,8 +56,22 @@ def json_of(body: bytes) -> object:
         raise InvalidRequest("The body is not valid JSON.") from None
 
 
+def has_too_many_values(body: bytes) -> bool:
+    """Returns whether building this JSON could take far more memory than a thousand events, without building any."""
+    if len(body) <= MAX_MARKS:
+        return False
+    marks = 0
+    for mark in (b",", b'"', b"{", b"["):
+        marks += body.count(mark)
+        if marks > MAX_MARKS:
+            return True
+    return False
+
+
 def _events(body: bytes) -> list[Numbered]:
     body = body.removeprefix(BYTE_ORDER_MARK).strip()
+    if has_too_many_values(body):
+        raise TooLarge(f"An array may hold {MOST_EVENTS:,} events; this one holds far more values than so many have.")
     try:  # the way of nearly all: read and checked in one pass
         found: Sequence[Event | Dropped] = several(body) if body.startswith(b"[") else [one(body)]
     except NOT_EVENTS:
@@ -85,6 +102,8 @@ def _line(line: bytes) -> Event | Dropped:
         return one(line)
     except NOT_EVENTS:
         pass
+    if has_too_many_values(line):
+        return Dropped(Reason.NOT_AN_EVENT)
     try:
         return checked(from_json(line, allow_inf_nan=False))
     except ValueError:
