@@ -68,6 +68,10 @@ class Collector:
         self._is_busy = False
         self._began = 0.0
 
+    def close(self) -> None:
+        """Ends the thread, after the commit that it has under way."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
     async def keep(self, views: Sequence[View]) -> Logged:
         """Returns once they are durable, with the request's own duplicates. A store that fails is the caller's 503."""
         if not views:

@@ -2,7 +2,7 @@
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,10 +25,18 @@ UNHURRIED_SECONDS = 24 * 3600
 PASSING = ("08", "25", "53", "57")
 DISK_FULL = "53100"
 CHECKPOINT_EVERY = 250
+MAX_IDS = 500
 CLOCKS = {
     "sqlite": "cast((julianday('now') - 2440587.5) * 86400000 as integer)",
     "postgresql": "cast(extract(epoch from clock_timestamp()) * 1000 as bigint)",
 }
+
+
+def batched(ids: Collection[str]) -> Iterator[list[str]]:
+    """Yields the ids in parts that one statement can name."""
+    listed = list(ids)
+    for start in range(0, len(listed), MAX_IDS):
+        yield listed[start : start + MAX_IDS]
 
 
 class Database:

@@ -2,7 +2,7 @@
 
 import hmac
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from ipaddress import ip_address, ip_network
 from typing import Any
@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, select, update
 from sqlalchemy.exc import IntegrityError
 
 from copydesk.core import audit, clock
-from copydesk.core.database import Database
+from copydesk.core.database import Database, batched
 from copydesk.core.errors import (
     AddressRefused,
     Conflict,
@@ -143,6 +143,14 @@ class Keys:
         if row is None:
             raise KeyNotFound
         return _key(row)
+
+    def get_all(self, key_ids: Collection[str]) -> dict[str, Key]:
+        """Returns those of these keys that there are, by their ids."""
+        found: dict[str, Key] = {}
+        with self.database.read() as tx:
+            for some in batched(key_ids):
+                found |= {row.id: _key(row) for row in tx.execute(select(keys).where(keys.c.id.in_(some)))}
+        return found
 
     def of_project(self, project_id: str) -> list[Key]:
         with self.database.read() as tx:

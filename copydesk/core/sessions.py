@@ -2,12 +2,13 @@
 
 import hashlib
 import hmac
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 
 from sqlalchemy import delete, func, insert, select, update
 
 from copydesk.core import audit, clock
-from copydesk.core.database import Database
+from copydesk.core.database import Database, batched
 from copydesk.core.ids import digest, new_id, random_text
 from copydesk.core.person import PERSON, Person, person_of
 from copydesk.core.tables import people, sessions
@@ -58,6 +59,15 @@ class Sessions:
             with self.database.write() as tx:
                 tx.execute(update(sessions).where(sessions.c.id == session.id).values(seen_at=now))
         return person_of(row, "person_"), session
+
+    def find_live(self, session_ids: Collection[str], role: str) -> set[str]:
+        """Returns those of these sessions that have not ended and whose person has at least this role."""
+        found: set[str] = set()
+        with self.database.read() as tx:
+            for some in batched(session_ids):
+                rows = tx.execute(WITH_PERSON.where(sessions.c.id.in_(some), sessions.c.expires_at > clock.now()))
+                found |= {row.id for row in rows if person_of(row, "person_").may(role)}
+        return found
 
     def of_person(self, person_id: str) -> list[Session]:
         """Newest first."""

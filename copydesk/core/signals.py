@@ -1,6 +1,5 @@
 """Waking: a topic is sent with a transaction, and whoever waits for it looks at the database again."""
 
-import asyncio
 import logging
 import threading
 import time
@@ -28,7 +27,7 @@ class Signals(ABC):
         self.engine = engine
         self._changed = threading.Condition()
         self._seen = {ANYTHING: 0}
-        self._bells: list[tuple[str, Callable[[], object]]] = []
+        self._hearers: list[Callable[[str], object]] = []
         self._closing = threading.Event()
         self._listener: threading.Thread | None = None
 
@@ -52,27 +51,25 @@ class Signals(ABC):
             return self._changed.wait_for(lambda: self._seen[topic] + self._seen[ANYTHING] != mark, seconds)
 
     @contextmanager
-    def woken(self, topic: str) -> Iterator[asyncio.Event]:
-        """For a coroutine: an event that is set whenever the topic is sent."""
+    def heard(self, hear: Callable[[str], object]) -> Iterator[None]:
+        """Calls this with every topic that is sent, or with ANYTHING where it is not known which. It is called in
+        whichever thread noticed, so it must be quick."""
         self._start()
-        bell, loop = asyncio.Event(), asyncio.get_running_loop()
-        entry = (topic, lambda: loop.call_soon_threadsafe(bell.set))
         with self._changed:
-            self._bells.append(entry)
+            self._hearers.append(hear)
         try:
-            yield bell
+            yield
         finally:
             with self._changed:
-                self._bells.remove(entry)
+                self._hearers.remove(hear)
 
     def wake(self, topic: str) -> None:
         with self._changed:
             if topic in self._seen:
                 self._seen[topic] += 1
                 self._changed.notify_all()
-            for wanted, ring in self._bells:
-                if topic in (wanted, ANYTHING):
-                    ring()
+            for hear in self._hearers:
+                hear(topic)
 
     @property
     def closing(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Insert, Row, Table, Update, bindparam, delete, insert, literal_column, select, update
 
@@ -38,6 +38,13 @@ class Event:
     at: int
     kind: str
     data: dict[str, Any]
+
+
+class Progress(NamedTuple):
+    """How far a job is."""
+
+    status: Status
+    last_event: int
 
 
 Note = tuple[str, dict[str, Any]]

@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select, text
 
 from copydesk.core import clock
-from copydesk.core.database import Database
+from copydesk.core.database import Database, batched
 from copydesk.core.errors import Conflict, InvalidRequest, NotFound
 from copydesk.core.ids import is_id, new_id
 from copydesk.core.limits import Limit, take
@@ -18,7 +18,7 @@ from copydesk.jobs.agent.conversation import Usage
 from copydesk.jobs.job import ACTIVE, ARCHIVED, FAILED, Ending, Job, Phase, Reason, Status, branch_of, moved
 from copydesk.jobs.journal import end_job
 from copydesk.jobs.queue import end_runs
-from copydesk.jobs.records import JOB, Event, append, change, enqueue, job_of, locked, stamped
+from copydesk.jobs.records import JOB, Event, Progress, append, change, enqueue, job_of, locked, stamped
 from copydesk.jobs.tables import events, idempotency, job_files, jobs, messages, runs
 
 KEPT_FOR = clock.DAY
@@ -233,6 +233,15 @@ class Jobs:
         wanted = select(events).where(events.c.job_id == job_id, events.c.seq > after).order_by(events.c.seq)
         with self.database.read() as tx:
             return job, [Event(row.seq, row.at, row.kind, row.data) for row in tx.execute(wanted)]
+
+    def progress(self, job_ids: Collection[str]) -> dict[str, Progress]:
+        """Returns how far each of these jobs is, of whichever project."""
+        found: dict[str, Progress] = {}
+        with self.database.read() as tx:
+            for some in batched(job_ids):
+                rows = tx.execute(select(jobs.c.id, jobs.c.status, jobs.c.last_event).where(jobs.c.id.in_(some)))
+                found |= {row.id: Progress(Status(row.status), row.last_event) for row in rows}
+        return found
 
     def _new(self, project: Project, new: NewJob) -> Job:
         models = self.models(project)

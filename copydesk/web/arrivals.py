@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -28,7 +27,7 @@ from copydesk.core.projects import Project, SiteNotFound
 from copydesk.desk import Desk
 from copydesk.web import origins
 from copydesk.web.bodies import FeedbackBeacon, ViewBeacon, beacon_in, events_in
-from copydesk.web.threads import call
+from copydesk.web.threads import call, run_in
 
 if TYPE_CHECKING:
     from copydesk.analytics.botauth import Directory
@@ -69,10 +68,12 @@ class Arrivals:
         self._collector = Collector(desk.store.log, desk.keeper.arrived)
         self._per_site = SharedRate(Limit("collect-site", desk.settings.collect_per_minute, MINUTE), desk.database)
         self._per_address = Rate(Limit("collect-address", desk.settings.collect_per_address, MINUTE))
-        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read")
         self._bodies = 0
         self._met: set[str] = set()
         self._looking: dict[str, asyncio.Future[Any]] = {}
+
+    def close(self) -> None:
+        self._collector.close()
 
     async def events(self, project: Project, headers: Headers, body: bytes) -> Response:
         site = await self._looked_up(project.id, lambda: self._desk.sites.of(project))
@@ -144,7 +145,7 @@ class Arrivals:
             raise CollectorBusy
         self._bodies += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._reader, _read, headers, body, site)
+            return await run_in("read", _read, headers, body, site)
         finally:
             self._bodies -= 1
 

@@ -52,11 +52,11 @@ class Front:
 
     The one exception is the collector, which browsers call: nobody can keep a secret in a public page."""
 
-    def __init__(self, app: ASGIApp, desk: Desk, readiness: Readiness) -> None:
+    def __init__(self, app: ASGIApp, desk: Desk, readiness: Readiness, arrivals: Arrivals) -> None:
         self.app = app
         self.desk, self.readiness = desk, readiness
         self.openings = Openings(desk)
-        self.arrivals = Arrivals(desk)
+        self.arrivals = arrivals
         self.quick = Quick(desk, self.arrivals)
         self.callers = Callers(desk.settings.trusted_proxies)
         self.reader = BodyReader(BodyMemory(desk.settings.body_memory_mib << 20), desk.settings.body_seconds)
@@ -135,7 +135,7 @@ class Front:
         if key.use_is_due:
             with suppress(StoreDown):  # not worth refusing a request
                 await call(self.desk.keys.note_use, key)
-        state["project"] = project
+        state["project"], state["key"] = project, key
 
 
 def max_body_bytes(method: str, path: str) -> int:

@@ -1,7 +1,5 @@
 """For whoever watches over the service: alive, ready, and in figures."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -13,6 +11,7 @@ from copydesk.desk import Desk
 from copydesk.jobs.worker import Worker
 from copydesk.web.gauges import Gauges
 from copydesk.web.readiness import Readiness
+from copydesk.web.threads import run_in
 from copydesk.web.views import ErrorView, View
 
 router = APIRouter(tags=["operations"])
@@ -25,7 +24,6 @@ class Health:
     def __init__(self, desk: Desk, worker: Worker | None = None) -> None:
         self.readiness = Readiness(desk, with_analytics=True)
         self.gauges = Gauges(desk, self.readiness, worker)
-        self.thread = ThreadPoolExecutor(max_workers=2, thread_name_prefix="health")
         self.are_figures_apart = False
 
 
@@ -59,7 +57,7 @@ async def healthz() -> dict[str, str]:
 async def readyz(health: TheHealth, without: Annotated[str, Query(description=WITHOUT)] = "") -> ReadyView:
     """Whether requests should be sent here: the stores answer, and it is not about to stop. It says so in two
     seconds, whatever has become of them."""
-    report = await asyncio.get_running_loop().run_in_executor(health.thread, health.readiness.report)
+    report = await run_in("health", health.readiness.report)
     faults = [Detail(part, fault) for part, fault in report.faults.items() if fault and part != without]
     if faults:
         raise Unready(details=faults, headers={"Retry-After": "1"})
@@ -76,5 +74,5 @@ async def metrics(health: TheHealth) -> Response:
     """How the service is doing in figures, for Prometheus; not here where they have a port of their own."""
     if health.are_figures_apart:
         raise NotFound
-    told = await asyncio.get_running_loop().run_in_executor(health.thread, health.gauges.text)
+    told = await run_in("health", health.gauges.text)
     return Response(told, media_type=CONTENT_TYPE)

@@ -12,7 +12,8 @@ from copydesk.core.secrets import model_keys
 from copydesk.desk import Desk
 from copydesk.jobs.agent.models import configured
 from copydesk.jobs.job import Job, Status
-from copydesk.web.events import events_so_far, live_events, wants_json
+from copydesk.web.events import AllStreams, EventStream, events_so_far, wants_json
+from copydesk.web.streams import Holder
 from copydesk.web.threads import call
 from copydesk.web.views import ErrorView, EventsView, JobBody, JobsView, JobView, MessageBody, ModelsView, ModelView
 
@@ -149,7 +150,7 @@ async def diff_job(project_id: ProjectId, job_id: JobId, project: Opened, desk: 
     "/job/{id}/events",
     response_class=Response,
     responses={
-        **errors(),
+        **errors(429),
         200: {
             "description": "The job's progress, live or so far.",
             "content": {"text/event-stream": {}, "application/json": {"schema": EventsView.model_json_schema()}},
@@ -162,6 +163,7 @@ async def job_events(
     job_id: JobId,
     project: Opened,
     desk: OpenDesk,
+    streams: AllStreams,
     request: Request,
     last_event_id: Annotated[
         str, Header(description="The number of the last event seen.", pattern="^[0-9]{1,9}$")
@@ -171,5 +173,6 @@ async def job_events(
     after = int(last_event_id)
     if wants_json(request.headers.get("accept", "")):
         return await events_so_far(desk, project.id, job_id, after)
-    await call(desk.jobs.get, project.id, job_id)
-    return live_events(desk, project.id, job_id, after)
+    job = await call(desk.jobs.get, project.id, job_id)
+    holder = Holder.from_key(request.state.key, request.state.address)
+    return EventStream(desk, streams, holder, job, after)

@@ -18,7 +18,9 @@ from copydesk.analytics.addresses import trusted
 from copydesk.core import memory
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk
+from copydesk.web import threads
 from copydesk.web.app import make_app
+from copydesk.web.arrivals import Arrivals
 from copydesk.web.health import Health
 from copydesk.web.http.connections import Connections
 from copydesk.web.http.protocol import Protocol, enforce_deadlines
@@ -69,6 +71,12 @@ class _Server(uvicorn.Server):
         """Signals are caught for longer than the serving lasts: the worker has yet to hand its jobs back."""
         yield
 
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().serve(sockets)
+        finally:
+            threads.pools().close()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.readiness.is_draining = True
         self.desk.database.signals.dismiss()
@@ -93,6 +101,7 @@ class Server:
         self.worker = desk.worker() if with_worker else None
         app = make_app(desk)
         self.health: Health = app.state.health
+        self._arrivals: Arrivals = app.state.arrivals
         config = uvicorn.Config(
             app,
             http=_protocol_for(desk.settings),
@@ -119,6 +128,7 @@ class Server:
             try:
                 self._server.run(sockets)
             finally:
+                self._arrivals.close()
                 self.desk.keeper.stop()
                 if self.worker and thread:
                     self.worker.stop()

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from copydesk.core.database import Database
 from copydesk.core.futures import settle
@@ -13,15 +14,51 @@ from copydesk.core.futures import settle
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Threads start when they are needed. More of them would only queue for the interpreter.
-_pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix="call")
+THREADS = {"call": 16, "together": 1, "read": 1, "health": 2, "door": 4}
+"""Threads of each pool, which start when they are needed. More of them would only queue for the interpreter."""
+
+
+class Pools:
+    """The thread pools of one server. Whoever runs its event loop closes them."""
+
+    def __init__(self) -> None:
+        self._pools: dict[str, ThreadPoolExecutor] = {}
+
+    def get(self, name: str) -> ThreadPoolExecutor:
+        pool = self._pools.get(name)
+        if pool is None:
+            pool = self._pools[name] = ThreadPoolExecutor(THREADS[name], thread_name_prefix=name)
+        return pool
+
+    def close(self) -> None:
+        """Ends idle threads at once and busy ones after what they do; calls that have not begun are cancelled."""
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+        self._pools = {}
+
+
+_pools: "WeakKeyDictionary[asyncio.AbstractEventLoop, Pools]" = WeakKeyDictionary()
+
+
+def pools() -> Pools:
+    """Returns the pools of the running event loop."""
+    loop = asyncio.get_running_loop()
+    found = _pools.get(loop)
+    if found is None:
+        found = _pools[loop] = Pools()
+    return found
+
+
+def run_in(pool: str, function: Callable[P, T], *given: P.args, **named: P.kwargs) -> asyncio.Future[T]:
+    """Runs a function in a pool of its own kind, one of THREADS."""
+    return asyncio.get_running_loop().run_in_executor(pools().get(pool), partial(function, *given, **named))
 
 
 async def call(function: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
     """Half the cost of the framework's own way, which passes through its cancel scopes and limiters. What the caller
     knows of its request, its log lines and its trace, the thread knows too."""
     act = partial(copy_context().run, function, *given, **named)
-    return await asyncio.get_running_loop().run_in_executor(_pool, act)
+    return await asyncio.get_running_loop().run_in_executor(pools().get("call"), act)
 
 
 class Together:
@@ -29,7 +66,6 @@ class Together:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="together")
         self._waiting: list[_Waiting] = []
         self._is_busy = False
 
@@ -45,8 +81,7 @@ class Together:
         batch, self._waiting = self._waiting, []
         self._is_busy = bool(batch)
         if batch:
-            loop = asyncio.get_running_loop()
-            done = loop.run_in_executor(self._thread, self._carried_out, [act for act, _ in batch])
+            done = run_in("together", self._carried_out, [act for act, _ in batch])
             done.add_done_callback(lambda done: self._settle(batch, done.result()))
 
     def _carried_out(self, acts: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -1,9 +1,6 @@
 """What all ways of coming in share: the page they begin at, and the session they end in."""
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
@@ -15,18 +12,16 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk
 from copydesk.web.dash.visit import remember, see
 from copydesk.web.pages import page
-from copydesk.web.threads import call
+from copydesk.web.threads import call, run_in
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_doors = ThreadPoolExecutor(max_workers=4, thread_name_prefix="door")
 
 
 async def at_the_door(function: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
     """For what looks at a password, which takes 64 MB and a core while it lasts: four at once, in threads of their
     own, so that whoever is in already does not queue with those who want to come in."""
-    return await asyncio.get_running_loop().run_in_executor(_doors, partial(function, *given, **named))
+    return await run_in("door", function, *given, **named)
 
 
 async def come_in(request: Request, desk: Desk, person: Person, following: str) -> Response:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Response
 from pydantic import ValidationError
 
 from copydesk.core.errors import Refusal
@@ -16,9 +16,10 @@ from copydesk.web.dash.changes import Look, change_of, raw
 from copydesk.web.dash.jobs import once, refused
 from copydesk.web.dash.progress import KINDS, told, turns
 from copydesk.web.dash.shown import shown
-from copydesk.web.dash.visit import EditorPost, Post, Viewer, Visit, is_signed_in, see
-from copydesk.web.events import live_events
+from copydesk.web.dash.visit import EditorPost, Post, Viewer, Visit, see
+from copydesk.web.events import AllStreams, EventStream
 from copydesk.web.pages import page
+from copydesk.web.streams import Holder
 from copydesk.web.threads import call
 from copydesk.web.views import MessageBody
 
@@ -39,21 +40,15 @@ async def job_events(
     project_id: str,
     job_id: str,
     visit: Viewer,
-    request: Request,
+    streams: AllStreams,
     after: Annotated[int, Query(ge=0, le=10**9)] = 0,
     last_event_id: Annotated[str, Header(pattern="^[0-9]{1,9}$")] = "",
 ) -> Response:
     """The API's stream, with each event as a sentence too. A browser that comes back says itself what it saw last."""
     await visit.project(project_id)
-    await call(visit.desk.jobs.get, project_id, job_id)
-    return live_events(
-        visit.desk,
-        project_id,
-        job_id,
-        int(last_event_id or after),
-        also=told,
-        goes_on=lambda: is_signed_in(request, visit.desk),
-    )
+    job = await call(visit.desk.jobs.get, project_id, job_id)
+    holder = Holder.from_session(visit.session)
+    return EventStream(visit.desk, streams, holder, job, int(last_event_id or after), also=told)
 
 
 @router.post(f"{HERE}/message")
