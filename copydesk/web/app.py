@@ -56,7 +56,7 @@ def make_app(desk: Desk) -> FastAPI:
 
 
 def _answer(request: Request, refusal: Refusal) -> Response:
-    if not FOR_PEOPLE.match(request.url.path) or "text/html" not in request.headers.get("accept", ""):
+    if not FOR_PEOPLE.match(request.scope["path"]) or "text/html" not in request.headers.get("accept", ""):
         return refused(refusal, request.state.request_id)
     if isinstance(refusal, SignInFirst):
         return to_sign_in(request)

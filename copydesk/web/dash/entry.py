@@ -14,12 +14,11 @@ from copydesk.web.dash import coming
 from copydesk.web.dash.forms import Form, form_of
 from copydesk.web.dash.visit import (
     SIGN_IN,
-    ForeignForm,
     Viewer,
     ViewerPost,
+    check_origin,
     cookie_name,
     forget,
-    is_from_here,
     own_path,
     see,
 )
@@ -100,6 +99,5 @@ def _join_page(invitation: Invitation, refusal: Refusal | None = None, email: st
 
 async def _outside_form(request: Request, desk: Desk) -> Form:
     """Of somebody who has no session yet: that no other site sent it is all that can be asked."""
-    if not is_from_here(request, desk.settings):
-        raise ForeignForm
+    check_origin(request, desk.settings)
     return await form_of(request)

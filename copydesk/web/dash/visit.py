@@ -3,6 +3,7 @@
 import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated
 from urllib.parse import quote, urlsplit
 
@@ -15,11 +16,14 @@ from copydesk.core.projects import Project
 from copydesk.core.sessions import LIFE, Session, form_token
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk
+from copydesk.web.callers import plain_address
 from copydesk.web.dash.forms import Form, form_of
 from copydesk.web.jobs import OpenDesk
 from copydesk.web.threads import call
 
 SIGN_IN = "/sign-in"
+DEFAULT_PORTS = {"http": 80, "https": 443}
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 class SignInFirst(Refusal):
@@ -38,6 +42,10 @@ class ForeignForm(Refusal):
     """This form was not sent from its own page, or the page is too old: go back, reload it, and try again."""
 
     status, code = 403, "foreign_form"
+
+
+class ForeignOrigin(ForeignForm):
+    """This form was not sent from its own page: open the dashboard at the address that COPYDESK_BASE_URL names."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,8 @@ def post_of(role: str) -> Callable[[Request, Desk], Awaitable[Post]]:
     async def check(request: Request, desk: OpenDesk) -> Post:
         visit = await _visit(request, desk, role)
         form = await form_of(request)
-        if not is_from_here(request, desk.settings) or not is_same(form.get("token"), visit.token):
+        check_origin(request, desk.settings)
+        if not is_same(form.get("token"), visit.token):
             raise ForeignForm
         return Post(visit.desk, visit.person, visit.session, visit.token, form)
 
@@ -113,19 +122,36 @@ def is_same(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode(), wanted.encode())
 
 
-def is_from_here(request: Request, settings: Settings) -> bool:
-    """Whether no other site sent this. A browser always says where a form comes from; other programs bring no cookies
-    that they were not given."""
-    site = request.headers.get("sec-fetch-site")
+def check_origin(request: Request, settings: Settings) -> None:
+    """Raises ForeignOrigin for a form that another site sent. A browser always says where a form comes from; other
+    programs bring no cookies that they were not given."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
-        return site in ("same-origin", "none")
-    origin = request.headers.get("origin")
-    return origin is None or origin in (_origin(settings.base_url), _origin(str(request.base_url)))
+        is_own = site in ("same-origin", "none")
+    else:
+        is_own = origin is None or origin.lower() in own_origins(settings.base_url, request.scope.get("server"))
+    if not is_own:
+        raise ForeignOrigin
 
 
-def _origin(address: str) -> str:
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc}"
+@lru_cache(maxsize=64)
+def own_origins(base_url: str, server: tuple[str, int | None] | None) -> frozenset[str]:
+    """Returns the origins of the service's own pages: the configured address, and the one that this request reached.
+
+    The Host header is not asked, because the client chooses it. On a loopback address, all its names are the same."""
+    parts = urlsplit(base_url)
+    found = _origins(parts.scheme, parts.hostname or "", parts.port)
+    if server is not None:
+        found |= _origins("http", plain_address(server[0]) or server[0], server[1])
+    return frozenset(found)
+
+
+def _origins(scheme: str, host: str, port: int | None) -> set[str]:
+    """Returns an address as browsers write it in an origin, without the scheme's usual port."""
+    suffix = "" if port in (None, DEFAULT_PORTS.get(scheme)) else f":{port}"
+    is_loopback = host in ("localhost", "::1") or host.startswith("127.")
+    names = {host, *(LOOPBACK_NAMES if is_loopback else ())}
+    return {f"{scheme}://{f'[{name}]' if ':' in name else name}{suffix}" for name in names}
 
 
 def is_secure(settings: Settings) -> bool:
@@ -162,7 +188,8 @@ def see(path: str) -> Response:
 
 
 def to_sign_in(request: Request) -> Response:
-    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+    asked = path + (f"?{query}" if query else "")
     return see(SIGN_IN if request.method != "GET" or asked == "/" else f"{SIGN_IN}?next={quote(asked, safe='')}")
 
 
