@@ -1,0 +1,55 @@
+"""Raw connections to a service, for requests that no well-behaved client would send."""
+
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+
+PATIENCE = 60.0
+
+
+def connect(url: str, source: str = "127.0.0.1") -> socket.socket:
+    """Returns a connection from this address of the machine, any of 127.0.0.0/8."""
+    host, port = url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=PATIENCE, source_address=(source, 0))
+
+
+def read_answer(connection: socket.socket) -> bytes:
+    """Returns all that comes until the service closes the connection."""
+    answer = b""
+    with suppress(ConnectionError):
+        while more := connection.recv(65536):
+            answer += more
+    return answer
+
+
+def read_head(connection: socket.socket) -> bytes:
+    """Returns the answer as far as its headers, and what came with them."""
+    answer = b""
+    with suppress(ConnectionError):
+        while b"\r\n\r\n" not in answer and (more := connection.recv(65536)):
+            answer += more
+    return answer
+
+
+def status_of(answer: bytes) -> int | None:
+    """Returns the status of an answer; None where there is none."""
+    return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.") else None
+
+
+def code_of(answer: bytes) -> str:
+    """Returns the code of an error in the API's form."""
+    return answer.partition(b'"code":')[2].lstrip(b' "').partition(b'"')[0].decode()
+
+
+def send_all(connection: socket.socket, parts: Iterable[bytes]) -> int:
+    """Sends until the service closes the connection. Returns how many bytes it let through."""
+    sent = 0
+    with suppress(ConnectionError, TimeoutError):
+        for part in parts:
+            connection.sendall(part)
+            sent += len(part)
+    return sent
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)

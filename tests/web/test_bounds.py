@@ -1,0 +1,315 @@
+"""What a client may send before anything is known of it: every attack here is performed over a raw connection."""
+
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+from tests.support.sockets import chunk, code_of, connect, read_answer, read_head, send_all, status_of
+
+HALF_MEBIBYTE = b"a" * (512 * 1024)
+POOLS = ("call", "together", "read", "health", "door", "collect")
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_repository(tmp_path_factory.mktemp("bounds") / "docs.git", {"docs/index.md": b"# Hello\n"})
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("bounds-service")
+    with serve(folder / "data", repository=repository, with_worker=False, body_memory_mib=16) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Service]:
+    """A service that waits a second for headers and bodies, and lets an address have twenty connections."""
+    folder = tmp_path_factory.mktemp("bounds-hasty")
+    bounds = {"header_seconds": 1, "body_seconds": 1, "connections_per_address": 20, "trusted_proxies": "127.0.0.9"}
+    with serve(folder / "data", repository=repository, with_worker=False, **bounds) as running:
+        yield running
+
+
+def ask(service: Service, request: bytes, source: str = "127.0.0.1") -> bytes:
+    with connect(service.url, source) as connection:
+        connection.sendall(request)
+        return read_head(connection)
+
+
+def healthz(service: Service, source: str = "127.0.0.1") -> int | None:
+    return status_of(ask(service, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", source))
+
+
+CODINGS = {
+    "lower case": b"Transfer-Encoding: chunked\r\n",
+    "capital": b"Transfer-Encoding: Chunked\r\n",
+    "upper case": b"TRANSFER-ENCODING: CHUNKED\r\n",
+    "after another": b"Transfer-Encoding: gzip, Chunked\r\n",
+    "two headers": b"Transfer-Encoding: gzip\r\nTransfer-Encoding: cHunked\r\n",
+    "spaces": b"Transfer-Encoding:   Chunked  \r\n",
+}
+
+
+@pytest.mark.parametrize("path", ["/sign-in", "/v1/collect/site_x", "/join/x", "/nothing"])
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_chunked_body_over_the_limit_is_refused_however_its_coding_is_written(
+    service: Service, path: str, coding: str
+) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    with connect(service.url) as connection:
+        connection.sendall(head.encode() + CODINGS[coding] + b"\r\n")
+        send_all(connection, [chunk(HALF_MEBIBYTE)] * 3 + [b"0\r\n\r\n"])
+        answer = read_head(connection)
+    assert (status_of(answer), code_of(answer)) in ((413, "too_large"), (400, "invalid_request"))
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE", "PUT"])
+def test_a_body_that_no_route_reads_is_bounded_too(service: Service, method: str) -> None:
+    head = f"{method} /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n".encode()
+    with connect(service.url) as connection:
+        connection.sendall(head)
+        send_all(connection, [chunk(HALF_MEBIBYTE)] * 3 + [b"0\r\n\r\n"])
+        assert status_of(read_head(connection)) == 413
+
+
+def test_an_endless_body_is_not_read_for_ever(service: Service) -> None:
+    with connect(service.url) as connection:
+        connection.sendall(b"POST /sign-in HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n")
+        sent = send_all(connection, (chunk(HALF_MEBIBYTE) for _ in range(600)))
+        assert sent < 200 * 1024 * 1024, "it was closed long before the 300 MiB were through"
+    assert healthz(service) == 200
+
+
+def test_a_body_of_http_1_0_without_a_length_is_no_body(service: Service) -> None:
+    with connect(service.url) as connection:
+        connection.sendall(b"POST /sign-in HTTP/1.0\r\n\r\n")
+        send_all(connection, [HALF_MEBIBYTE] * 4)
+        assert status_of(read_answer(connection)) in (400, 415)
+
+
+def test_a_refused_request_does_not_have_its_body_read_for_ever(service: Service) -> None:
+    with connect(service.url) as connection:
+        connection.sendall(b"POST /v2/agent/x/job HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert status_of(read_head(connection)) == 401
+        assert send_all(connection, (chunk(HALF_MEBIBYTE) for _ in range(600))) < 200 * 1024 * 1024
+
+
+def test_chunks_of_a_byte_are_refused(service: Service) -> None:
+    with connect(service.url) as connection:
+        connection.sendall(b"POST /nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        send_all(connection, [chunk(b"a") * 1000] * 30)
+        answer = read_answer(connection)
+    assert (status_of(answer), code_of(answer)) == (400, "invalid_request")
+
+
+def test_an_endless_trailer_or_chunk_extension_is_refused(service: Service) -> None:
+    for begin in (b"0\r\nX-Trailer: ", b"5;extension="):
+        with connect(service.url) as connection:
+            connection.sendall(b"POST /nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + begin)
+            send_all(connection, [HALF_MEBIBYTE])
+            assert status_of(read_answer(connection)) == 400
+
+
+def test_a_trailer_is_no_header(service: Service) -> None:
+    head = f"POST {service.at('/job')} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+    answer = ask(service, f"{head}Authorization: Bearer {service.key}\r\n\r\n".encode())
+    assert (status_of(answer), code_of(answer)) == (401, "key_missing")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: %b\r\n\r\n",
+        b"GET /healthz?%b HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-%b: a\r\n\r\n",
+    ],
+    ids=["value", "request line", "name"],
+)
+def test_a_head_above_64_kib_is_431(service: Service, head: bytes) -> None:
+    assert status_of(ask(service, head % (b"a" * 60_000))) == 200
+    answer = ask(service, head % (b"a" * 66_000))
+    assert (status_of(answer), code_of(answer)) == (431, "headers_too_large")
+
+
+def test_many_small_headers_above_64_kib_are_431(service: Service) -> None:
+    lines = b"".join(b"X-%d: a\r\n" % number for number in range(8000))
+    assert status_of(ask(service, b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n")) == 431
+
+
+def test_a_large_head_behind_another_request_is_431(service: Service) -> None:
+    first = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    with connect(service.url) as connection:
+        connection.sendall(first + first.replace(b"x\r\n", b"x\r\nX: " + b"a" * 200_000 + b"\r\n"))
+        assert b" 200 " not in read_answer(connection).replace(b"HTTP/1.1 200 OK", b"", 1)
+
+
+def test_an_endless_header_is_answered_while_it_goes_on(service: Service) -> None:
+    with connect(service.url) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ")
+        send_all(connection, [HALF_MEBIBYTE])
+        assert status_of(read_head(connection)) == 431
+        assert send_all(connection, [HALF_MEBIBYTE] * 600) < 200 * 1024 * 1024
+    assert healthz(service) == 200
+
+
+def test_requests_sent_ahead_are_answered_up_to_a_bound(service: Service) -> None:
+    request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    with connect(service.url) as connection:
+        connection.sendall(request * 49 + request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert read_answer(connection).count(b"HTTP/1.1 200 OK") == 50
+    with connect(service.url) as connection:
+        send_all(connection, [request * 20_000])
+        assert read_answer(connection).count(b"HTTP/1.1 200 OK") < 20_000
+
+
+def drip(connection: socket.socket, part: bytes) -> bytes:
+    """Sends this part a few times a second until the service ends the connection; returns what it answered."""
+    over = threading.Event()
+
+    def send() -> None:
+        with suppress(OSError):
+            while not over.wait(0.2):
+                connection.sendall(part)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        return read_answer(connection)
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("begin", "part"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\n", b"X: a\r\n"),
+        (b"GET /healthz HTTP/1.1\r\nX-Long: ", b"a"),
+        (b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n", b"a"),
+        (b"POST /nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n", b"1\r\na\r\n"),
+        (b"POST /v1/collect/site_x HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n", b""),
+    ],
+    ids=["headers", "one header", "length", "chunks", "nothing"],
+)
+def test_a_slow_drip_ends_with_408(hasty: Service, begin: bytes, part: bytes) -> None:
+    with connect(hasty.url) as connection:
+        connection.sendall(begin)
+        answer = drip(connection, part)
+    assert (status_of(answer), code_of(answer)) == (408, "request_timeout")
+
+
+def test_a_connection_that_says_nothing_is_closed(hasty: Service) -> None:
+    with connect(hasty.url) as connection:
+        assert read_answer(connection) == b""
+    with connect(hasty.url) as connection:
+        assert status_of(drip(connection, b"\r\n")) in (None, 408)
+
+
+def test_a_kept_connection_that_drips_line_breaks_is_closed(hasty: Service) -> None:
+    with connect(hasty.url) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = drip(connection, b"\r\n")
+    assert status_of(answer) == 200
+    assert answer.count(b"HTTP/1.1") <= 2
+
+
+def test_an_address_has_a_bounded_number_of_connections_and_others_are_served(hasty: Service) -> None:
+    with ExitStack() as held:
+        refused = None
+        for _ in range(30):
+            connection = held.enter_context(connect(hasty.url, "127.0.0.5"))
+            connection.settimeout(0.05)
+            with suppress(TimeoutError):
+                refused = connection.recv(65536)
+                break
+        assert refused is not None, "the connections before it are held"
+        assert (status_of(refused), code_of(refused)) == (429, "too_many_connections")
+        assert b"Retry-After:" in refused
+        assert healthz(hasty, "127.0.0.6") == 200
+    assert wait_for(lambda: healthz(hasty, "127.0.0.5") == 200), "once they are closed, it may connect again"
+
+
+def test_connections_of_a_trusted_proxy_are_not_counted_by_address(hasty: Service) -> None:
+    with ExitStack() as held:
+        for _ in range(40):
+            held.enter_context(connect(hasty.url, "127.0.0.9"))
+        assert healthz(hasty, "127.0.0.9") == 200
+
+
+def wait_for(what: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if what():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def hold_body(service: Service, path: str, size: int, key: str = "") -> socket.socket:
+    """Begins a request and leaves the last byte of its body out."""
+    connection = connect(service.url)
+    authorization = f"Authorization: Bearer {key}\r\n" if key else ""
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{authorization}Content-Length: {size}\r\n\r\n"
+    connection.sendall(head.encode() + b"a" * (size - 1))
+    return connection
+
+
+def test_held_bodies_take_a_bounded_memory_and_small_requests_pass(service: Service) -> None:
+    events, mebibyte = f"/v1/analytics/{service.project.id}/events", 1024 * 1024
+    connections: list[socket.socket] = []
+    with ExitStack() as held:
+        for _ in range(15):
+            held.enter_context(connection := hold_body(service, "/nothing", mebibyte))
+            connections.append(connection)
+        refused = [read_head(each) for each in wait_for_answers(connections, 7)]
+        assert {(status_of(each), code_of(each)) for each in refused} == {(503, "server_busy")}
+        assert all(b"retry-after:" in each.lower() for each in refused)
+        with hold_body(service, events, 5 * mebibyte, service.key) as keyed:
+            keyed.sendall(b"a")
+            assert status_of(read_head(keyed)) != 503, "requests with a key have room of their own"
+        assert service.http.post(service.at("/job"), json={"prompt": "a" * 30_000}).status_code == 201
+    assert wait_for(lambda: status_of(send_whole(service, "/nothing", mebibyte)) == 404), "the memory is given back"
+
+
+def wait_for_answers(connections: list[socket.socket], count: int) -> list[socket.socket]:
+    """Returns those connections that have an answer, once there are so many: eight bodies fit into half of 16 MiB."""
+    assert wait_for(lambda: len(select.select(connections, [], [], 0)[0]) >= count)
+    return select.select(connections, [], [], 0)[0]
+
+
+def send_whole(service: Service, path: str, size: int) -> bytes:
+    with hold_body(service, path, size) as connection:
+        connection.sendall(b"a")
+        return read_head(connection)
+
+
+def test_a_webhook_of_no_project_is_refused_before_its_body_is_sent(service: Service) -> None:
+    for project in ("x", service.project.id):
+        head = f"POST /webhooks/{project} HTTP/1.1\r\nHost: x\r\nContent-Length: 5000000\r\n\r\n"
+        answer = ask(service, head.encode())
+        assert (status_of(answer), code_of(answer)) == (401, "signature_rejected")
+
+
+def test_a_stopped_server_leaves_no_thread(tmp_path: Path, repository: Path) -> None:
+    before = {thread.ident for thread in threading.enumerate()}
+
+    def left() -> list[str]:
+        new = [thread for thread in threading.enumerate() if thread.ident not in before]
+        return [thread.name for thread in new if thread.name.startswith(POOLS)]
+
+    with serve(tmp_path / "data", repository=repository, with_worker=False) as running:
+        running.client.create_job("Any")
+        assert running.http.get("/readyz").status_code == 200
+        event = [{"url": "https://docs.example.com/a", "userAgent": "x" * 9000}]
+        assert running.http.post(f"/v1/analytics/{running.project.id}/events", json=event).status_code == 202
+        assert {name.partition("_")[0] for name in left()} >= {"call", "health", "read"}
+    assert wait_for(lambda: not left())
