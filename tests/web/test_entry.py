@@ -153,6 +153,24 @@ FOREIGN = [
 ]
 
 
+def test_the_host_header_does_not_make_a_site_the_services_own(browser: httpx.Client, service: Service) -> None:
+    """As when a name of the attacker's leads a browser to this service (DNS rebinding)."""
+    form = {"email": "admin@example.org", "password": PASSWORD}
+    port = service.url.rpartition(":")[2]
+    for host in ("evil.example", f"evil.example:{port}", f"127.0.0.1.evil.example:{port}", f"0.0.0.0:{port}"):
+        answer = browser.post("/sign-in", data=form, headers={"Host": host, "Origin": f"http://{host}"})
+        assert (answer.status_code, "set-cookie" in answer.headers) == (403, False), host
+        assert "COPYDESK_BASE_URL" in answer.text
+
+
+def test_every_name_of_the_loopback_address_is_the_services_own(browser: httpx.Client, service: Service) -> None:
+    port = service.url.rpartition(":")[2]
+    for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}", f"LOCALHOST:{port}"):
+        form = {"email": "admin@example.org", "password": PASSWORD}
+        answer = browser.post("/sign-in", data=form, headers={"Host": host, "Origin": f"http://{host}"})
+        assert answer.status_code == 303, host
+
+
 @pytest.mark.parametrize("headers", FOREIGN, ids=str)
 @pytest.mark.parametrize("path", ["/sign-in", "/join/"])
 def test_another_site_cannot_sign_anybody_in(

@@ -3,8 +3,10 @@
 import gzip
 import json
 import threading
+import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ import httpx2 as httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from starlette.datastructures import Headers
 
 from copydesk.analytics.sent import NAMES
-from copydesk.web.bodies import BYTE_ORDER_MARK, LARGEST_UNPACKED, MOST_EVENTS, MOST_LINES, MOST_MEMBERS
+from copydesk.core.errors import TooLarge
+from copydesk.web.bodies import BYTE_ORDER_MARK, LARGEST_UNPACKED, MOST_EVENTS, MOST_LINES, MOST_MEMBERS, events_in
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -298,3 +302,48 @@ def test_no_packed_body_makes_the_service_fail(service: Service, noise: bytes, s
     whole = gzip.compress(json.dumps([PAGE]).encode())
     answer = packed(service, whole[:start] + noise + whole[end:], kind)
     assert answer.status_code in (202, 400, 413)
+
+
+MILLIONS = {
+    "objects": (b"[" + b"{}," * 3_400_000 + b"{}]", JSON),
+    "numbers": (b"[" + b"1," * 5_000_000 + b"1]", JSON),
+    "within one event": (b'{"x":[' + b"{}," * 3_400_000 + b"{}]}", JSON),
+    "on one line": (b'{"x":[' + b"{}," * 3_400_000 + b"{}]}", LINES),
+    "lines": (b"{}\n" * 3_400_000, LINES),
+}
+
+
+@pytest.mark.parametrize("kind", MILLIONS)
+def test_millions_of_tiny_values_are_counted_before_they_are_built(fresh: Service, kind: str) -> None:
+    body, media_type = MILLIONS[kind]
+    headers = Headers({"content-type": media_type, "content-encoding": "gzip"})
+    zipped = gzip.compress(body, 1)
+    answer = packed(fresh, zipped, media_type)
+    if kind == "on one line":
+        assert taken(answer) == (0, 0, [(0, "not_an_event")])
+    else:
+        assert answer.status_code == 413
+    tracemalloc.start()
+    try:
+        with suppress(TooLarge):
+            events_in(headers, zipped)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 8 * LARGEST_UNPACKED, "the body itself, and little else"
+
+
+def test_the_largest_array_that_is_allowed_is_taken(fresh: Service) -> None:
+    """With every field there is, and more commas than any browser has in its name."""
+    whole = {
+        "method": "GET",
+        "status": 200,
+        "referrer": "https://www.example.org/?a=b,c",
+        "accept": "a, b, c, d",
+        "visitorId": "42",
+        "timestamp": "2026-11-15T03:02:27Z",
+        "userAgent": "Mozilla/5.0 (a, b; c, d) " + "x, " * 30,
+    }
+    sent = [{**PAGE, **whole, "eventId": str(number)} for number in range(MOST_EVENTS)]
+    accepted, duplicates, dropped = taken(send(fresh, json.dumps(sent)))
+    assert accepted + duplicates + len(dropped) == MOST_EVENTS
