@@ -26,6 +26,7 @@ from copydesk.web.opening import Openings
 from copydesk.web.quick import Quick
 from copydesk.web.readiness import Readiness
 from copydesk.web.threads import call
+from copydesk.web.turnstile import Turnstile
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class Front:
         self.openings = Openings(desk)
         self.arrivals = arrivals
         self.quick = Quick(desk, self.arrivals)
+        self.turnstile = Turnstile()
         self.callers = Callers(desk.settings.trusted_proxies)
         self.reader = BodyReader(BodyMemory(desk.settings.body_memory_mib << 20), desk.settings.body_seconds)
 
@@ -66,6 +68,8 @@ class Front:
             await self.app(scope, receive, send)
             return
         began, kind = perf_counter(), kind_of(scope["method"], scope["path"])
+        if scope["path"] != "/healthz":
+            await self.turnstile.enter()
         headers = Headers(scope=scope)
         request_id = _request_id(headers.get("x-request-id"))
         logs.set_about(requestId=request_id)

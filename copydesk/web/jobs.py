@@ -173,6 +173,7 @@ async def job_events(
     after = int(last_event_id)
     if wants_json(request.headers.get("accept", "")):
         return await events_so_far(desk, project.id, job_id, after)
-    job = await call(desk.jobs.get, project.id, job_id)
     holder = Holder.from_key(request.state.key, request.state.address)
+    streams.check_room(holder)
+    job = await call(desk.jobs.get, project.id, job_id)
     return EventStream(desk, streams, holder, job, after)

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 5
 TICKS_PER_SECOND = 10
+ACCEPTS_PER_TURN = 64
 
 
 @contextmanager
@@ -83,6 +84,12 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def _multiply(sockets: list[socket.socket]) -> list[socket.socket]:
+    """Returns each listening socket several times. The event loop accepts one connection of a socket in each of its
+    turns, so a client that opens a thousand would otherwise have all others wait for a thousand turns."""
+    return [copy for each in sockets for copy in (each, *(each.dup() for _ in range(ACCEPTS_PER_TURN - 1)))]
+
+
 def _protocol_for(settings: Settings) -> type[Protocol]:
     """Returns the protocol of one server: its connections share their counts and their bounds."""
 
@@ -126,7 +133,7 @@ class Server:
             if self.desk.may_have_views:  # an earlier run may have left some to be counted
                 self.desk.keeper.arrived()
             try:
-                self._server.run(sockets)
+                self._server.run(_multiply(sockets))
             finally:
                 self._arrivals.close()
                 self.desk.keeper.stop()

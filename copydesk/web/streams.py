@@ -98,14 +98,18 @@ class Streams:
         self._watch: asyncio.Task[None] | None = None
         self._reads: dict[tuple[str, int], asyncio.Future[tuple[Job, list[Event]]]] = {}
 
-    @contextmanager
-    def open(self, holder: Holder, project_id: str, job_id: str, after: int) -> Iterator[Stream]:
-        """Raises TooManyStreams or StreamsBusy where this would be one too many."""
+    def check_room(self, holder: Holder) -> None:
+        """Raises TooManyStreams or StreamsBusy where another stream would be one too many."""
         if self._owners[holder.owner] >= self._max_per_owner:
             message = f"{self._max_per_owner} live streams of events are open for this API key or person; close some."
             raise TooManyStreams(message, headers=RETRY_AFTER)
         if len(self._open) >= self._max_total:
             raise StreamsBusy(headers=RETRY_AFTER)
+
+    @contextmanager
+    def open(self, holder: Holder, project_id: str, job_id: str, after: int) -> Iterator[Stream]:
+        """Takes a place for a stream, unless `check_room` raises."""
+        self.check_room(holder)
         stream, topic = Stream(holder, project_id, job_id, after), job_topic(job_id)
         self._open.add(stream)
         self._owners[holder.owner] += 1

@@ -20,8 +20,13 @@ def limit_cpu(seconds: float) -> Iterator[None]:
     yield
     spent = thread_time() - began
     if spent > seconds:
-        allowed = seconds * max(1.0, max(_measure_reference() for _ in range(20)) / _USUAL_REFERENCE_SECONDS)
+        allowed = seconds * measure_slowness()
         assert spent <= allowed, f"it took {spent:.2f} s of CPU time, and {allowed:.2f} s are allowed"
+
+
+def measure_slowness() -> float:
+    """Returns how many times as much CPU time this machine takes at this moment as a usual one, at least 1."""
+    return max(1.0, max(_measure_reference() for _ in range(20)) / _USUAL_REFERENCE_SECONDS)
 
 
 def _measure_reference() -> float:

@@ -46,8 +46,9 @@ async def job_events(
 ) -> Response:
     """The API's stream, with each event as a sentence too. A browser that comes back says itself what it saw last."""
     await visit.project(project_id)
-    job = await call(visit.desk.jobs.get, project_id, job_id)
     holder = Holder.from_session(visit.session)
+    streams.check_room(holder)
+    job = await call(visit.desk.jobs.get, project_id, job_id)
     return EventStream(visit.desk, streams, holder, job, int(last_event_id or after), also=told)
 
 

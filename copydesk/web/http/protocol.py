@@ -8,6 +8,7 @@ import math
 from http import HTTPStatus
 from typing import ClassVar
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from copydesk.core.errors import Refusal
@@ -17,7 +18,7 @@ from copydesk.web.http.connections import Connections
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_PIPELINED_REQUESTS = 100
-FREE_PIECES, MIN_PIECE_BYTES = 10_000, 16
+FREE_PIECES, MIN_PIECE_BYTES = 4_000, 16
 """After so many pieces of a body, they must have this size on average: each costs the same, however small it is."""
 LINGER_SECONDS = 5.0
 DRAIN_SECONDS = 15.0
@@ -81,11 +82,21 @@ class Protocol(HttpToolsProtocol):
             self._drop(len(data))
             return
         self._silent_bytes += len(data)
-        super().data_received(data)
+        self._feed(data)
         if not self._silent_bytes:
             self._last_feed_bytes = len(data)
         elif self._silent_bytes > MAX_HEAD_BYTES and not self._is_lingering:
             self.refuse(NotHttp() if self._is_in_message else HeadersTooLarge())
+
+    def _feed(self, data: bytes) -> None:
+        """Does what the base class does, without a line in the log for every request that is not HTTP."""
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # there is nothing to change to: the request is answered as any other
+        except httptools.HttpParserError:
+            self.send_400_response("")
 
     def on_headers_complete(self) -> None:
         if self._silent_bytes + self._last_feed_bytes > MAX_HEAD_BYTES and self._head_bytes() > MAX_HEAD_BYTES:
