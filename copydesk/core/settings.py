@@ -88,7 +88,7 @@ class Settings(BaseSettings):
     """Cost, where the model's price is known, after which a job ends with `budget_exceeded`."""
     call_cpu_seconds: int = Field(60, ge=1)
     """CPU time that a check, a tool or a turn of the mechanic may take on a repository's text before it is stopped."""
-    call_memory_mib: int = Field(2048, ge=256)
+    call_memory_megabytes: int = Field(2048, ge=256)
     """Memory, in MiB, that it may take."""
     check_tools: Annotated[tuple[str, ...], NoDecode] = ()
     """Folders that check commands may read beside the system's own, with commas between: where their programs are."""

@@ -41,7 +41,7 @@ class Performer:
         self.database, self.settings, self.secrets, self.pulls = database, settings, secrets, pulls
         self.projects = Projects(database)
         self.model = model
-        limits = Limits(settings.call_cpu_seconds, settings.call_memory_mib * MEBIBYTE)
+        limits = Limits(settings.call_cpu_seconds, settings.call_memory_megabytes * MEBIBYTE)
         self.children = ChildPool(limits, settings.worker_slots)
         self._next_round = time.monotonic() + ROUND_SECONDS
         self._probing = threading.Lock()

@@ -11,6 +11,7 @@ from copydesk.jobs.agent.mechanic.model import answer
 from copydesk.jobs.agent.tools.tool import Arguments
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import Report, check
+from copydesk.jobs.limits import RepositoryLimits
 from copydesk.jobs.publish import policy
 from copydesk.jobs.publish import repository as _repository  # noqa: F401 has libgit2 read no configuration but its own
 from copydesk.jobs.publish.outside import Outside, hosts_in, outside
@@ -28,17 +29,20 @@ class WorkspaceCopy(NamedTuple):
     root: str
     allowed_paths: tuple[str, ...]
     """Patterns of protected paths that this project allows to change."""
+    limits: RepositoryLimits
 
     @classmethod
     def from_workspace(cls, workspace: Workspace, allowed_paths: Sequence[str] = ()) -> "WorkspaceCopy":
         tree = workspace.tree
-        return cls(tree.repository.path, tree.commit, workspace.changes(), workspace.root, tuple(allowed_paths))
+        return cls(
+            tree.repository.path, tree.commit, workspace.changes(), workspace.root, tuple(allowed_paths), tree.limits
+        )
 
     def open(self) -> Workspace:
         def refuse(path: str) -> None:
             policy.refuse_protected(path, self.allowed_paths, self.root)
 
-        workspace = Workspace(open_tree(self.repository, self.commit), refuse, self.root)
+        workspace = Workspace(open_tree(self.repository, self.commit, self.limits), refuse, self.root)
         workspace.restore(self.changes)
         return workspace
 
@@ -49,13 +53,13 @@ class ToolOutcome(NamedTuple):
     """The workspace's changes after the call; None if the call changed nothing."""
 
 
-def open_tree(repository: str, commit: str) -> Tree:
-    return Tree(pygit2.Repository(repository), commit)
+def open_tree(repository: str, commit: str, limits: RepositoryLimits) -> Tree:
+    return Tree(pygit2.Repository(repository), commit, limits)
 
 
-def describe_repository(repository: str, commit: str, root: str) -> str:
+def describe_repository(repository: str, commit: str, limits: RepositoryLimits, root: str) -> str:
     """Returns what a model is told about the repository before it starts."""
-    return opening(open_tree(repository, commit), root)
+    return opening(open_tree(repository, commit, limits), root)
 
 
 def reply_as_mechanic(conversation: Conversation, copy: WorkspaceCopy) -> Reply:
@@ -78,7 +82,7 @@ def check_workspace(
         root=copy.root,
         required_fields=required_fields,
         ignored=ignored,
-        origin=open_tree(copy.repository, origin_commit),
+        origin=open_tree(copy.repository, origin_commit, copy.limits),
     )
 
 

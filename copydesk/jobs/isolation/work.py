@@ -31,7 +31,7 @@ class IsolatedWork:
     def describe_repository(self, origin: Tree, root: str) -> str:
         path = origin.repository.path
         try:
-            return self._run(path, tasks.describe_repository, path, origin.commit, root)
+            return self._run(path, tasks.describe_repository, path, origin.commit, origin.limits, root)
         except LimitExceeded as limit:
             raise JobFailed(f"Reading the repository took {limit}.", Reason.REPOSITORY_ERROR) from None
 
