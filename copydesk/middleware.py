@@ -1,7 +1,8 @@
 """Middleware that tells Copydesk which pages of an ASGI or WSGI site were read, also by agents that run no JavaScript.
 
-It needs the standard library alone, and this file may be copied into a site. A view costs the site some 15 µs: it
-is put into a bounded queue, which a thread sends on. What goes wrong is logged and never reaches the site.
+It needs the standard library alone, and this file may be copied into a site. A key with the scope `events` is enough.
+A view costs the site some 15 µs: it is put into a bounded queue, which a thread sends on. What goes wrong is logged and
+never reaches the site.
 """
 
 import atexit

@@ -309,7 +309,8 @@ def test_the_file_alone_is_enough(tmp_path: Path) -> None:
 
 
 def test_a_page_that_an_agent_reads_is_exported_as_an_ai_visitor(service: Service) -> None:
-    app = CopydeskWSGI(wsgi_site, service.url, service.project.id, service.key, address_header="X-Real-IP")
+    key = service.new_key(scopes=["events"])
+    app = CopydeskWSGI(wsgi_site, service.url, service.project.id, key, address_header="X-Real-IP")
     for number, agent in enumerate((READER["User-Agent"], READER["User-Agent"], BROWSER)):
         environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/guide/setup", "wsgi.url_scheme": "https"}
         told = {"HTTP_HOST": "docs.example.org", "HTTP_USER_AGENT": agent, "HTTP_X_REAL_IP": f"203.0.113.{number}"}

@@ -17,7 +17,9 @@ app = typer.Typer(rich_markup_mode=None, help="Admin API keys of a project.", no
 def create(
     project: InProject,
     name: Annotated[str, typer.Option("--name", help="What it is for.")] = "",
-    scope: Annotated[list[str] | None, typer.Option("--scope", help="read or write [default: both].")] = None,
+    scope: Annotated[
+        list[str] | None, typer.Option("--scope", help="read, write or events [default: read and write].")
+    ] = None,
     expires: Annotated[str | None, typer.Option("--expires", help="Its life: 12h, 90d, 2w [default: no end].")] = None,
     allow: Annotated[
         list[str] | None, typer.Option("--allow", help="An address or CIDR network it may be used from.")

@@ -70,11 +70,11 @@ def reset(email: Email, json: AsJson = False) -> None:
 
 @app.command()
 def link(json: AsJson = False) -> None:
-    """Makes the link of the first start again, by which the first person becomes administrator."""
+    """Makes the link of the first start again, by which the first administrator creates their account."""
     with the_desk() as desk:
         secret = desk.people.first_link()
         if secret is None:
-            fail("There are accounts already; 'copydesk person invite' or 'copydesk person reset' makes a link.")
+            fail("There is an administrator already; 'copydesk person invite' or 'copydesk person reset' makes a link.")
         _print_link(desk, secret, {"role": "admin"}, json)
 
 

@@ -112,12 +112,15 @@ def demo(
 
 
 def _announce(desk: "Desk", settings: "Settings") -> None:
-    """The first person's link is for whoever starts the service by hand: lines that programs collect do not have it."""
+    """Prints the address, and the first administrator's link; logs that programs collect do not get the link."""
     _say(settings, f"Copydesk is at {settings.base_url} (data in {settings.data.absolute()}). Stop it with Ctrl-C.")
     if secret := desk.people.first_link():
         link = f"at {settings.base_url}/join/{secret}"
         is_shown = settings.log_format == "text"
-        _say(settings, f"Nobody has an account yet. Make the first {link if is_shown else 'with copydesk person link'}")
+        _say(
+            settings,
+            f"There is no administrator yet. Create the first {link if is_shown else 'with copydesk person link'}",
+        )
 
 
 def _say(settings: "Settings", words: str) -> None:

@@ -26,7 +26,8 @@ from copydesk.core.limits import Limit, take
 from copydesk.core.projects import Project, stored_project
 from copydesk.core.tables import keys, projects
 
-SCOPES = ("read", "write")
+SCOPES = ("read", "write", "events")
+"""`write` includes the others. `events` is for web servers and middlewares: it sends events and opens nothing else."""
 UNITS = {"h": clock.HOUR, "d": clock.DAY, "w": 7 * clock.DAY}
 USE_NOTED_EVERY = 60 * clock.SECOND
 
@@ -60,6 +61,9 @@ class Key:
     @property
     def is_open(self) -> bool:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > clock.now())
+
+    def has_scope(self, scope: str) -> bool:
+        return scope in self.scopes or (scope == "events" and "write" in self.scopes)
 
     @property
     def use_is_due(self) -> bool:
@@ -191,7 +195,7 @@ class Keys:
             raise KeyRejected
         if key.project_id != project_id:
             raise ProjectNotFound
-        if scope not in key.scopes:
+        if not key.has_scope(scope):
             raise ScopeMissing(f"This API key lacks the scope '{scope}'.")
         if not key.admits(address):
             raise AddressRefused
@@ -221,8 +225,10 @@ def _checked_name(name: str) -> str:
 def _checked_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
     for scope in scopes:
         if scope not in SCOPES:
-            raise InvalidRequest(f"A scope is 'read' or 'write', not '{scope}'.")
-    return ("read",) if set(scopes) == {"read"} else SCOPES
+            raise InvalidRequest(f"A scope is 'read', 'write' or 'events', not '{scope}'.")
+    if not scopes or "write" in scopes:
+        return ("read", "write")
+    return tuple(scope for scope in SCOPES if scope in scopes)
 
 
 def _checked_network(text: str) -> str:

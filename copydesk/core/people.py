@@ -1,6 +1,6 @@
 """People who sign in to the dashboard: accounts, roles and invitations. Secrets are stored as digests."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from ipaddress import ip_address, ip_network
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, select, update
@@ -90,14 +90,16 @@ class People:
         with self.database.read() as tx:
             return {row[0]: row[1] for row in tx.execute(wanted)}
 
-    def is_anybody(self) -> bool:
+    def has_admin(self) -> bool:
         with self.database.read() as tx:
-            return _is_anybody(tx)
+            return _has_admin(tx)
 
     def first_link(self) -> str | None:
-        """The secret of a link by which the first person becomes administrator; None once there is somebody."""
+        """Returns the secret of a link that makes the first administrator; None once there is an administrator.
+
+        People who came in otherwise, such as viewers from the identity provider, do not void it."""
         with self.database.write() as tx:
-            if _is_anybody(tx):
+            if _has_admin(tx):
                 return None
             return _invite(tx, "", "admin", SYSTEM)
 
@@ -141,8 +143,10 @@ class People:
             invitation = _invited(tx, secret)
             if not tx.execute(delete(invitations).where(invitations.c.digest == digest(secret))).rowcount:
                 raise InvitationGone  # somebody else was quicker
+            if not invitation.email:
+                return _make_first_admin(tx, email, name, hashed)
             if not invitation.is_reset:
-                return _add(tx, invitation.email or email, name, invitation.role, password=hashed)
+                return _add(tx, invitation.email, name, invitation.role, password=hashed)
             row = tx.execute(select(*PERSON).where(people.c.email == invitation.email)).one()
             _set_password(tx, person_of(row), hashed)
             return person_of(row)
@@ -253,6 +257,21 @@ def _add(
     return person
 
 
+def _make_first_admin(tx: Connection, email: str, name: str, hashed: str) -> Person:
+    """Creates the administrator's account, or makes the account that has this address the administrator's.
+
+    The second is for a person who signed in with the identity provider before they opened the link."""
+    row = tx.execute(select(*PERSON).where(people.c.email == checked_email(email))).first()
+    if row is None:
+        return _add(tx, email, name, "admin", password=hashed)
+    person = replace(person_of(row), role="admin")
+    tx.execute(update(people).where(people.c.id == person.id).values(role=person.role))
+    changed = {"email": person.email, "before": row.role, "role": person.role}
+    audit.record(tx, EVERYWHERE, SYSTEM, "person.role_changed", person.id, **changed)
+    _set_password(tx, person, hashed)
+    return person
+
+
 def _set_password(tx: Connection, person: Person, hashed: str, keep: str = "") -> None:
     tx.execute(update(people).where(people.c.id == person.id).values(password=hashed))
     tx.execute(delete(sessions).where(sessions.c.person_id == person.id, sessions.c.id != keep))
@@ -272,13 +291,13 @@ def _invited(tx: Connection, secret: str) -> Invitation:
     row = tx.execute(select(*INVITED).where(invitations.c.digest == digest(secret))).first()
     if row is None or row.expires_at < clock.now():
         raise InvitationGone
-    if not row.email and _is_anybody(tx):  # the first link is for the first person
+    if not row.email and _has_admin(tx):  # the first link is for the first administrator
         raise InvitationGone
     return Invitation(**row._mapping)
 
 
-def _is_anybody(tx: Connection) -> bool:
-    return tx.execute(select(people.c.id).limit(1)).first() is not None
+def _has_admin(tx: Connection) -> bool:
+    return tx.execute(select(people.c.id).where(people.c.role == "admin").limit(1)).first() is not None
 
 
 def _forget_tries(tx: Connection, email: str) -> None:

@@ -22,7 +22,7 @@ from copydesk.web.arrivals import Arrivals
 from copydesk.web.callers import Callers
 from copydesk.web.http.body import BodyMemory, BodyReader, replay
 from copydesk.web.noting import TRACED, kind_of, note
-from copydesk.web.opening import Openings
+from copydesk.web.opening import Openings, scope_needed
 from copydesk.web.quick import Quick
 from copydesk.web.readiness import Readiness
 from copydesk.web.threads import call
@@ -134,8 +134,8 @@ class Front:
             return
         secret = _bearer(headers.get("authorization"))
         found = IN_A_PROJECT.fullmatch(path)
-        scope_needed = "read" if scope["method"] in ("GET", "HEAD", "OPTIONS") else "write"
-        key, project = await self.openings.open(secret, found[1] if found else "", scope_needed, address)
+        needed = scope_needed(scope["method"], path)
+        key, project = await self.openings.open(secret, found[1] if found else "", needed, address)
         if key.use_is_due:
             with suppress(StoreDown):  # not worth refusing a request
                 await call(self.desk.keys.note_use, key)

@@ -1,5 +1,6 @@
 """Opening projects with keys: what a key opened is remembered for as long as nothing in the database changes."""
 
+import re
 from hashlib import sha256
 
 from copydesk.core import clock
@@ -9,7 +10,15 @@ from copydesk.desk import Desk
 from copydesk.web.threads import call
 
 MOST_REMEMBERED = 1_000
+EVENTS = re.compile(r"/v1/analytics/[^/]+/events")
 Asked = tuple[bytes, str, str, str | None]
+
+
+def scope_needed(method: str, path: str) -> str:
+    """Returns the scope that a key needs for this request."""
+    if method in ("GET", "HEAD", "OPTIONS"):
+        return "read"
+    return "events" if method == "POST" and EVENTS.fullmatch(path) else "write"
 
 
 class Openings:

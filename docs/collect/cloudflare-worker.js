@@ -1,6 +1,6 @@
 // Passes every request on as it is, and tells Copydesk which pages were read: people and agents alike, cached or not.
 //
-// Variables: COPYDESK_URL, COPYDESK_PROJECT, and the secret COPYDESK_API_KEY, a key with the scope write.
+// Variables: COPYDESK_URL, COPYDESK_PROJECT, and the secret COPYDESK_API_KEY, a key with the scope events.
 // COPYDESK_BEACON = "1" where the pages have the beacon too: browsers are then left to it.
 
 const PAGE_TYPES = /^(text\/html|application\/xhtml\+xml|text\/(x-)?markdown)/i;

@@ -1,5 +1,5 @@
 // Tells Copydesk which pages agents read. Next.js 16: save as proxy.ts; before that, and for other sites on Vercel:
-// middleware.ts. Set COPYDESK_URL, COPYDESK_PROJECT and COPYDESK_API_KEY, a key with the scope write.
+// middleware.ts. Set COPYDESK_URL, COPYDESK_PROJECT and COPYDESK_API_KEY, a key with the scope events.
 //
 // Browsers are left to the beacon: they move from page to page without asking the server for one.
 

@@ -44,13 +44,13 @@ def secret(facts: dict[str, str]) -> str:
     return facts["link"].rpartition("/")[2]
 
 
-def test_the_first_link_can_be_had_again_until_there_is_somebody(run: Run, desk: Desk) -> None:
+def test_the_first_link_can_be_had_again_until_there_is_an_administrator(run: Run, desk: Desk) -> None:
     assert "Nobody has an account yet" in run("list").stderr
     made = desk.people.accept(secret(printed(run("link", "--json"))), "ada@example.org", "Ada", PASSWORD)
     assert made.role == "admin"
     refused = run("link")
     assert refused.exit_code == 1
-    assert "There are accounts already" in refused.stderr
+    assert "There is an administrator already" in refused.stderr
 
 
 def test_somebody_is_invited_listed_and_removed(run: Run, desk: Desk) -> None:

@@ -53,6 +53,17 @@ def test_scopes_default_to_both_and_write_implies_read(desk: Desk, project: Proj
         desk.keys.open(secret, project.id, "write", None)
 
 
+def test_a_key_for_events_has_no_other_scope_and_write_includes_it(desk: Desk, project: Project) -> None:
+    sender, secret = desk.keys.create(project.id, scopes=["events"], actor="ada")
+    assert sender.scopes == ("events",)
+    assert desk.keys.create(project.id, scopes=["events", "read"], actor="ada")[0].scopes == ("read", "events")
+    assert desk.keys.create(project.id, scopes=["events", "write"], actor="ada")[0].scopes == ("read", "write")
+    desk.keys.open(secret, project.id, "events", None)
+    for scope in ("read", "write"):
+        with pytest.raises(ScopeMissing):
+            desk.keys.open(secret, project.id, scope, None)
+
+
 @pytest.mark.parametrize("network", ["0.0.0.0/0", "::/0", "10.0.0.0/0", "somewhere", "1.2.3.4/33", ""])
 def test_a_list_that_admits_everybody_or_makes_no_sense_is_refused(desk: Desk, project: Project, network: str) -> None:
     with pytest.raises(InvalidRequest):

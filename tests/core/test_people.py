@@ -50,13 +50,13 @@ def desk(opened: Desk) -> Desk:
     return opened
 
 
-def test_the_first_link_makes_an_administrator_and_is_void_once_there_is_somebody(desk: Desk) -> None:
+def test_the_first_link_is_void_once_there_is_an_administrator(desk: Desk) -> None:
     older, newer = desk.people.first_link(), desk.people.first_link()
     assert older
     assert newer
     with pytest.raises(InvitationGone):
         desk.people.invited(older)
-    add_person(desk, "other@example.org", "viewer")
+    add_person(desk, "other@example.org", "admin")
     with pytest.raises(InvitationGone):
         desk.people.accept(newer, "ada@example.org", "Ada", PASSWORD)
     assert desk.people.first_link() is None

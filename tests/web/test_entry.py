@@ -63,9 +63,9 @@ def test_whoever_is_not_signed_in_is_sent_to_do_so_and_then_on(browser: httpx.Cl
 def test_the_first_link_makes_the_first_administrator(tmp_path: Path, service: Service) -> None:
     with serve(tmp_path / "new", repository=service.repository, with_worker=False) as new:
         with httpx.Client(base_url=new.url, headers={"Accept": "text/html"}, timeout=60) as browser:
-            assert "Nobody has an account yet" in browser.get("/sign-in").text
+            assert "There is no administrator yet" in browser.get("/sign-in").text
             link = f"/join/{new.desk.people.first_link()}"
-            assert "You are the first here" in browser.get(link).text
+            assert "There is no administrator yet" in browser.get(link).text
             form = {"email": "Ada@example.org", "name": "Ada", "password": PASSWORD}
             assert "at least 10 characters" in browser.post(link, data={**form, "password": "short"}).text
             assert browser.post(link, data=form).headers["location"] == "/"

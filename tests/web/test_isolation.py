@@ -248,6 +248,49 @@ def test_a_write_key_reads_too(service: Service) -> None:
     assert call(service, "POST", "/v2/agent/{projectId}/job", key=key).status_code == 201
 
 
+EVENTS = "/v1/analytics/{projectId}/events"
+
+
+def test_an_events_key_sends_events_and_does_nothing_else(service: Service) -> None:
+    key = service.new_key(scopes=["events"])
+    job = service.client.create_job("Leave me alone")
+    for method, path in closed_routes(service):
+        if (method, path) != ("POST", EVENTS):
+            response = call(service, method, path, key=key, job=job["id"])
+            assert (response.status_code, without_id(response)["code"]) == (403, "scope_missing"), (method, path)
+    for method, path in (
+        ("GET", EVENTS),
+        ("PUT", EVENTS),
+        ("POST", f"{EVENTS}/"),
+        ("POST", f"{EVENTS}%2f..%2fvisitors"),
+        ("POST", f"/v2/agent/{{projectId}}/job/{job['id']}/events"),
+        ("POST", "/v1/analytics/{projectId}/../../../v2/agent/{projectId}/job/events"),
+    ):
+        response = call(service, method, path, key=key)
+        assert (response.status_code, without_id(response)["code"]) == (403, "scope_missing"), (method, path)
+    assert service.client.get_job(job["id"]) == job
+    sent = bare().post(
+        f"{service.url}/v1/analytics/{service.project.id}/events",
+        headers={"Authorization": f"Bearer {key}"},
+        json={"path": "/a", "userAgent": "Mozilla/5.0", "ip": "192.0.2.7"},
+    )
+    assert (sent.status_code, sent.json()["accepted"]) == (202, 1)
+    other = service.another_project()
+    assert call(service, "POST", EVENTS, key=key, project=other.project.id).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("scopes", "statuses"),
+    [(["read"], (200, 403)), (["read", "events"], (200, 202)), (["write"], (200, 202)), ([], (200, 202))],
+)
+def test_which_scopes_read_and_which_send_events(
+    service: Service, scopes: list[str], statuses: tuple[int, int]
+) -> None:
+    key = service.new_key(scopes=scopes)
+    read = call(service, "GET", "/v2/agent/{projectId}/jobs", key=key)
+    assert (read.status_code, call(service, "POST", EVENTS, key=key).status_code) == statuses
+
+
 def test_a_key_with_an_address_list_is_refused_from_anywhere_else(service: Service) -> None:
     elsewhere = service.new_key(allow=["192.0.2.0/24", "2001:db8::/32", "127.0.0.2"])
     here = service.new_key(allow=["192.0.2.0/24", "127.0.0.1"])

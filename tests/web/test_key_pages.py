@@ -124,6 +124,13 @@ def test_a_key_may_be_for_reading_only(service: Service, admin: httpx.Client) ->
     assert newest(service).scopes == ("read", "write")
 
 
+def test_a_key_may_be_for_sending_events_only(service: Service, admin: httpx.Client) -> None:
+    made = admin.post(page_of(service), data=form_on(admin, page_of(service), use="events"))
+    assert "It may send events" in made.text
+    assert newest(service).scopes == ("events",)
+    assert "may send events<" in admin.get(page_of(service)).text
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

@@ -9,7 +9,7 @@ import pytest
 
 from copydesk.core.settings import BadSettings, read_settings
 from tests.support.oidc import CLIENT, SECRET, OidcProvider, oidc_provider
-from tests.support.people import person, signed_in
+from tests.support.people import PASSWORD, person, signed_in
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -124,6 +124,12 @@ def test_an_address_that_is_not_verified_opens_no_account(
         {"nonce": None},
         {"aud": "another-client"},
         {"aud": [CLIENT, "another"], "azp": "another"},
+        {"aud": [CLIENT, "another"]},
+        {"aud": CLIENT, "azp": "another"},
+        {"aud": []},
+        {"iat": 4_000_000_000},
+        {"iat": None},
+        {"sub": ""},
         {"exp": 1},
         {"exp": None},
         {"iss": "https://login.example.org"},
@@ -142,6 +148,17 @@ def test_a_token_that_does_not_hold_is_refused(
     back = there(browser)
     provider.lies = lies
     refused(browser, back)
+
+
+@pytest.mark.parametrize(
+    "claims", [{"aud": [CLIENT]}, {"aud": [CLIENT, "another"], "azp": CLIENT}, {"azp": CLIENT}], ids=str
+)
+def test_a_token_that_names_this_client_as_the_one_that_asked_is_accepted(
+    provider: OidcProvider, browser: httpx.Client, claims: dict[str, Any]
+) -> None:
+    provider.lies = claims
+    browser.get(there(browser))
+    assert is_in(browser)
 
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256"])
@@ -223,6 +240,31 @@ def test_a_provider_may_want_the_secret_in_the_form(
     ):
         browser.get(there(browser))
         assert is_in(browser)
+
+
+@pytest.mark.parametrize("address", ["chief@example.org", "early@example.org"], ids=["new", "signed in before"])
+def test_viewers_who_sign_in_first_do_not_void_the_administrators_link(
+    service: Service, provider: OidcProvider, tmp_path_factory: pytest.TempPathFactory, address: str
+) -> None:
+    settings = {**of(provider.address), "oidc_domains": ("example.org",)}
+    provider.claims["email"] = "early@example.org"
+    folder = tmp_path_factory.mktemp("new")
+    with (
+        serve(folder, repository=service.repository, with_worker=False, **settings) as new,
+        httpx.Client(base_url=new.url, headers={"Accept": "text/html"}, timeout=60) as viewer,
+        httpx.Client(base_url=new.url, headers={"Accept": "text/html"}, timeout=60) as chief,
+    ):
+        link = f"/join/{new.desk.people.first_link()}"
+        viewer.get(there(viewer))
+        assert is_in(viewer)
+        assert viewer.get("/people").status_code == 403
+        assert "There is no administrator yet" in chief.get("/sign-in").text
+        joined = chief.post(link, data={"email": address, "name": "Chief", "password": PASSWORD})
+        assert joined.status_code == 303, joined.text
+        assert chief.get("/people").status_code == 200
+        assert new.desk.people.by_email(address).role == "admin"
+        assert viewer.get("/people").status_code in (303, 403), "the session from before has no new rights"
+        assert viewer.get(link).status_code == 404, "and the link works once"
 
 
 def test_removing_somebody_who_can_come_back_says_so(service: Service, provider: OidcProvider) -> None:

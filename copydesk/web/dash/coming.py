@@ -41,7 +41,7 @@ async def sign_in_page(desk: Desk, following: str, refusal: Refusal | None = Non
         email=email,
         following=following,
         provider=provider_name(desk.settings),
-        is_anybody=await call(desk.people.is_anybody),
+        has_admin=await call(desk.people.has_admin),
     )
 
 

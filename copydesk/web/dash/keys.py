@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from copydesk.core import clock
 from copydesk.core.errors import InvalidRequest, Refusal
 from copydesk.core.ids import new_id
-from copydesk.core.keys import SCOPES, Key
+from copydesk.core.keys import Key
 from copydesk.core.projects import Project
 from copydesk.web.dash.snippets import snippets_of
 from copydesk.web.dash.visit import Admin, AdminPost, Viewer, Visit, see
@@ -17,7 +17,8 @@ from copydesk.web.threads import call
 
 router = APIRouter()
 EXPIRIES = {"7": "7 days", "30": "30 days", "60": "60 days", "90": "90 days", "none": "No expiry"}
-USES = {"write": "Read and write", "read": "Read only"}
+USES = {"write": "Read and write", "read": "Read only", "events": "Send events only"}
+"""What the page calls each scope."""
 FRESH_FORM = {"name": "", "use": "write", "expiry": "90", "allow": ""}
 SOON = 7 * clock.DAY
 
@@ -45,7 +46,7 @@ async def make_key(project_id: str, post: AdminPost) -> Response:
             post.desk.keys.create,
             project.id,
             name=typed["name"],
-            scopes=("read",) if _chosen(typed["use"], USES) == "read" else SCOPES,
+            scopes=[_chosen(typed["use"], USES)],
             expires_in=_lifetime(typed["expiry"]),
             allow=re.findall(r"[^\s,]+", typed["allow"]),
             key_id=post.form.get("id"),

@@ -126,8 +126,9 @@ class Provider:
         except jwt.PyJWTError as error:
             log.warning("a token of the identity provider does not hold: %s", error)
             raise NotVouchedFor from None
-        is_for_us = claims.get("azp", self.settings.oidc_client_id) == self.settings.oidc_client_id
-        if not is_for_us or claims["nonce"] != nonce or len(claims["sub"]) > LONGEST_SUBJECT:
+        if not _is_issued_to(self.settings.oidc_client_id, claims) or claims["nonce"] != nonce:
+            raise NotVouchedFor
+        if not 1 <= len(claims["sub"]) <= LONGEST_SUBJECT:
             raise NotVouchedFor
         email, name = claims.get("email"), claims.get("name")
         if not isinstance(email, str) or not _is_true(claims.get("email_verified")):
@@ -191,6 +192,16 @@ class Provider:
             log.warning("the identity provider answers %s at %s", answer.status_code, address)
             raise ProviderAway
         return said
+
+
+def _is_issued_to(client_id: str, claims: dict[str, Any]) -> bool:
+    """Returns whether a token that names this client among its audiences was issued to it: section 3.1.3.7, 4 and 5.
+
+    A token for several clients must say in `azp` which of them asked for it; an `azp` must always be this client."""
+    audiences = claims["aud"] if isinstance(claims["aud"], list) else [claims["aud"]]
+    if "azp" in claims:
+        return bool(claims["azp"] == client_id)
+    return set(audiences) == {client_id}
 
 
 def _name(given: object) -> str:
