@@ -2,9 +2,12 @@
 
 import base64
 import os
+import socketserver
 import subprocess
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -297,6 +300,41 @@ def test_a_private_address_is_seen_before_anything_is_sent(host: str) -> None:
 def test_what_was_checked_is_what_git_connects_to() -> None:
     assert pinned_host("https://93.184.216.34/x") == "93.184.216.34:443:93.184.216.34"
     assert pinned_host("http://[2606:4700::1111]:8080/x").endswith(":8080:[2606:4700::1111]")
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
+def test_a_checked_address_is_not_reached_through_a_proxy(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """A proxy would resolve the name again, and a name server may answer it with a private address."""
+    with recording_listener() as (proxy_port, sent_to_proxy), recording_listener() as (port, sent_to_host):
+        monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy_port}")
+        pinned = Git(f"https://docs.example:{port}/docs.git", pinned=f"docs.example:{port}:127.0.0.1")
+        with pytest.raises(RepositoryFailed):
+            pinned.heads()
+        assert sent_to_proxy == []
+        assert [data[:1] for data in sent_to_host] == [b"\x16"], "the greeting of TLS, from git itself"
+        if variable != "ALL_PROXY":
+            with pytest.raises(RepositoryFailed):
+                Git(f"https://docs.example:{port}/docs.git").heads()
+            assert sent_to_proxy[0].startswith(b"CONNECT docs.example"), "other projects use the proxy"
+
+
+@contextmanager
+def recording_listener() -> Iterator[tuple[int, list[bytes]]]:
+    """Accepts connections, records the first bytes of each, and closes it."""
+    recorded = list[bytes]()
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            recorded.append(self.request.recv(1000))
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1], recorded
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_a_redirect_is_not_followed(scripted_service: Service, tmp_path: Path) -> None:

@@ -31,16 +31,8 @@ CLOSED = (
 FAR_SIDE = " ".join(f"-c {option}" for option in CLOSED)
 LIMITED = 'ulimit -S -d "$0" 2>/dev/null; exec git "$@"'
 """Memory, since a small pack can hold deltas that grow without bound."""
-PASSED_ON = (
-    "PATH",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "GIT_SSL_CAINFO",
-    "HTTPS_PROXY",
-    "https_proxy",
-    "NO_PROXY",
-    "no_proxy",
-)
+PROXIES = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy")
+PASSED_ON = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", *PROXIES)
 
 # The other side did not answer, or not as a repository: it may do so in a while.
 AWAY = re.compile(
@@ -104,8 +96,10 @@ class Git:
         self.limits = limits
         self._config = {"http.followRedirects": "false", "credential.helper": "", "http.lowSpeedLimit": "1000",
                         "http.lowSpeedTime": "60"}  # fmt: skip
-        if pinned is not None:
-            self._config["http.curloptResolve"] = pinned
+        self._passed_on = PASSED_ON
+        if pinned is not None:  # a proxy would look the host up again, so none is used
+            self._config |= {"http.curloptResolve": pinned, "http.proxy": ""}
+            self._passed_on = tuple(name for name in PASSED_ON if name not in PROXIES)
 
     @property
     def is_local(self) -> bool:
@@ -128,7 +122,7 @@ class Git:
         options = [part for option in CLOSED for part in ("-c", option)]
         process = subprocess.Popen(
             ["/bin/sh", "-c", LIMITED, str(self.limits.git_bytes // 1024), *where, *options, *arguments],
-            env=_environment({**self._config, **self._credentials(token)}),
+            env=_environment({**self._config, **self._credentials(token)}, self._passed_on),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -215,7 +209,7 @@ def _failure(verb: str, said: str, token: str | None) -> RepositoryFailed:
     return kind(f"git {verb} failed: {words or 'no reason given'}.")
 
 
-def _environment(config: Mapping[str, str]) -> dict[str, str]:
+def _environment(config: Mapping[str, str], passed_on: Sequence[str]) -> dict[str, str]:
     fixed = {
         "HOME": "/nonexistent",
         "LC_ALL": "C",
@@ -230,7 +224,7 @@ def _environment(config: Mapping[str, str]) -> dict[str, str]:
     for number, (key, value) in enumerate(config.items()):
         fixed[f"GIT_CONFIG_KEY_{number}"] = key
         fixed[f"GIT_CONFIG_VALUE_{number}"] = value
-    return {**{name: os.environ[name] for name in PASSED_ON if name in os.environ}, **fixed}
+    return {**{name: os.environ[name] for name in passed_on if name in os.environ}, **fixed}
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
