@@ -1,10 +1,10 @@
-"""copydesk person invite|list|remove|reset|link"""
+"""copydesk person invite|list|role|remove|reset|link"""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from copydesk.cli.output import AsJson, actor, fail, print_facts, print_json, print_table, the_desk
+from copydesk.cli.output import AsJson, actor, fail, plain, print_facts, print_json, print_table, the_desk
 from copydesk.core.clock import iso, now
 
 if TYPE_CHECKING:
@@ -41,6 +41,29 @@ def list_people(json: AsJson = False) -> None:
         print_table(("email", "name", "role", "since", "keys"), rows, "Nobody has an account yet.")
 
 
+@app.command("role")
+def change_role(
+    email: Email,
+    role: Annotated[str, typer.Argument(help="viewer, editor or admin.")],
+    keep_keys: Annotated[
+        bool, typer.Option("--keep-keys", help="Do not revoke the keys of somebody who stops being an administrator.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Changes a person's role, at once. An administrator who becomes less loses the keys they created."""
+    with the_desk() as desk:
+        person = desk.people.by_email(email)
+        loses_keys = person.role == "admin" and role != "admin" and not keep_keys
+        if loses_keys and not yes and _print_created_keys(desk, person):
+            typer.confirm(f"Make {person.email} {role} and revoke these keys?", abort=True, err=True)
+        revoked = desk.people.change_role(person.id, role, actor=actor(), keep_keys=keep_keys)
+    if json:
+        print_json({"email": person.email, "role": role, "keysRevoked": revoked})
+    else:
+        typer.echo(f"The role of {person.email} is {role}; {revoked} keys are revoked.")
+
+
 @app.command()
 def remove(
     email: Email, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False, json: AsJson = False
@@ -49,7 +72,7 @@ def remove(
     with the_desk() as desk:
         person = desk.people.by_email(email)
         if not yes:
-            keys = desk.people.keys_made().get(person.email, 0)
+            keys = _print_created_keys(desk, person)
             asked = f"Remove {person.email} and revoke the {keys} live keys they made?"
             typer.confirm(asked, abort=True, err=True)
         revoked = desk.people.remove(person.id, actor=actor())
@@ -88,6 +111,16 @@ def _print_link(desk: "Desk", secret: str, facts: dict[str, Any], json: bool) ->
     else:
         print_facts(facts)
         typer.echo("\nKeep the link now: it is not shown again.", err=True)
+
+
+def _print_created_keys(desk: "Desk", person: "Person") -> int:
+    """Prints the keys that this person created and that still work, to standard error. Returns how many."""
+    created = desk.keys.created_by(person.email)
+    for key, project_name in created:
+        used = f"last used {iso(key.last_used_at)}" if key.last_used_at else "never used"
+        scopes = "+".join(key.scopes)
+        typer.echo(plain(f"{key.id}  {key.name}  {key.hint}…  {scopes}  {project_name}  {used}"), err=True)
+    return len(created)
 
 
 def _facts(person: "Person", keys: int) -> dict[str, Any]:

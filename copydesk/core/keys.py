@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from ipaddress import ip_address, ip_network
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, select, update
 from sqlalchemy.exc import IntegrityError
@@ -80,6 +80,11 @@ class Key:
             return False
         caller = getattr(caller, "ipv4_mapped", None) or caller
         return any(caller in ip_network(network) for network in self.allow)
+
+
+class CreatedKey(NamedTuple):
+    key: Key
+    project_name: str
 
 
 BY_DIGEST = (
@@ -172,13 +177,22 @@ class Keys:
                 audit.record(tx, row.project_id, actor, "key.revoked", key_id)
             return _key(tx.execute(select(keys).where(keys.c.id == key_id)).one())
 
-    def revoke_made_by(self, tx: Connection, creator: str, *, actor: str) -> int:
-        """All that this person made, in whichever project."""
+    def created_by(self, creator: str) -> list[CreatedKey]:
+        """Returns the keys that this person created and that still open something, of all projects."""
+        columns = select(keys, projects.c.name.label("project_name"))
+        live = (keys.c.created_by == creator) & keys.c.revoked_at.is_(None)
+        query = columns.join(projects, projects.c.id == keys.c.project_id).where(live)
+        with self.database.read() as tx:
+            rows = tx.execute(query.order_by(projects.c.name, keys.c.id)).all()
+        return [CreatedKey(_key(row), row.project_name) for row in rows if _key(row).is_open]
+
+    def revoke_made_by(self, tx: Connection, creator: str, *, actor: str, because: str) -> int:
+        """Revokes all that this person made, in whichever project. Returns how many keys that were."""
         mine = keys.c.created_by == creator, keys.c.revoked_at.is_(None)
         found = tx.execute(select(keys.c.id, keys.c.project_id).where(*mine)).all()
         tx.execute(update(keys).where(*mine).values(revoked_at=clock.now()))
         for row in found:
-            audit.record(tx, row.project_id, actor, "key.revoked", row.id, because=f"{creator} was removed")
+            audit.record(tx, row.project_id, actor, "key.revoked", row.id, because=because)
         return len(found)
 
     def open(self, secret: str, project_id: str, scope: str, address: str | None) -> tuple[Key, Project]:

@@ -205,23 +205,38 @@ class People:
             _forget_tries(tx, person.email)
             _set_password(tx, person, hashed, keep)
 
-    def change_role(self, person_id: str, role: str, *, actor: str) -> None:
+    def change_role(self, person_id: str, role: str, *, actor: str, keep_keys: bool = False) -> int:
+        """Changes the role, at once and for open sessions too. Returns how many keys were revoked.
+
+        A person who stops being an administrator loses what only administrators create: the links that nobody has
+        used yet and, unless `keep_keys`, the keys."""
         role = checked_role(role)
         with self.database.write() as tx:
             person = self._held(tx, person_id, stays_admin=role == "admin")
-            if person.role != role:
-                tx.execute(update(people).where(people.c.id == person_id).values(role=role))
-                changed = {"email": person.email, "before": person.role, "role": role}
-                audit.record(tx, EVERYWHERE, actor, "person.role_changed", person.id, **changed)
+            if person.role == role:
+                return 0
+            tx.execute(update(people).where(people.c.id == person_id).values(role=role))
+            details: dict[str, str | int] = {"email": person.email, "before": person.role, "role": role}
+            revoked = 0
+            if person.role == "admin":
+                details["links_withdrawn"] = _withdraw_links_by(tx, person)
+                if not keep_keys:
+                    reason = f"{person.email} is no longer an administrator"
+                    revoked = self._keys.revoke_made_by(tx, person.email, actor=actor, because=reason)
+                details["keys"] = "kept" if keep_keys else f"{revoked} revoked"
+            audit.record(tx, EVERYWHERE, actor, "person.role_changed", person.id, **details)
+        return revoked
 
     def remove(self, person_id: str, *, actor: str) -> int:
-        """Ends their sessions and revokes the keys they made. How many keys that were."""
+        """Ends their sessions, revokes the keys they created and withdraws their links. Returns how many keys."""
         with self.database.write() as tx:
             person = self._held(tx, person_id, stays_admin=False)
             tx.execute(delete(sessions).where(sessions.c.person_id == person_id))
             tx.execute(delete(invitations).where(invitations.c.email == person.email))
             tx.execute(delete(people).where(people.c.id == person_id))
-            revoked = self._keys.revoke_made_by(tx, person.email, actor=actor)
+            _withdraw_links_by(tx, person)
+            because = f"{person.email} was removed"
+            revoked = self._keys.revoke_made_by(tx, person.email, actor=actor, because=because)
             audit.record(tx, EVERYWHERE, actor, "person.removed", person.id, email=person.email, keys=revoked)
         return revoked
 
@@ -285,6 +300,11 @@ def _invite(tx: Connection, email: str, role: str, actor: str) -> str:
     row = {"digest": digest(secret), "email": email, "role": role, "created_at": now, "created_by": actor}
     tx.execute(insert(invitations).values({**row, "expires_at": now + INVITATION}))
     return secret
+
+
+def _withdraw_links_by(tx: Connection, person: Person) -> int:
+    """Voids the invitations and password links that this person created, and has seen. Returns how many."""
+    return tx.execute(delete(invitations).where(invitations.c.created_by == person.email)).rowcount
 
 
 def _invited(tx: Connection, secret: str) -> Invitation:

@@ -10,7 +10,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from copydesk.cli import app
-from copydesk.core.errors import Refusal
+from copydesk.core.errors import KeyRejected, Refusal
 from copydesk.core.settings import read_settings
 from copydesk.desk import Desk, open_desk
 from tests.support import migrated
@@ -69,6 +69,30 @@ def test_somebody_is_invited_listed_and_removed(run: Run, desk: Desk) -> None:
     assert run("remove", "eve@example.org", input="n\n").exit_code == 1
     assert printed(run("remove", "eve@example.org", "--yes", "--json")) == {"email": eve.email, "keysRevoked": 1}
     assert [one.email for one in desk.people.all()] == ["ada@example.org"]
+
+
+def test_a_demoted_administrators_keys_are_listed_and_revoked(run: Run, desk: Desk) -> None:
+    add_person(desk, "ada@example.org", "admin")
+    eve = add_person(desk, "eve@example.org", "admin")
+    project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="test")
+    key, secret = desk.keys.create(project.id, name="CI", actor=eve.email)
+    refused = run("role", eve.email, "viewer", input="n\n")
+    assert refused.exit_code == 1
+    assert f"{key.id}  CI  {key.hint}…  read+write  Docs  never used" in refused.stderr
+    desk.keys.open(secret, project.id, "write", None)
+    changed = printed(run("role", eve.email, "viewer", "--yes", "--json"))
+    assert changed == {"email": eve.email, "role": "viewer", "keysRevoked": 1}
+    with pytest.raises(KeyRejected):
+        desk.keys.open(secret, project.id, "write", None)
+
+
+def test_a_demoted_administrators_keys_can_be_kept(run: Run, desk: Desk) -> None:
+    add_person(desk, "ada@example.org", "admin")
+    eve = add_person(desk, "eve@example.org", "admin")
+    project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="test")
+    _, secret = desk.keys.create(project.id, name="CI", actor=eve.email)
+    assert printed(run("role", eve.email, "viewer", "--keep-keys", "--json"))["keysRevoked"] == 0
+    desk.keys.open(secret, project.id, "write", None)
 
 
 def test_somebody_who_forgot_their_password_gets_a_link(run: Run, desk: Desk) -> None:

@@ -240,6 +240,63 @@ def test_removing_somebody_revokes_their_keys_and_ends_their_sessions(desk: Desk
     assert desk.people.keys_made() == {"ada@example.org": 1}
 
 
+def test_an_administrator_who_is_demoted_loses_their_keys_and_links(desk: Desk, project: Project) -> None:
+    ada = add_person(desk, "ada@example.org", "admin")
+    eve = add_person(desk, "eve@example.org", "admin")
+    _, key = desk.keys.create(project.id, name="CI", actor=eve.email)
+    _, other = desk.keys.create(project.id, name="Another's", actor=ada.email)
+    links = [
+        desk.people.invite("friend@example.org", "admin", actor=eve.email),
+        desk.people.reset(ada, actor=eve.email),
+    ]
+    desk.keys.open(key, project.id, "write", None)
+    assert [(each.key.name, each.project_name) for each in desk.keys.created_by(eve.email)] == [("CI", project.name)]
+    assert desk.people.change_role(eve.id, "editor", actor=ada.email) == 1
+    with pytest.raises(KeyRejected):
+        desk.keys.open(key, project.id, "read", None)
+    desk.keys.open(other, project.id, "write", None)
+    for link in links:
+        with pytest.raises(InvitationGone):
+            desk.people.accept(link, "friend@example.org", "Friend", PASSWORD)
+    assert desk.keys.created_by(eve.email) == []
+    with desk.database.read() as tx:
+        rows = tx.execute(select(log.c.action, log.c.actor, log.c.details)).all()
+    told = {row.action: (row.actor, row.details) for row in rows}
+    assert told["key.revoked"] == (ada.email, {"because": "eve@example.org is no longer an administrator"})
+    assert told["person.role_changed"] == (
+        ada.email,
+        {
+            "email": eve.email,
+            "before": "admin",
+            "role": "editor",
+            "links_withdrawn": 2,
+            "keys": "1 revoked",
+        },
+    )
+
+
+def test_keys_of_a_demoted_administrator_are_kept_where_that_is_chosen(desk: Desk, project: Project) -> None:
+    add_person(desk, "ada@example.org", "admin")
+    eve = add_person(desk, "eve@example.org", "admin")
+    _, key = desk.keys.create(project.id, name="CI", actor=eve.email)
+    assert desk.people.change_role(eve.id, "viewer", actor="test", keep_keys=True) == 0
+    desk.keys.open(key, project.id, "write", None)
+    assert desk.people.change_role(eve.id, "editor", actor="test") == 0, "which is no loss"
+    desk.keys.open(key, project.id, "write", None)
+
+
+def test_links_of_a_removed_administrator_lead_nowhere(desk: Desk) -> None:
+    ada, eve = add_person(desk, "ada@example.org", "admin"), add_person(desk, "eve@example.org", "admin")
+    links = [
+        desk.people.invite("friend@example.org", "admin", actor=eve.email),
+        desk.people.reset(ada, actor=eve.email),
+    ]
+    desk.people.remove(eve.id, actor=ada.email)
+    for link in links:
+        with pytest.raises(InvitationGone):
+            desk.people.invited(link)
+
+
 def test_a_session_ends_by_its_time_and_by_its_person_alone(desk: Desk) -> None:
     ada, eve = add_person(desk, "ada@example.org", "viewer"), add_person(desk, "eve@example.org", "viewer")
     secret = desk.people.sessions.begin(ada, "192.0.2.1", "a browser")

@@ -14,6 +14,7 @@ from sqlalchemy import delete, insert
 
 import copydesk
 from copydesk.core import audit, clock
+from copydesk.core.ids import new_id
 from copydesk.core.tables import audit as log
 from copydesk.core.tables import people
 from copydesk.jobs.tables import runs
@@ -89,6 +90,28 @@ def test_a_role_is_changed_and_holds_at_once(service: Service, admin: httpx.Clie
         assert sent(admin, f"/people/{someone.id}/role", role="viewer").status_code == 303
         assert rising.get("/people").status_code == 403
     assert sent(admin, "/people/pers_nobody/role", role="viewer").status_code == 404
+
+
+@pytest.mark.parametrize(("choice", "status"), [("revoke", 401), ("keep", 200)])
+def test_demoting_an_administrator_asks_about_the_keys_they_created(
+    service: Service, admin: httpx.Client, choice: str, status: int
+) -> None:
+    someone = person(service, "admin", f"demoted-{choice}@example.org")
+    jobs = f"/v2/agent/{service.project.id}/jobs"
+    with signed_in(service, "admin", someone.email) as theirs, httpx.Client(base_url=service.url, timeout=60) as api:
+        form = {"name": "Mine", "use": "write", "expiry": "none", "id": new_id("key")}
+        made = sent(theirs, f"/projects/{service.project.id}/keys", **form)
+        key = {"Authorization": f"Bearer {re.findall(r'desk_[A-Za-z0-9]{38}', made.text)[0]}"}
+        assert api.get(jobs, headers=key).status_code == 200
+        asked = sent(admin, f"/people/{someone.id}/role", role="editor")
+        assert asked.status_code == 200
+        assert "<strong>Mine</strong>" in asked.text
+        assert 'value="revoke" checked' in asked.text
+        assert theirs.get("/people").status_code == 200, "nothing is changed before the answer"
+        assert sent(admin, f"/people/{someone.id}/role", role="editor", keys=choice).status_code == 303
+        assert theirs.get("/people").status_code == 403, "an open session loses its rights at once"
+        assert sent(theirs, f"/projects/{service.project.id}/keys", **form).status_code == 403
+        assert api.get(jobs, headers=key).status_code == status
 
 
 def test_nobody_changes_their_own_role_or_removes_themselves_by_accident(service: Service, admin: httpx.Client) -> None:

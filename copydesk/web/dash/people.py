@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Response
 
 from copydesk.core.errors import Conflict, Refusal
+from copydesk.core.keys import CreatedKey
 from copydesk.core.person import ROLES, Person
 from copydesk.web.dash.coming import provider_name, role_of_new
 from copydesk.web.dash.visit import Admin, AdminPost, Visit, see
@@ -35,10 +36,18 @@ async def withdraw(post: AdminPost) -> Response:
 
 @router.post("/people/{person_id}/role")
 async def change_role(person_id: str, post: AdminPost) -> Response:
+    """Asks first what becomes of their keys, where an administrator who created some becomes something less."""
+    role, keys = post.form.get("role"), post.form.get("keys")
+    people = post.desk.people
     try:
         if person_id == post.person.id:
             raise Conflict("Your own role is for another administrator to change.")
-        await call(post.desk.people.change_role, person_id, post.form.get("role"), actor=post.person.email)
+        person = await call(people.get, person_id)
+        if person.role == "admin" and role in ROLES[:-1] and keys not in ("revoke", "keep"):
+            created = await call(post.desk.keys.created_by, person.email)
+            if created:
+                return _role_page(post, person, role, created)
+        await call(people.change_role, person_id, role, actor=post.person.email, keep_keys=keys == "keep")
     except Conflict as refusal:
         return await _page(post, refusal)
     return see("/people")
@@ -98,6 +107,11 @@ async def _page(
     )
 
 
+def _role_page(visit: Visit, person: Person, role: str, created: list[CreatedKey]) -> Response:
+    title = f"Change the role of {person.name}"
+    return page("change-role.html", visit=visit, tab="people", title=title, person=person, role=role, created=created)
+
+
 async def _remove_page(visit: Visit, person: Person, refusal: Refusal | None = None) -> Response:
     people = visit.desk.people
     admins = [other for other in await call(people.all) if other.role == "admin"]
@@ -108,7 +122,7 @@ async def _remove_page(visit: Visit, person: Person, refusal: Refusal | None = N
         tab="people",
         title=f"Remove {person.name}",
         person=person,
-        keys=(await call(people.keys_made)).get(person.email, 0),
+        created=await call(visit.desk.keys.created_by, person.email),
         sessions=len(await call(people.sessions.of_person, person.id)),
         is_last_admin=[person] == admins,
         returns_as=role_of_new(person.email, visit.desk.settings),
