@@ -73,13 +73,27 @@ class Desk:
         from copydesk.analytics.keeping import Keeper
 
         projects = self.projects
-        return Keeper(self.store, lambda: {project.id: project.collecting.raw_days for project in projects.all()})
+        return Keeper(
+            self.store,
+            lambda: {project.id: project.collecting.raw_days for project in projects.all()},
+            drop_more=self.drop_old_feedback,
+        )
 
     @cached_property
     def feedback(self) -> "Feedback":
         from copydesk.analytics.feedback import Feedback
+        from copydesk.analytics.feedback_quota import FeedbackQuota
 
-        return Feedback(self.database)
+        settings = self.settings
+        quota = FeedbackQuota(self.database, settings.feedback_entries, settings.feedback_megabytes * 1_000_000)
+        return Feedback(self.database, quota, settings.feedback_per_day)
+
+    def drop_old_feedback(self) -> int:
+        """Deletes feedback that is older than its project keeps it. Returns how many entries that were."""
+        from copydesk.core.clock import today
+
+        days = {project.id: project.collecting.feedback_days for project in self.projects.all()}
+        return self.feedback.drop_old(days, today())
 
     def worker(self, model: "ModelFor | None" = None) -> "Worker":
         from copydesk.core.clock import SECOND

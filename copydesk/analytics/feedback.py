@@ -1,11 +1,12 @@
 """What readers say of a page: whether it helped, and a comment. Kept with the projects, since it is little."""
 
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Select, case, delete, func, insert, select
+from sqlalchemy import ColumnElement, case, delete, func, insert, select
 
+from copydesk.analytics.feedback_quota import FeedbackQuota
 from copydesk.analytics.paths import LONGEST_PATH
 from copydesk.analytics.store import ALWAYS, Range
 from copydesk.analytics.tables import feedback
@@ -13,6 +14,7 @@ from copydesk.core.clock import DAY
 from copydesk.core.database import Database
 from copydesk.core.errors import Detail, InvalidRequest
 from copydesk.core.ids import new_id
+from copydesk.core.limits import Limit, take
 
 LONGEST_COMMENT = 4_000
 
@@ -36,8 +38,9 @@ class PageRemarks:
 
 
 class Feedback:
-    def __init__(self, database: Database) -> None:
-        self.database = database
+    def __init__(self, database: Database, quota: FeedbackQuota, per_day: int) -> None:
+        self.database, self._quota = database, quota
+        self._per_day = Limit("feedback-project", per_day, DAY)
 
     def add(self, project_id: str, path: str, helpful: bool | None, comment: str | None, at: int) -> Remark:
         """Durable on return. A comment keeps its lines and loses what is no text."""
@@ -50,7 +53,9 @@ class Feedback:
         if not page.startswith("/") or len(page.encode()) > LONGEST_PATH:
             raise _refused("path", f"A path begins with / and has at most {LONGEST_PATH:,} bytes.")
         remark = Remark(new_id("fb"), page, helpful, said or None, at)
+        self._quota.reserve(project_id, len(page.encode()) + len(said.encode()))
         with self.database.write() as tx:
+            take(self.database, tx, self._per_day, project_id)
             tx.execute(insert(feedback).values(project_id=project_id, **vars(remark)))
         return remark
 
@@ -59,7 +64,7 @@ class Feedback:
     ) -> tuple[list[Remark], str | None]:
         """Newest first, and where the next page begins."""
         columns = (feedback.c[name] for name in Remark.__dataclass_fields__)
-        wanted = _within(select(*columns), project_id, days).order_by(feedback.c.id.desc()).limit(limit + 1)
+        wanted = select(*columns).where(*_within(project_id, days)).order_by(feedback.c.id.desc()).limit(limit + 1)
         if cursor is not None:
             wanted = wanted.where(feedback.c.id < cursor)
         with self.database.read() as tx:
@@ -80,23 +85,40 @@ class Feedback:
             total,
         )
         by_code_point = path if self.database.is_sqlite else path.collate("C")
-        wanted = _within(sums, project_id, days).group_by(path).order_by(total.desc(), by_code_point)
+        wanted = sums.where(*_within(project_id, days)).group_by(path).order_by(total.desc(), by_code_point)
         with self.database.read() as tx:
             rows = tx.execute(wanted.limit(limit + 1).offset(offset))
             found = [PageRemarks(**row._mapping) for row in rows]
         return found[:limit], len(found) > limit
 
-    def forget(self, project_id: str) -> int:
-        """Drops all of a project; how much there was."""
+    def forget(self, project_id: str, days: Range = ALWAYS) -> int:
+        """Deletes what a project has of these days. Returns how many entries that were."""
         with self.database.write() as tx:
-            return tx.execute(delete(feedback).where(feedback.c.project_id == project_id)).rowcount
+            deleted = tx.execute(delete(feedback).where(*_within(project_id, days))).rowcount
+        self._quota.forget(project_id)
+        return deleted
+
+    def drop_old(self, days_kept: Mapping[str, int | None], today: int) -> int:
+        """Deletes entries that are older than their project keeps them. Returns how many that were."""
+        deleted = 0
+        for project_id, days in days_kept.items():
+            oldest = self._oldest(project_id) if days is not None else None
+            if days is not None and oldest is not None and oldest < (today - days) * DAY:
+                deleted += self.forget(project_id, Range(end=today - days))
+        return deleted
+
+    def _oldest(self, project_id: str) -> int | None:
+        """Returns when the first entry was created, by the index: ids are in the order of time."""
+        mine = select(feedback.c.created_at).where(feedback.c.project_id == project_id)
+        with self.database.read() as tx:
+            return tx.execute(mine.order_by(feedback.c.id).limit(1)).scalar()
 
 
-def _within(wanted: Select[Any], project_id: str, days: Range) -> Select[Any]:
-    wanted = wanted.where(feedback.c.project_id == project_id)
-    if days == ALWAYS:
-        return wanted
-    return wanted.where(feedback.c.created_at >= days.first * DAY, feedback.c.created_at < days.end * DAY)
+def _within(project_id: str, days: Range) -> list[ColumnElement[bool]]:
+    conditions = [feedback.c.project_id == project_id]
+    if days != ALWAYS:
+        conditions += [feedback.c.created_at >= days.first * DAY, feedback.c.created_at < days.end * DAY]
+    return conditions
 
 
 def _text(given: str) -> str:

@@ -41,11 +41,16 @@ class Keeper:
     """
 
     def __init__(
-        self, store: Store, raw_days: Callable[[], Mapping[str, int | None]] = dict, pace: Pace | None = None
+        self,
+        store: Store,
+        raw_days: Callable[[], Mapping[str, int | None]] = dict,
+        pace: Pace | None = None,
+        drop_more: Callable[[], object] = lambda: None,
     ) -> None:
-        """raw_days says for how long the raw views of each project are kept; None is for ever."""
+        """raw_days says for how long the raw views of each project are kept; None is for ever. `drop_more` deletes
+        what else is too old, whenever raw views are dropped."""
         self._store = store
-        self._raw_days = raw_days
+        self._raw_days, self._drop_more = raw_days, drop_more
         self._pace = pace or Pace()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -181,6 +186,7 @@ class Keeper:
                 projects[days].append(project_id)
         for days, some in (projects or {0: []}).items():
             self._store.drop_views(today - days, some)
+        self._drop_more()
         self._drop_at = time.monotonic() + self._pace.dropping
 
     def _answer(self, asked: int) -> None:

@@ -40,17 +40,30 @@ def forget(
     visitor_id: Annotated[
         str | None, typer.Option("--visitor-id", help="Only this visitor, by the id that the site sent.")
     ] = None,
+    feedback: Annotated[bool, typer.Option("--feedback", help="Only what readers said.")] = False,
+    date_from: Annotated[
+        str | None, typer.Option("--from", metavar="DATE", help="With --feedback: the first day [default: of all].")
+    ] = None,
+    date_to: Annotated[
+        str | None, typer.Option("--to", metavar="DATE", help="With --feedback: the day after the last.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Deletes all numbers and feedback of a project, or one visitor's traces, for good."""
+    """Deletes all numbers and feedback of a project, its feedback alone, or one visitor's traces, for good."""
     from copydesk.analytics.sites import SETTLED_IN_TIME
     from copydesk.core import audit
 
+    if (feedback and visitor_id) or ((date_from or date_to) and not feedback):
+        raise InvalidRequest("Give --visitor-id, or --feedback with --from and --to, or none of them.")
     with the_desk() as desk:
         found = desk.projects.get(project)
         what = "the visitor's traces" if visitor_id else "all views, numbers and feedback"
+        what = "the feedback of these days" if date_from or date_to else "all feedback" if feedback else what
         if not yes:
             typer.confirm(f"Delete {what} of {found.name} ({found.id}) for good?", abort=True)
+        if feedback:
+            _forget_feedback(desk, found, date_from, date_to)
+            return
         if visitor_id:
             for visitor in _hashes(desk, found, visitor_id):
                 desk.store.forget_visitor(found.id, visitor)
@@ -62,6 +75,20 @@ def forget(
             action = "analytics.visitor_forgotten" if visitor_id else "analytics.forgotten"
             audit.record(tx, found.id, actor(), action, found.id)
     typer.echo(f"Deleted {what}.")
+
+
+def _forget_feedback(desk: "Desk", project: "Project", date_from: str | None, date_to: str | None) -> None:
+    from copydesk.analytics.report import NotADate, day, days
+    from copydesk.core import audit
+
+    try:
+        chosen = days(day(date_from) if date_from else None, day(date_to) if date_to else None)
+    except NotADate as error:
+        raise InvalidRequest(f"--from and --to: {error}.") from None
+    deleted = desk.feedback.forget(project.id, chosen)
+    with desk.database.write() as tx:
+        audit.record(tx, project.id, actor(), "analytics.feedback_forgotten", project.id, entries=deleted)
+    typer.echo(f"Deleted {deleted} entries of feedback.")
 
 
 def _hashes(desk: "Desk", project: "Project", visitor_id: str) -> set[int]:

@@ -26,6 +26,8 @@ class Collecting(Choices):
     """Browsers that ask not to be tracked are not counted."""
     raw_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     """Days after which single views are deleted; the counts stay. Empty to keep them."""
+    feedback_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
+    """Days after which feedback of readers is deleted. Empty to keep it."""
 
     @field_validator("origins")
     @classmethod
@@ -52,7 +54,7 @@ class Collecting(Choices):
                 raise ValueError(f"must be of {', '.join(CLASSES)}")
         return tuple(sorted(set(value)))
 
-    @field_validator("raw_days", mode="before")
+    @field_validator("raw_days", "feedback_days", mode="before")
     @classmethod
     def _may_be_taken_away(cls, value: Any) -> Any:
         return None if value == "" else value

@@ -112,6 +112,14 @@ class Settings(BaseSettings):
     """Views that browsers may send per site and minute."""
     collect_per_address: int = Field(600, ge=1)
     """Views that browsers may send per address and minute."""
+    feedback_per_address: int = Field(30, ge=1)
+    """Feedback that browsers may send per address and hour."""
+    feedback_per_day: int = Field(5_000, ge=1)
+    """Feedback that is accepted per project and day."""
+    feedback_entries: int = Field(100_000, ge=1)
+    """Feedback entries that a project may hold; further ones are refused."""
+    feedback_megabytes: int = Field(100, ge=1)
+    """Megabytes of feedback that a project may hold; more is refused."""
 
     worker_slots: int = Field(4, ge=1, le=64)
     """Jobs that one worker runs at once."""

@@ -68,6 +68,7 @@ class Arrivals:
         self._collector = Collector(desk.store.log, desk.keeper.arrived)
         self._per_site = SharedRate(Limit("collect-site", desk.settings.collect_per_minute, MINUTE), desk.database)
         self._per_address = Rate(Limit("collect-address", desk.settings.collect_per_address, MINUTE))
+        self._feedback_per_address = Rate(Limit("feedback-address", desk.settings.feedback_per_address, 60 * MINUTE))
         self._bodies = 0
         self._met: set[str] = set()
         self._looking: dict[str, asyncio.Future[Any]] = {}
@@ -90,6 +91,7 @@ class Arrivals:
         allowed = origins.allowed(project.collecting.origins, caller.headers.get("origin"))
         sent = beacon_in(caller.headers, body)
         if isinstance(sent, FeedbackBeacon):
+            self._feedback_per_address.take(_network(caller))
             return await self._feedback(project, site, sent, allowed)
         view = await self._view(project, site, caller, sent)
         if isinstance(view, Dropped):
@@ -119,8 +121,7 @@ class Arrivals:
         return Response(status_code=204, headers={**allowed, **origins.PREFLIGHT})
 
     async def _admitted(self, site_id: str, caller: Caller) -> tuple[Project, Site]:
-        address = packed(caller.address or "") or b""
-        self._per_address.take(address if len(address) == 4 else address[:NETWORK_OF_ONE_HOME])
+        self._per_address.take(_network(caller))
         if not is_id(site_id, "site"):
             raise SiteNotFound
         found = await self._looked_up(site_id, lambda: self._desk.sites.named(site_id))
@@ -186,7 +187,14 @@ class Arrivals:
         if isinstance(place, Dropped):
             return _answer(0, 0, [(0, place)], allowed)
         await call(self._desk.feedback.add, project.id, place.path, sent.h, sent.c or "", clock.now())
+        self._desk.keeper.arrived()  # which deletes feedback that is too old
         return _answer(1, 0, (), allowed)
+
+
+def _network(caller: Caller) -> bytes:
+    """Returns what one sender has at once: an IPv4 address, or a whole network of IPv6."""
+    address = packed(caller.address or "") or b""
+    return address if len(address) == 4 else address[:NETWORK_OF_ONE_HOME]
 
 
 def _read(headers: Headers, body: bytes, site: Site) -> tuple[list[View], Drops]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.analytics.feedback import LONGEST_COMMENT, Feedback
+from copydesk.analytics.feedback_quota import FeedbackFull, FeedbackQuota
 from copydesk.analytics.store import Range
 from copydesk.core.clock import DAY
 from copydesk.core.errors import InvalidRequest
@@ -94,6 +95,31 @@ def test_what_says_nothing_or_too_much_is_refused(
         feedback.add(project, path, helpful, comment, NOON)
     assert refusal.value.details[0].field in ("path", "helpful", "comment")
     assert feedback.page(project) == ([], None)
+
+
+def test_days_are_forgotten_alone_and_older_than_a_project_keeps(desk: Desk, feedback: Feedback, project: str) -> None:
+    other = desk.projects.create("Other", repository="/srv/docs.git", ref="main", actor="ada").id
+    for days in (3, 2, 1, 0):
+        for each in (project, other):
+            feedback.add(each, f"/{days}", True, None, NOON - days * DAY)
+    today = NOON // DAY
+    assert feedback.drop_old({project: 2, other: None}, today) == 1
+    assert feedback.drop_old({project: 2, other: None}, today) == 0
+    assert feedback.forget(project, Range(today - 1, today)) == 1
+    assert [remark.path for remark in feedback.page(project)[0]] == ["/0", "/2"]
+    assert len(feedback.page(other)[0]) == 4
+
+
+def test_what_is_stored_already_counts_towards_what_a_project_may_hold(desk: Desk, project: str) -> None:
+    def with_room_for(entries: int, size: int) -> Feedback:
+        return Feedback(desk.database, FeedbackQuota(desk.database, entries, size), per_day=100)
+
+    desk.feedback.add(project, "/é", None, "äöü", NOON)
+    desk.feedback.add(project, "/é", True, None, NOON)
+    for entries, size in ((2, 1_000), (100, 3 + 6 + 3 + 2)):
+        with pytest.raises(FeedbackFull):
+            with_room_for(entries, size).add(project, "/aa", True, None, NOON)
+    with_room_for(3, 3 + 6 + 3 + 3).add(project, "/aa", True, None, NOON)
 
 
 def test_a_project_is_forgotten_alone(desk: Desk, feedback: Feedback, project: str) -> None:

@@ -17,6 +17,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from copydesk.analytics.ranges import read, shipped, written
+from copydesk.analytics.report import date_of
 from copydesk.analytics.view import Class, View
 from copydesk.cli import app
 from copydesk.core.audit import entries
@@ -138,6 +139,19 @@ def test_a_project_is_forgotten_when_that_is_meant(site: Service, run: Run) -> N
     assert lines(run("visitors")) == []
     assert lines(run("feedback")) == []
     assert entries(site.desk.database, site.project.id)[0]["action"] == "analytics.forgotten"
+
+
+def test_the_feedback_of_some_days_is_forgotten_alone(site: Service, run: Run) -> None:
+    for number in range(3):
+        site.desk.feedback.add(site.project.id, f"/{number}", True, None, (FIRST + number) * DAY)
+    some = ("--from", date_of(FIRST + 1), "--to", date_of(FIRST + 2))
+    assert run("forget", *some, "--yes").exit_code == 1, "which days of what?"
+    assert run("forget", "--feedback", "--from", "soon", "--yes").exit_code == 1
+    assert "Deleted 1 entries" in run("forget", "--feedback", *some, "--yes").stdout
+    assert [remark.path for remark in site.desk.feedback.page(site.project.id)[0]] == ["/2", "/0"]
+    assert "Deleted 2 entries" in run("forget", "--feedback", "--yes").stdout
+    assert len(lines(run("visitors"))) == 3
+    assert entries(site.desk.database, site.project.id)[0]["action"] == "analytics.feedback_forgotten"
 
 
 def test_a_visitor_is_forgotten_by_the_id_that_the_site_sent(site: Service, run: Run) -> None:

@@ -105,5 +105,8 @@ def serve(
 def _new_keeper(desk: Desk) -> Keeper:
     """Returns a keeper for this desk that has time."""
     return Keeper(
-        desk.store, lambda: {project.id: project.collecting.raw_days for project in desk.projects.all()}, PATIENT
+        desk.store,
+        lambda: {project.id: project.collecting.raw_days for project in desk.projects.all()},
+        PATIENT,
+        desk.drop_old_feedback,
     )

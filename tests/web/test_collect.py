@@ -20,7 +20,7 @@ PAGE = {"u": f"{DOCS}/guide", "r": "https://www.example.org/search?q=1"}
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0"
 TEXT = "text/plain;charset=UTF-8"
 BROWSER = httpx.Client(timeout=30)
-NO_LIMIT = {"collect_per_minute": 1_000_000, "collect_per_address": 1_000_000}
+NO_LIMIT = dict.fromkeys(("collect_per_minute", "collect_per_address", "feedback_per_address"), 1_000_000)
 
 
 @pytest.fixture(scope="module")

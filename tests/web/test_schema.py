@@ -19,7 +19,10 @@ OFFERS_ITS_OWN_MODELS = {
     "checks": {"positive_data_acceptance": {"enabled": False}},
 }
 
-NO_LIMITS = dict.fromkeys(("jobs_per_hour", "exports_per_minute", "collect_per_minute", "collect_per_address"), 1000000)
+NO_LIMITS = dict.fromkeys(
+    ("jobs_per_hour", "exports_per_minute", "collect_per_minute", "collect_per_address", "feedback_per_address"),
+    1000000,
+)
 # A faulty event is dropped with its reason, so that it does not keep the others out: the answer is 202 all the same.
 TAKES_WHAT_CAN_BE_READ = {
     "include-operation-id": "sendEvents",

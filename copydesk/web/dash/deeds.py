@@ -14,6 +14,7 @@ DEEDS = {
     "pull.merged": "merged the pull request #{subject}",
     "pull.closed": "closed the pull request #{subject}",
     "analytics.forgotten": "deleted all views, numbers and feedback",
+    "analytics.feedback_forgotten": "deleted {entries} entries of feedback",
     "analytics.visitor_forgotten": "deleted a visitor’s traces",
     "person.invited": "invited {email} as {role}",
     "person.invitation_withdrawn": "withdrew the link of {email}",

@@ -29,6 +29,7 @@ LABELS = {
     "on_findings": "When faults remain",
     "check_minutes": "Minutes for the check command",
     "raw_days": "Days to keep single views",
+    "feedback_days": "Days to keep feedback",
     "do_not_track": "Honour Do Not Track",
     "app_id": "GitHub App id",
     "privacy": "How long a visitor is recognised",
@@ -71,7 +72,7 @@ GROUPS = (
     Group("commits", "Commits", ("author_name", "author_email", "sign_off", "co_authors")),
     Group("checks", "Checks", ("required_fields", "ignored_checks", "check_command", "check_minutes")),
     Group("collecting", "Collecting views", ("origins", "base_path", "kept_parameters", "ai_classes")),
-    Group("privacy", "Privacy", ("privacy", "do_not_track", "raw_days")),
+    Group("privacy", "Privacy", ("privacy", "do_not_track", "raw_days", "feedback_days")),
 )
 
 
