@@ -13,6 +13,9 @@ from copydesk.core.settings import BadSettings, Settings
 from copydesk.jobs.agent.names import FORMS, known_model
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from copydesk.analytics.collect import Collector
     from copydesk.analytics.feedback import Feedback
     from copydesk.analytics.keeping import Keeper
     from copydesk.analytics.sites import Sites
@@ -80,6 +83,19 @@ class Desk:
         )
 
     @cached_property
+    def collector(self) -> "Collector":
+        from copydesk.analytics.collect import Collector
+
+        return Collector(self.store.log, lambda: self.keeper.arrived())
+
+    @cached_property
+    def limit_teller(self) -> "ThreadPoolExecutor":
+        """The thread that shares with other processes how much of a rate limit this one has used."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        return ThreadPoolExecutor(max_workers=1, thread_name_prefix="limits")
+
+    @cached_property
     def feedback(self) -> "Feedback":
         from copydesk.analytics.feedback import Feedback
         from copydesk.analytics.feedback_quota import FeedbackQuota
@@ -130,7 +146,11 @@ class Desk:
         return self.store
 
     def close(self) -> None:
-        """Closes the stores that were opened."""
+        """Ends the threads that were started, and closes the stores that were opened."""
+        if "collector" in vars(self):
+            self.collector.close()
+        if "limit_teller" in vars(self):
+            self.limit_teller.shutdown()
         if "store" in vars(self):
             self.store.close()
         self.database.close()

@@ -69,8 +69,8 @@ class Collector:
         self._began = 0.0
 
     def close(self) -> None:
-        """Ends the thread, after the commit that it has under way."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """Waits for the commit that is under way, and ends the thread."""
+        self._thread.shutdown()
 
     async def keep(self, views: Sequence[View]) -> Logged:
         """Returns once they are durable, with the request's own duplicates. A store that fails is the caller's 503."""

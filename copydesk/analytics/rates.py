@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Hashable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from threading import Lock
@@ -17,7 +18,6 @@ MOST_OWNERS = 100_000
 SHARE = 20
 """A process tells of its uses when they come to one in so many of those that are left."""
 log = logging.getLogger(__name__)
-_teller = ThreadPoolExecutor(max_workers=1, thread_name_prefix="limits")
 
 
 class Rate:
@@ -43,8 +43,9 @@ class SharedRate:
     window and then the more often the less is left, and tells what others used meanwhile. So each process lets through
     at most a twentieth too many. While the database is away, each process counts for itself."""
 
-    def __init__(self, limit: Limit, database: Database) -> None:
-        self.limit, self._database = limit, database
+    def __init__(self, limit: Limit, database: Database, teller: Executor) -> None:
+        """The caller owns the teller, which tells the database in a thread of its own, and shuts it down."""
+        self.limit, self._database, self._teller = limit, database, teller
         self._windows: dict[str, _Window] = {}
         self._lock = Lock()
 
@@ -62,7 +63,8 @@ class SharedRate:
             left = self.limit.quota - window.told
             if not window.is_telling and (not window.told or window.untold * SHARE >= left):
                 window.is_telling = True
-                _teller.submit(self._tell, owner, window)
+                with suppress(RuntimeError):  # the teller was shut down, because the process ends
+                    self._teller.submit(self._tell, owner, window)
             return self.limit.headers(left - window.untold, reset)
 
     def _tell(self, owner: str, window: "_Window") -> None:

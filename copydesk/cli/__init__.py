@@ -12,6 +12,7 @@ from copydesk.cli.commands import LazyGroup
 from copydesk.cli.output import fail
 from copydesk.cli.quick_exit import QuickExit
 from copydesk.core.errors import Explained
+from copydesk.core.private_umask import create_files_privately
 
 app = typer.Typer(
     cls=LazyGroup,
@@ -39,6 +40,7 @@ def main() -> None:
     """Runs the command line and ends the process."""
     quick_exit = QuickExit()
     gc.set_threshold(*GC_THRESHOLD)
+    create_files_privately()
     # Otherwise Pydantic reads the metadata of every installed package to look for plugins, which is slow.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -17,11 +17,27 @@ if TYPE_CHECKING:
     from copydesk.core.settings import Settings
 
 OLDEST_GIT = (2, 37)
+MAX_FILES_SHOWN = 5
 Check = Callable[["Settings"], str]
 
 
 class Ill(Exception):
     """What is wrong, and what to do about it."""
+
+
+class Warn(Exception):
+    """What should be changed, although everything works."""
+
+
+class Result(NamedTuple):
+    check: str
+    ok: bool
+    says: str
+    is_warning: bool = False
+
+    @property
+    def sign(self) -> str:
+        return "!" if self.is_warning else "✓" if self.ok else "✗"
 
 
 app = typer.Typer(rich_markup_mode=None)
@@ -32,27 +48,29 @@ def doctor(json: AsJson = False) -> None:
     """Checks the settings, git, both stores, the data folder, the model and every project's repository."""
     results = _examine()
     if json:
-        print_json([{"check": name, "ok": ok, "says": says} for name, ok, says in results])
+        print_json([{"check": r.check, "ok": r.ok, "warning": r.is_warning, "says": r.says} for r in results])
     else:
-        for name, ok, says in results:
-            typer.echo(f"{'✓' if ok else '✗'} {name}: {says}")
-    if not all(ok for _, ok, _ in results):
+        for result in results:
+            typer.echo(f"{result.sign} {result.check}: {result.says}")
+    if not all(result.ok for result in results):
         raise typer.Exit(1)
 
 
-def _examine() -> list[tuple[str, bool, str]]:
+def _examine() -> list[Result]:
     from copydesk.core.settings import BadSettings, read_settings
 
     try:
         settings = read_settings()
     except BadSettings as error:
-        return [("settings", False, str(error))]
-    results = [("settings", True, "read")]
+        return [Result("settings", False, str(error))]
+    results = [Result("settings", True, "read")]
     for name, check in CHECKS.items():
         try:
-            results.append((name, True, check(settings)))
+            results.append(Result(name, True, check(settings)))
+        except Warn as warning:
+            results.append(Result(name, True, str(warning), is_warning=True))
         except Exception as error:
-            results.append((name, False, str(error)))
+            results.append(Result(name, False, str(error)))
     return results
 
 
@@ -75,6 +93,16 @@ def _data(settings: "Settings") -> str:
     if not os.access(folder, os.W_OK):
         raise Ill(f"{folder} cannot be written to; set COPYDESK_DATA to a folder that can.")
     return f"{folder}, {shutil.disk_usage(folder).free / 2**30:.1f} GiB free"
+
+
+def _privacy(settings: "Settings") -> str:
+    from copydesk.core.private_files import find_exposed_files
+
+    exposed = find_exposed_files(settings)
+    if not exposed:
+        return "only this user can read the service's files"
+    shown = ", ".join(map(str, exposed[:MAX_FILES_SHOWN])) + (", …" if len(exposed) > MAX_FILES_SHOWN else "")
+    raise Warn(f"other users can read {shown}; restart the service, which repairs it, or run 'chmod go=' on them.")
 
 
 def _database(settings: "Settings") -> str:
@@ -153,6 +181,7 @@ CHECKS: dict[str, Check] = {
     "python": _python,
     "git": _git,
     "data folder": _data,
+    "private files": _privacy,
     "database": _database,
     "views": _views,
     "model": _model,

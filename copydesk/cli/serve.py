@@ -51,6 +51,7 @@ def serve(
     settings = _addressed(settings, host, listener.getsockname()[1])
     logs.set_up(settings)
     traces.set_up()
+    _protect_files(settings)
     desk = open_desk(settings)
     _announce(desk, settings)
     server = Server(desk, with_worker=not no_worker)
@@ -79,6 +80,7 @@ def work() -> None:
     logs.set_up(settings)
     traces.set_up()
     listener = _listen(settings.metrics_host, settings.metrics_port) if settings.metrics_port else None
+    _protect_files(settings)
     desk = open_desk(settings)
     worker = desk.worker()
     readiness = Readiness(desk, with_analytics=False)
@@ -109,6 +111,17 @@ def demo(
     from copydesk.cli.demo import run_demo
 
     run_demo(keep_serving=serve, port=port)
+
+
+def _protect_files(settings: "Settings") -> None:
+    """Repairs files that an older release, or a copy, left open to other users. Warns where it cannot, and goes on."""
+    from copydesk.core.private_files import make_files_private
+
+    changed, failed = make_files_private(settings)
+    if changed:
+        log.warning("other users could read %s; that is no longer so", ", ".join(map(str, changed)))
+    if failed:
+        log.warning("other users can read %s, and this user may not change that", ", ".join(map(str, failed)))
 
 
 def _announce(desk: "Desk", settings: "Settings") -> None:

@@ -47,7 +47,7 @@ router = APIRouter(prefix="/v1/analytics/{projectId}", tags=["analytics"], depen
 
 
 def exports_rate(desk: Desk) -> SharedRate:
-    return SharedRate(Limit("exports", desk.settings.exports_per_minute, 60 * SECOND), desk.database)
+    return SharedRate(Limit("exports", desk.settings.exports_per_minute, 60 * SECOND), desk.database, desk.limit_teller)
 
 
 def _number(given: Any) -> int:

@@ -14,7 +14,6 @@ from copydesk import __version__
 from copydesk.core.errors import InvalidRequest, NotFound, Refusal, WrongMediaType
 from copydesk.desk import Desk
 from copydesk.web import analytics, assets, collect, dash, health, jobs, reference, review, webhooks
-from copydesk.web.arrivals import Arrivals
 from copydesk.web.dash.visit import SignInFirst, to_sign_in
 from copydesk.web.faults import explained
 from copydesk.web.front import Front, refused
@@ -43,14 +42,13 @@ def make_app(desk: Desk) -> FastAPI:
     app.state.desk = desk
     app.state.exports = analytics.exports_rate(desk)
     app.state.health = health.Health(desk)
-    app.state.arrivals = Arrivals(desk)
     app.state.streams = Streams(desk)
     for module in (jobs, analytics, collect, health, reference, review, webhooks, assets, dash):
         app.router.routes += module.router.routes  # as they are: include_router has the first request make them anew
     app.add_exception_handler(Refusal, _refusal)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_middleware(Front, desk=desk, readiness=app.state.health.readiness, arrivals=app.state.arrivals)
+    app.add_middleware(Front, desk=desk, readiness=app.state.health.readiness)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     return app
 

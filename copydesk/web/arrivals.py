@@ -12,7 +12,7 @@ from starlette.types import Scope
 
 from copydesk.analytics.addresses import packed
 from copydesk.analytics.classify import LONGEST_AGENT
-from copydesk.analytics.collect import Collector, CollectorBusy, views_of
+from copydesk.analytics.collect import CollectorBusy, views_of
 from copydesk.analytics.event import Raw, Site
 from copydesk.analytics.identify import NETWORK_OF_ONE_HOME
 from copydesk.analytics.paths import clean
@@ -65,16 +65,14 @@ def caller(scope: Scope, headers: Headers) -> Caller:
 class Arrivals:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._collector = Collector(desk.store.log, desk.keeper.arrived)
-        self._per_site = SharedRate(Limit("collect-site", desk.settings.collect_per_minute, MINUTE), desk.database)
+        self._collector = desk.collector
+        per_site = Limit("collect-site", desk.settings.collect_per_minute, MINUTE)
+        self._per_site = SharedRate(per_site, desk.database, desk.limit_teller)
         self._per_address = Rate(Limit("collect-address", desk.settings.collect_per_address, MINUTE))
         self._feedback_per_address = Rate(Limit("feedback-address", desk.settings.feedback_per_address, 60 * MINUTE))
         self._bodies = 0
         self._met: set[str] = set()
         self._looking: dict[str, asyncio.Future[Any]] = {}
-
-    def close(self) -> None:
-        self._collector.close()
 
     async def events(self, project: Project, headers: Headers, body: bytes) -> Response:
         site = await self._looked_up(project.id, lambda: self._desk.sites.of(project))

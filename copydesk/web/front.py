@@ -53,11 +53,11 @@ class Front:
 
     The one exception is the collector, which browsers call: nobody can keep a secret in a public page."""
 
-    def __init__(self, app: ASGIApp, desk: Desk, readiness: Readiness, arrivals: Arrivals) -> None:
+    def __init__(self, app: ASGIApp, desk: Desk, readiness: Readiness) -> None:
         self.app = app
         self.desk, self.readiness = desk, readiness
         self.openings = Openings(desk)
-        self.arrivals = arrivals
+        self.arrivals = Arrivals(desk)
         self.quick = Quick(desk, self.arrivals)
         self.turnstile = Turnstile()
         self.callers = Callers(desk.settings.trusted_proxies)

@@ -20,7 +20,6 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk
 from copydesk.web import threads
 from copydesk.web.app import make_app
-from copydesk.web.arrivals import Arrivals
 from copydesk.web.health import Health
 from copydesk.web.http.connections import Connections
 from copydesk.web.http.protocol import Protocol, enforce_deadlines
@@ -108,7 +107,6 @@ class Server:
         self.worker = desk.worker() if with_worker else None
         app = make_app(desk)
         self.health: Health = app.state.health
-        self._arrivals: Arrivals = app.state.arrivals
         config = uvicorn.Config(
             app,
             http=_protocol_for(desk.settings),
@@ -135,7 +133,6 @@ class Server:
             try:
                 self._server.run(_multiply(sockets))
             finally:
-                self._arrivals.close()
                 self.desk.keeper.stop()
                 if self.worker and thread:
                     self.worker.stop()

@@ -3,16 +3,18 @@
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from copydesk.analytics.rates import MOST_OWNERS, Rate, SharedRate, _teller
+from copydesk.analytics.rates import MOST_OWNERS, Rate, SharedRate
 from copydesk.core.database import Database
 from copydesk.core.limits import Limit, TooManyRequests
 from tests.support.processes import free_port
 
 QUOTA = 100
 EXPORTS = Limit("exports", QUOTA, 60_000)
+TELLER = ThreadPoolExecutor(max_workers=1)
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def used_up(rate: SharedRate, owner: str = "a") -> bool:
     except TooManyRequests:
         return True
     finally:
-        _teller.submit(int).result()
+        TELLER.submit(int).result()
     return False
 
 
@@ -60,7 +62,7 @@ def test_a_rate_remembers_a_bounded_number_of_owners() -> None:
 
 
 def test_one_process_lets_through_what_is_allowed_and_says_what_is_left(database: Database) -> None:
-    rate = SharedRate(EXPORTS, database)
+    rate = SharedRate(EXPORTS, database, TELLER)
     left = [rate.take("a")["RateLimit"].split(";")[1] for _ in range(QUOTA)]
     assert left == [f"r={number}" for number in reversed(range(QUOTA))]
     with pytest.raises(TooManyRequests):
@@ -69,7 +71,7 @@ def test_one_process_lets_through_what_is_allowed_and_says_what_is_left(database
 
 
 def test_processes_together_let_through_what_is_allowed_and_a_twentieth_each_at_most(database: Database) -> None:
-    rates = [SharedRate(EXPORTS, database) for _ in range(3)]
+    rates = [SharedRate(EXPORTS, database, TELLER) for _ in range(3)]
     taken = 0
     while not all(refusals := [used_up(rate) for rate in rates]):
         taken += refusals.count(False)
@@ -77,7 +79,7 @@ def test_processes_together_let_through_what_is_allowed_and_a_twentieth_each_at_
 
 
 def test_a_process_that_comes_late_lets_one_through(database: Database) -> None:
-    first, late = SharedRate(EXPORTS, database), SharedRate(EXPORTS, database)
+    first, late = SharedRate(EXPORTS, database, TELLER), SharedRate(EXPORTS, database, TELLER)
     assert [used_up(first) for _ in range(QUOTA + 1)] == [False] * QUOTA + [True]
     assert [used_up(late) for _ in range(3)] == [False, True, True]
 
@@ -85,7 +87,7 @@ def test_a_process_that_comes_late_lets_one_through(database: Database) -> None:
 def test_a_shared_window_closes_for_all(database: Database) -> None:
     for window in (400, 3_000, 20_000):  # milliseconds; a busy machine needs more of them for the first four lines
         limit, began = Limit(f"exports-{window}", 1, window), time.monotonic()
-        first, second = SharedRate(limit, database), SharedRate(limit, database)
+        first, second = SharedRate(limit, database, TELLER), SharedRate(limit, database, TELLER)
         outcomes = used_up(first), used_up(second), used_up(second)
         if time.monotonic() - began < window / 1000:
             break
@@ -96,9 +98,9 @@ def test_a_shared_window_closes_for_all(database: Database) -> None:
 
 def test_what_is_told_late_is_not_charged_to_the_next_window(database: Database) -> None:
     for window in (300, 3_000, 20_000):  # milliseconds; a busy machine needs more of them for nine calls
-        rate = SharedRate(Limit(f"exports-{window}", 10, window), database)
+        rate = SharedRate(Limit(f"exports-{window}", 10, window), database, TELLER)
         held_up = threading.Event()
-        _teller.submit(held_up.wait, 60)
+        TELLER.submit(held_up.wait, 60)
         for _ in range(9):
             rate.take("a")
         threading.Event().wait(window / 1000 + 0.05)
@@ -113,7 +115,7 @@ def test_what_is_told_late_is_not_charged_to_the_next_window(database: Database)
 def test_a_limit_holds_in_each_process_while_the_database_is_away() -> None:
     away = Database(f"postgresql+psycopg://desk@127.0.0.1:{free_port()}/desk")
     try:
-        rate = SharedRate(Limit("exports", 3, 60_000), away)
+        rate = SharedRate(Limit("exports", 3, 60_000), away, TELLER)
         assert [used_up(rate) for _ in range(5)] == [False] * 3 + [True] * 2
     finally:
         away.close()

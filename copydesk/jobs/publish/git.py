@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from copydesk.core.errors import NoRoom
+from copydesk.core.private_umask import UNCHANGED, user_umask
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.limits import USUAL_LIMITS, RepositoryLimits, git_out_of_memory
 from copydesk.jobs.publish.blotting import blotted
@@ -112,6 +113,7 @@ class Git:
         seconds: float = 600,
         held: Sequence[int] = (),
         watch: Watch = lambda: None,
+        umask: int = UNCHANGED,
     ) -> str:
         """What git printed; RepositoryFailed in git's own words, without secrets, when it failed.
 
@@ -128,6 +130,7 @@ class Git:
             stderr=subprocess.PIPE,
             start_new_session=True,
             pass_fds=tuple(held),
+            umask=umask,
         )
         try:
             with self.stoppable(lambda: _kill(process)):
@@ -153,15 +156,16 @@ class Git:
                      "--", address, *refspecs, held=held, watch=watch)  # fmt: skip
 
     def push(self, folder: Path, commit: str, branch: str, expected: str | None) -> None:
-        """Replaces the branch's head only when it is the expected one; None means that it must not exist yet."""
+        """Replaces the branch's head only when it is the expected one; None means that it must not exist yet.
+
+        Files of a repository on this machine are its user's own, and not created privately as the mirror's are."""
         far = f"--receive-pack=git {FAR_SIDE} receive-pack"
         lease = f"--force-with-lease=refs/heads/{branch}:{expected or ''}"
         if self.is_local:
             LocalRepository.find(self.url).refuse_checked_out(branch)
         with self._address() as address:
-            self.run(
-                folder, "push", "--quiet", "--no-verify", lease, far, "--", address, f"{commit}:refs/heads/{branch}"
-            )
+            self.run(folder, "push", "--quiet", "--no-verify", lease, far, "--", address,
+                     f"{commit}:refs/heads/{branch}", umask=user_umask())  # fmt: skip
 
     def heads(self, *patterns: str, seconds: float = 120) -> dict[str, str]:
         """Branch → commit of the far side, as it is now; the pattern HEAD also tells the default branch as `HEAD`."""
