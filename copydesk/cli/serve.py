@@ -51,9 +51,9 @@ def serve(
     settings = _addressed(settings, host, listener.getsockname()[1])
     logs.set_up(settings)
     traces.set_up()
-    _protect_files(settings)
     desk = open_desk(settings)
     _announce(desk, settings)
+    _protect_files(settings)
     server = Server(desk, with_worker=not no_worker)
     if apart:
         from copydesk.cli.probes import answer_probes
@@ -80,7 +80,6 @@ def work() -> None:
     logs.set_up(settings)
     traces.set_up()
     listener = _listen(settings.metrics_host, settings.metrics_port) if settings.metrics_port else None
-    _protect_files(settings)
     desk = open_desk(settings)
     worker = desk.worker()
     readiness = Readiness(desk, with_analytics=False)
@@ -97,6 +96,7 @@ def work() -> None:
     if listener:
         answer_probes(listener, readiness, Gauges(desk, readiness, worker))
     _say(settings, f"Worker {worker.id} is waiting for jobs. Stop it with Ctrl-C.")
+    _protect_files(settings)
     worker.run()
     desk.close()
     traces.shut_down()

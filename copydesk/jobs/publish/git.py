@@ -97,7 +97,7 @@ class Git:
         self.limits = limits
         self._config = {"http.followRedirects": "false", "credential.helper": "", "http.lowSpeedLimit": "1000",
                         "http.lowSpeedTime": "60"}  # fmt: skip
-        self._passed_on = PASSED_ON
+        self._passed_on: tuple[str, ...] = PASSED_ON
         if pinned is not None:  # a proxy would look the host up again, so none is used
             self._config |= {"http.curloptResolve": pinned, "http.proxy": ""}
             self._passed_on = tuple(name for name in PASSED_ON if name not in PROXIES)
