@@ -1,6 +1,7 @@
 """Ids that sort by time, and secrets that a scanner can recognise."""
 
 import hashlib
+import random
 import secrets
 import string
 import threading
@@ -74,3 +75,8 @@ def _digits(value: int, alphabet: str, length: int) -> str:
         value, digit = divmod(value, len(alphabet))
         digits.append(alphabet[digit])
     return "".join(reversed(digits))
+
+
+def new_request_id() -> str:
+    """Returns an id that tells requests apart. It keeps no secret, so it is worth no call to the system."""
+    return f"req_{''.join(random.choices(BASE62, k=20))}"  # noqa: S311

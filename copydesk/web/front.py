@@ -1,7 +1,6 @@
 """What every request passes first: an id, bounds on its body, and the key that opens the project."""
 
 import logging
-import random
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -15,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.core import logs, traces
 from copydesk.core.errors import KeyMissing, KeyRejected, Refusal, StoreDown
-from copydesk.core.ids import BASE62
+from copydesk.core.ids import new_request_id
 from copydesk.desk import Desk
 from copydesk.web import webhooks
 from copydesk.web.arrivals import Arrivals
@@ -171,7 +170,4 @@ def _bearer(header: str | None) -> str:
 
 
 def _request_id(sent: str | None) -> str:
-    """One of ours tells requests apart and keeps no secret, so it is worth no call to the system."""
-    if sent and SANE_REQUEST_ID.fullmatch(sent):
-        return sent
-    return f"req_{''.join(random.choices(BASE62, k=20))}"  # noqa: S311
+    return sent if sent and SANE_REQUEST_ID.fullmatch(sent) else new_request_id()

@@ -142,7 +142,7 @@ def send_tiny_events(target: Target, held: ExitStack) -> None:
 
 
 def send_tiny_chunks(target: Target, held: ExitStack) -> None:
-    for _ in range(20):
+    for _ in range(5):
         connection = held.enter_context(connect(target.server.url))
         connection.sendall(target.request("/nothing", "Transfer-Encoding: chunked"))
         send_all(connection, [chunk(b"a") * 40_000] * 4)

@@ -12,13 +12,13 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from copydesk.core.errors import Refusal
-from copydesk.core.ids import random_text
+from copydesk.core.ids import new_request_id
 from copydesk.web.http.body import MAX_DRAINED_BYTES, BodyTimeout
 from copydesk.web.http.connections import Connections
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_PIPELINED_REQUESTS = 100
-FREE_PIECES, MIN_PIECE_BYTES = 4_000, 16
+FREE_PIECES, MIN_PIECE_BYTES = 2_000, 16
 """After so many pieces of a body, they must have this size on average: each costs the same, however small it is."""
 LINGER_SECONDS = 5.0
 DRAIN_SECONDS = 15.0
@@ -160,6 +160,9 @@ class Protocol(HttpToolsProtocol):
         self._is_lingering = True
         self._unset_keepalive_if_required()
         self.flow.resume_reading()
+        if self.pipeline:  # the answer would come before those of earlier requests
+            self.transport.abort()
+            return
         is_at_work = self.cycle is not None and not self.cycle.response_complete
         was_answered = self.cycle is not None and (self.cycle.response_started if is_at_work else self._is_in_message)
         if is_at_work:
@@ -172,7 +175,7 @@ class Protocol(HttpToolsProtocol):
         self.transport.write_eof()
 
     def _answer(self, refusal: Refusal) -> None:
-        request_id = f"req_{random_text(20)}"
+        request_id = new_request_id()
         body = json.dumps({"error": refusal.message, "code": refusal.code, "requestId": request_id}).encode()
         headers = {
             "Content-Type": "application/json",
