@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,12 @@ def service(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Itera
 def hasty(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Service]:
     """A service that waits a second for headers and bodies, and lets an address have twenty connections."""
     folder = tmp_path_factory.mktemp("bounds-hasty")
-    bounds = {"header_seconds": 1, "body_seconds": 1, "connections_per_address": 20, "trusted_proxies": "127.0.0.9"}
+    bounds: dict[str, Any] = {
+        "header_seconds": 1,
+        "body_seconds": 1,
+        "connections_per_address": 20,
+        "trusted_proxies": "127.0.0.9",
+    }
     with serve(folder / "data", repository=repository, with_worker=False, **bounds) as running:
         yield running
 
