@@ -178,8 +178,8 @@ def _watch(fate: Fate) -> None:
             yield tx
             fate.reach("inside")
 
-    def fetch(self: Git, folder: Path, refspecs: Sequence[str], held: Sequence[int] = ()) -> None:
-        really_fetch(self, folder, refspecs, held)
+    def fetch(self: Git, folder: Path, refspecs: Sequence[str], **options: Any) -> None:
+        really_fetch(self, folder, refspecs, **options)
         fate.reach("middle")
 
     for owner, name, watched in (
