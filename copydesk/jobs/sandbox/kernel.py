@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from copydesk.jobs.sandbox.seccomp import NotSupported
 
 LEAST_ABI = 6
-"""Of Landlock, Linux 6.12: from there on signals and abstract sockets stay inside as well. It does not keep a process
-from socket files, nor from watching folders: the filter of system calls does."""
+"""Of Landlock, Linux 6.12: from there on signals and abstract sockets stay inside as well. It keeps a process from
+socket files only from version 9 on, and never from watching folders: the filter of system calls does both."""
 
 READ, EXECUTE = 1 << 2 | 1 << 3, 1 << 0
 WRITE_FILE = 1 << 1 | 1 << 14
