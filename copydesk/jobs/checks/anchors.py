@@ -1,11 +1,11 @@
 """Whether a page has an anchor: each generator makes them of headings in its own way."""
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
+from copydesk.core.unicode import normalize
 from copydesk.jobs.checks.facts import Facts
 from copydesk.jobs.pages.headings import plain_text
 
@@ -59,7 +59,7 @@ def letters(text: str) -> str:
     """What no way of making anchors drops: letters and digits, without accents and case."""
     if text.isascii():
         return "".join(c for c in text.lower() if c.isalnum())
-    return "".join(c for c in unicodedata.normalize("NFKD", text).casefold() if c.isalnum())
+    return "".join(c for c in normalize("NFKD", text).casefold() if c.isalnum())
 
 
 def _plain(text: str) -> str:
@@ -68,12 +68,12 @@ def _plain(text: str) -> str:
 
 
 def _mkdocs(text: str) -> str:
-    text = unicodedata.normalize("NFKD", plain_text(text)).encode("ascii", "ignore").decode()
+    text = normalize("NFKD", plain_text(text)).encode("ascii", "ignore").decode()
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower())
 
 
 def _vitepress(text: str) -> str:
-    text = VITEPRESS.sub("-", unicodedata.normalize("NFKD", plain_text(text)))
+    text = VITEPRESS.sub("-", normalize("NFKD", plain_text(text)))
     text = re.sub(r"^-+|-+$", "", re.sub(r"-{2,}", "-", text)).lower()
     return f"_{text}" if text[:1].isdigit() else text
 

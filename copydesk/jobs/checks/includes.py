@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from copydesk.jobs.checks.findings import Said
-from copydesk.jobs.checks.places import MODULES, Places, joined
+from copydesk.jobs.checks.places import MODULES, Places, folders_above, joined
 from copydesk.jobs.pages.site import split
 
 Check = Callable[[Places, str, str, str], Said | None]
@@ -24,13 +24,6 @@ def _first(places: Places, path: str, bases: Iterator[str] | list[str]) -> bool:
     return False
 
 
-def _above(page: str) -> list[str]:
-    folders = [posixpath.dirname(page)]
-    while folders[-1]:
-        folders.append(posixpath.dirname(folders[-1]))
-    return folders
-
-
 def _missing(path: str, is_sure: bool = True) -> Said:
     return Said("include", f"The included file `{path}` does not exist.", is_sure)
 
@@ -40,7 +33,7 @@ def _snippet(places: Places, page: str, kind: str, target: str) -> Said | None:
     if site is None or site.kind != "mkdocs":
         return None
     path = target
-    bases = [*site.snippets, *_above(page)]
+    bases = [*site.snippets, *folders_above(page)]
     if _first(places, path, bases) or _first(places, LINES.sub("", path), bases):
         return None
     return _missing(path, not site.open_ended)
@@ -50,7 +43,9 @@ def _liquid(places: Places, page: str, kind: str, target: str) -> Said | None:
     """Jekyll's includes may come with a theme; those that name a place beside the page cannot."""
     path = target
     bases = [
-        base for above in _above(page) for base in (above, *(joined(above, n) or n for n in ("_includes", "includes")))
+        base
+        for above in folders_above(page)
+        for base in (above, *(joined(above, n) or n for n in ("_includes", "includes")))
     ]
     way = kind.removeprefix("liquid ")
     beside = way != "include" or path.startswith((".", "/"))
@@ -103,7 +98,7 @@ def _import(places: Places, page: str, kind: str, target: str) -> Said | None:
 def _file(places: Places, page: str, kind: str, target: str) -> Said | None:
     """Sphinx's directives: a leading slash stands for the folder of its configuration."""
     path, site = target, places.site_of.get(page)
-    from_top = [site.folder] if site else _above(page)
+    from_top = [site.folder] if site else folders_above(page)
     bases = from_top if path.startswith("/") else [posixpath.dirname(page)]
     if _first(places, path, bases):
         return None

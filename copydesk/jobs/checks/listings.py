@@ -11,10 +11,13 @@ import yaml
 
 from copydesk.jobs.checks.facts import Problem
 from copydesk.jobs.checks.sites import VITEPRESS, composed, scalars
-from copydesk.jobs.pages.navigation import OTHER_LISTS, TOKEN
+from copydesk.jobs.pages.literals import tokens, without_comments
+from copydesk.jobs.pages.navigation import OTHER_LISTS
 
 RULE = "navigation"
 LONGEST = 4_000_000
+DEEPEST = 200
+"""Brackets within brackets."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +35,21 @@ UNREAD = Listing()
 OPERATION = re.compile(r"(?:\S+\s+)?(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS|TRACE|WEBHOOK|webhook)\s")
 # Whatever makes a script more than a literal: then the strings in it may mean anything.
 COMPUTED = re.compile(r"\.\.\.|\brequire\s*\(|=>|\bfunction\b|`|\bimport\s*\(|\.map\(|\.concat\(|\?\s*\[|\bprocess\.")
-COMMENT = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/", re.S)
 NAV_PLUGINS = re.compile(
     r"awesome|literate-nav|section-index|\bblog\b|not_in_nav|exclude_docs|^INHERIT:|techdocs", re.M
 )
 
 
+class TooDeep(Exception):
+    """The file nests deeper than any navigation does."""
+
+
 def listing_of(path: str, text: str) -> Listing:
     reader = reader_of(path)
-    return reader(text) if reader and len(text) <= LONGEST else UNREAD
+    try:
+        return reader(text) if reader and len(text) <= LONGEST else UNREAD
+    except TooDeep:
+        return UNREAD
 
 
 def reader_of(path: str) -> Callable[[str], Listing] | None:
@@ -82,7 +91,7 @@ def _sidebars(is_json: bool, text: str) -> Listing:
         except (ValueError, RecursionError):
             return UNREAD
     else:
-        text = COMMENT.sub(lambda match: match.group() if match.group()[0] in "\"'" else _blank(match.group()), text)
+        text = without_comments(text)
         if COMPUTED.search(text):
             return UNREAD
     found = []
@@ -95,7 +104,7 @@ def _sidebars(is_json: bool, text: str) -> Listing:
 
 def _vitepress(text: str) -> Listing:
     """The links of a literal `sidebar`. One with a `base` of its own, or made by a function, is not read."""
-    text = COMMENT.sub(lambda match: match.group() if match.group()[0] in "\"'" else _blank(match.group()), text)
+    text = without_comments(text)
     at = text.find("sidebar")
     if at < 0 or re.search(r"rewrites|\bbase\s*:", text[at:]) or "[slug]" in text:
         return UNREAD
@@ -153,21 +162,23 @@ def _value(node: yaml.Node | None, key: str) -> yaml.Node | None:
 def strings(text: str) -> Iterator[tuple[tuple[str, ...], str, int, str]]:
     """The strings of JSON or of literals of JavaScript: the keys they stand under, `[` or `{`, line, value.
 
-    A string in a list stands under the list's key; keys themselves are not values."""
+    A string in a list stands under the list's key; keys themselves are not values. Raises TooDeep."""
     stack: list[tuple[str, tuple[str, ...]]] = [("", ())]
     key = last = ""
     line, position, waiting = 1, 0, None
-    for match in TOKEN.finditer(text):
-        piece = match.group()
+    for start, end in tokens(text):
+        piece = text[start:end]
         if piece.startswith(("//", "/*")):
             continue
-        line += text.count("\n", position, match.start())
-        position = match.start()
+        line += text.count("\n", position, start)
+        position = start
         inside, keys = stack[-1]
         if waiting is not None and piece != ":":
             yield waiting
         waiting = None
         if piece in "{[":
+            if len(stack) > DEEPEST:
+                raise TooDeep
             stack.append((piece, (*keys, key) if key else keys))
             key = ""
         elif piece in "}]":
@@ -181,7 +192,3 @@ def strings(text: str) -> Iterator[tuple[tuple[str, ...], str, int, str]]:
         elif piece[0] in "\"'" and "\\" not in piece and (inside == "[" or key):
             waiting = ((*keys, key) if key else keys, inside, line, piece[1:-1])
         last = piece
-
-
-def _blank(text: str) -> str:
-    return re.sub(r"[^\n]", " ", text)

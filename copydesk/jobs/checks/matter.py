@@ -20,15 +20,18 @@ TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{")
 SPECIAL = r"\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\uffff"
 FIELD = re.compile(
     r"([A-Za-z_][A-Za-z0-9_-]{0,99}): +"
-    rf"(?:\"([^\"\\{SPECIAL}]*)\"|'([^'{SPECIAL}]*)'|([A-Za-z][^:#{SPECIAL}]*)|([1-9][0-9]{{0,8}})) *\r?\n"
+    rf"(?:(?:\"([^\"\\{SPECIAL}]*)\"|'([^'{SPECIAL}]*)'|([1-9][0-9]{{0,8}})) *+|([A-Za-z][^:#{SPECIAL}]*+))\r?\n"
 )
-BARE, INTEGER = 4, 5
+INTEGER, BARE = 4, 5
 """The groups of values without quotes."""
 CONSTANTS = {
     form: value
     for word, value in {**yaml.constructor.SafeConstructor.bool_values, "null": None}.items()
     for form in (word, word.capitalize(), word.upper())
 }
+
+MOST_DOTS = 100
+"""In a line of TOML. A name of very many parts takes its reader very long."""
 
 TEXT = "a text"
 NUMBER = "a number"
@@ -98,25 +101,24 @@ def _flat(inner: str) -> Matter | None:
 
 
 def _yaml(inner: str, looks_meant: bool) -> Matter:
-    loader = frontmatter.loader_for(inner)(inner)
     try:
+        loader = frontmatter.loader_for(inner)(inner)
         node = loader.get_single_node()
         lines, twice = _places(node)
         loaded = loader.construct_document(node) if node is not None else {}
+        loader.dispose()
+        fields = {str(key): _slim(value) for key, value in loaded.items()} if isinstance(loaded, dict) else None
     except yaml.constructor.ConstructorError:
         return Matter({}, False)  # a tag that only its generator knows
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         said = _sentence(error.problem or "")
         return Matter({}, False, (Problem(RULE, line, f"The front matter is no valid YAML: {said}."),) * looks_meant)
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except frontmatter.UNREADABLE:
         return Matter({}, False)
-    finally:
-        loader.dispose()
-    if not isinstance(loaded, dict):
+    if fields is None:
         return Matter({}, not looks_meant)
     problems = tuple(Problem(RULE, line, f"The front matter has the field `{name}` twice.") for name, line in twice)
-    fields = {str(key): _slim(value) for key, value in loaded.items()}
     return Matter(fields, True, problems, tuple(lines.get(name, 1) for name in fields))
 
 
@@ -148,6 +150,8 @@ def _places(node: yaml.Node | None) -> tuple[dict[str, int], list[tuple[str, int
 def _toml(body: str) -> Matter:
     match = frontmatter.BLOCK.match(body)
     if match is None or len(match["inner"]) > frontmatter.LONGEST or TEMPLATE.search(match["inner"]):
+        return Matter({}, False)
+    if any(line.count(".") > MOST_DOTS for line in match["inner"].split("\n")):
         return Matter({}, False)
     try:
         return Matter(tomllib.loads(match["inner"].replace("\r\n", "\n")), True)

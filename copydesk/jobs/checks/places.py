@@ -19,6 +19,7 @@ SCRIPTS = (".js", ".jsx", ".ts", ".tsx", ".mdx", ".md", ".json", ".mjs", ".vue")
 MODULES = ("", *SCRIPTS, *(f"/index{kind}" for kind in SCRIPTS))
 NUMBERED = re.compile(r"(^|/)\d+[ \t]*[-_.]+[ \t]*(?=[^-_.\s\d/])")
 DATED = re.compile(r"(^|/)(\d{4})[-/](\d\d)[-/](\d\d)[-/](?=[^/]+$)")
+MAX_FOLDERS = 40
 FOLDER = "/"
 """What `find` answers for a folder, after its path."""
 
@@ -38,6 +39,7 @@ class Places:
         self.sites = settled(sites)
         self.folders = _folders(files)
         self.site_of: dict[str, Site | None] = {}
+        self._redirects = {site: Redirects(site.redirects) for site in self.sites}
         self.addresses: dict[Site, dict[str, str]] = {site: {} for site in self.sites}
         self.labels: dict[Site | None, set[str]] = {}
         self._found: dict[tuple[str, str], str | None] = {}
@@ -137,14 +139,11 @@ class Places:
             for folder in (*site.assets, *site.roots, site.folder):
                 if found := self.at(joined(folder, path)):
                     return found
-        folder = posixpath.dirname(page)
-        while True:
+        for folder in folders_above(page):
             for base in (folder, *(joined(folder, name) or name for name in (*ASSETS, "_static", "docs"))):
                 if found := self.at(joined(base, path)):
                     return found
-            if not folder:
-                return None
-            folder = posixpath.dirname(folder)
+        return None
 
     def _address(self, site: Site, path: str) -> str | None:
         """By the address that its page has; a base path, a route or a locale may stand before it."""
@@ -153,7 +152,7 @@ class Places:
         for _ in range(4):
             if path in known:
                 return known[path]
-            if path and any(_matches(pattern, path) for pattern in site.redirects):
+            if path and self._redirects[site].lead_from(path):
                 return path
             for asset in site.assets:
                 if (file := joined(asset, path)) in self.files:
@@ -215,10 +214,25 @@ def addresses(kind: str, path: str, facts: Facts) -> list[str]:
     return found
 
 
-def _matches(pattern: str, path: str) -> bool:
-    """A redirect's source: `old/:slug*`, `old/*`, or a plain path."""
-    begin = re.split(r"[:*(]", pattern, maxsplit=1)[0]
-    return path == pattern if begin == pattern else path.startswith(begin)
+class Redirects:
+    """The sources of a site's redirects: `old/:slug*`, `old/*`, or a plain path. There may be very many."""
+
+    def __init__(self, sources: Iterable[str]) -> None:
+        begins = {source: re.split(r"[:*(]", source, maxsplit=1)[0] for source in sources}
+        self._paths = {source for source, begin in begins.items() if source == begin}
+        self._begins = {begin for source, begin in begins.items() if source != begin}
+        self._lengths = sorted({len(begin) for begin in self._begins})
+
+    def lead_from(self, path: str) -> bool:
+        return path in self._paths or any(path[:length] in self._begins for length in self._lengths)
+
+
+def folders_above(page: str) -> list[str]:
+    """The folders that a page lies in, innermost first; of very deep ones the outermost alone."""
+    folders = [posixpath.dirname(page)]
+    while folders[-1]:
+        folders.append(posixpath.dirname(folders[-1]))
+    return folders[-MAX_FOLDERS:]
 
 
 def joined(folder: str, path: str) -> str | None:

@@ -12,6 +12,8 @@ from copydesk.jobs.pages.kinds import MARKDOWN, extension
 from copydesk.jobs.pages.links import DEFINITION, MYST, inline, toctree
 from copydesk.jobs.text import Text, is_text
 
+LONGEST_OPENING = 200
+"""Characters of a fence's first line that may name a directive."""
 Found = tuple[int, str, str]
 """Where, how it is written, and the target."""
 
@@ -181,7 +183,7 @@ def _openings(body: str, scanned: markdown.Scanned) -> dict[int, str]:
     opening, position = "", 0
     for number, line in enumerate(body.split("\n"), 1):
         if number in scanned.fenced:
-            opening = opening or line
+            opening = opening or line[:LONGEST_OPENING]
             found[position] = opening
         else:
             opening = ""

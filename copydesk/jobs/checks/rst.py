@@ -8,11 +8,9 @@ from copydesk.jobs.pages.links import FILLED_IN, toctree
 from copydesk.jobs.pages.markup import without_blocks
 
 ROLE = re.compile(r"(?<![\w`]):(doc|ref|numref|download):`(?:[^`<\n]*<)?([^`<>\n]+)>?`")
-DIRECTIVE = re.compile(
-    r"^[ \t]*\.\. (?:\|[^|\n]+\|[ ])?(image|figure|include|literalinclude)::[ \t]+(\S[^\n]*?)[ \t]*\r?$", re.M
-)
+DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:\|[^|\n]+\|[ ])?(image|figure|include|literalinclude)::[ \t]+(\S[^\n]*)", re.M)
 LABEL = re.compile(r"^[ \t]*\.\. _(`[^`\n]+`|[^:\n]+):[ \t]*\r?$", re.M)
-NAME = re.compile(r"^[ \t]+:name:[ \t]*(\S[^\n]*?)[ \t]*\r?$", re.M)
+NAME = re.compile(r"^[ \t]+:name:[ \t]*(\S[^\n]*)", re.M)
 ORPHAN = re.compile(r"^:orphan:[ \t]*\r?$", re.M)
 ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|<|#")
 
@@ -22,7 +20,7 @@ def facts_of(body: str) -> Facts:
     text = without_blocks(".rst", body) if "::" in body or ".." in body else body
     references = tuple(_references(body, text))
     labels = tuple(found.strip("` ").lower() for found in LABEL.findall(text)) if ".. _" in text else ()
-    labels += tuple(found.lower() for found in NAME.findall(text)) if ":name:" in text else ()
+    labels += tuple(_trimmed(found).lower() for found in NAME.findall(text)) if ":name:" in text else ()
     return Facts(
         references=references,
         anchors=labels,
@@ -35,12 +33,17 @@ def facts_of(body: str) -> Facts:
     )
 
 
+def _trimmed(rest: str) -> str:
+    """Returns the rest of a line without its ending and the spaces before it."""
+    return rest.removesuffix("\r").rstrip(" \t")
+
+
 def _references(body: str, text: str) -> Iterator[Reference]:
     found: list[tuple[int, str, str]] = []
     if ":`" in text:
         found += [(match.start(2), match[1].replace("num", ""), match[2].strip()) for match in ROLE.finditer(text)]
     if "::" in text:
-        found += [(match.start(2), match[1], match[2]) for match in DIRECTIVE.finditer(text)]
+        found += [(match.start(2), match[1], _trimmed(match[2])) for match in DIRECTIVE.finditer(text)]
         found += [(start, "toctree", body[start:end]) for start, end in toctree(text)]
     line, position = 1, 0
     for start, kind, target in sorted(found):

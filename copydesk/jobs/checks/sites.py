@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from copydesk.jobs.pages.frontmatter import LONGEST, loader_for
+from copydesk.jobs.pages.frontmatter import compose
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,10 @@ class Site:
     snippets: tuple[str, ...] = ()
     """Where MkDocs looks for snippets."""
 
+    def __hash__(self) -> int:
+        """By what names it alone: a site may have very many redirects, and is a key for each link."""
+        return hash((self.kind, self.config))
+
     def root_of(self, path: str) -> str | None:
         """The folder of pages that this page is in; None where it is outside the site."""
         if self.kind == "docusaurus":
@@ -54,7 +58,7 @@ ROUTE = re.compile(r"\brouteBasePath\s*:\s*[\"'`]/?([^\"'`]*)[\"'`]")
 DOCS_PATH = re.compile(r"\bpath\s*:\s*[\"'`](?:\./)?([^\"'`]+?)/?[\"'`]")
 SOURCE = re.compile(r"\bsrcDir\s*:\s*[\"'`](?:\./)?([^\"'`]+?)/?[\"'`]")
 MKDOCS_GENERATORS = re.compile(
-    r"^\s*- *[\"']?(?:gen-files|monorepo|multirepo|i18n|api-autonav|mkdoxy|gallery|same-dir)\b|^hooks:", re.M
+    r"^[^\S\n]*+- *[\"']?(?:gen-files|monorepo|multirepo|i18n|api-autonav|mkdoxy|gallery|same-dir)\b|^hooks:", re.M
 )
 SPHINX_GENERATORS = re.compile(r"autosummary|autoapi|apidoc|gallery|nbsphinx|exhale|breathe|sphinx_multiversion")
 SPHINX_ELSEWHERE = re.compile(r"intersphinx|autosectionlabel")
@@ -100,7 +104,8 @@ def _mintlify(path: str, text: str) -> Site | None:
 def _docusaurus(path: str, text: str) -> Site:
     folder = posixpath.dirname(path)
     routes = [name for route in ROUTE.findall(text) for name in route.split("/")[:1] if name]
-    roots = [_joined(folder, name) for name in dict.fromkeys(["docs", *DOCS_PATH.findall(text)]) if "*" not in name]
+    names = list(dict.fromkeys(["docs", *DOCS_PATH.findall(text)]))[:MAX_ROOTS]
+    roots = [_joined(folder, name) for name in names if "*" not in name]
     base = [name for found in BASE_URL.findall(text) for name in found.split("/")]
     locales = re.findall(r"[\"']([a-z]{2}(?:-[A-Za-z]{2,4})?)[\"']", text)
     return Site(
@@ -195,6 +200,9 @@ def _other(kind: str) -> Callable[[str, str], Site]:
     )
 
 
+MAX_SITES = 200
+"""Of one repository, those nearest to its top: each page is looked for in each of them."""
+MAX_ROOTS = 50
 VITEPRESS = re.compile(r"(?:^|/)\.vitepress/config(?:/index)?\.[cm]?[jt]s$")
 READERS: dict[str, Callable[[str, str], Site | None]] = {
     "docs.json": _mintlify,
@@ -223,7 +231,8 @@ def settled(sites: Iterable[Site]) -> list[Site]:
 
     The order in which they were read does not matter: a change may have brought any of them last."""
     by_root: dict[str, list[Site]] = {}
-    for site in sorted(sites, key=lambda site: site.config):
+    nearest = sorted(sites, key=lambda site: (site.config.count("/"), site.config))[:MAX_SITES]
+    for site in sorted(nearest, key=lambda site: site.config):
         by_root.setdefault(site.roots[0], []).append(site)
     found = [_only(group) for group in by_root.values()]
     return sorted(found, key=lambda site: -len(site.roots[0] if site.kind != "docusaurus" else site.folder))
@@ -242,14 +251,10 @@ def _only(group: list[Site]) -> Site:
 
 def composed(text: str) -> yaml.Node | None:
     """The nodes of a YAML file, custom tags and all; nothing is constructed. YAMLError where it is none."""
-    loader = loader_for(text)
-    if loader is yaml.SafeLoader and len(text) > LONGEST:
-        return None
     try:
-        node: yaml.Node | None = yaml.compose(text, Loader=loader)
+        return compose(text)
     except (ValueError, RecursionError):
         return None
-    return node
 
 
 def scalars(node: yaml.Node, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], yaml.ScalarNode]]:

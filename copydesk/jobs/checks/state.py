@@ -2,9 +2,9 @@
 
 import posixpath
 import re
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -29,6 +29,8 @@ from copydesk.jobs.tree import Tree
 T = TypeVar("T")
 Files = Mapping[str, pygit2.Oid]
 Read = Callable[[str], bytes]
+MAX_IGNORED, LONGEST_IGNORED, MAX_DEPTH = 500, 100, 100
+"""Lines of a .gitignore, characters of one, and folders within folders that are looked at."""
 KINDS = (*MARKDOWN, ".rst")
 # Pages made to be wrong, or to be filled in.
 NOT_OURS = re.compile(r"(?:^|/)(?:fixtures|testdata|__tests__|__fixtures__|archetypes|_templates)/|^tests?/|\{\{")
@@ -74,7 +76,7 @@ class State:
             near.listings if near else {}, lambda path: self._listing(path, read)
         )
         self.sites: dict[str, Site] = renewed(near.sites if near else {}, lambda path: self._site(path, read))
-        self.ignored: tuple[str, ...] = near.ignored if near and ".gitignore" not in changed else _ignored(files, read)
+        self.ignored: re.Pattern[str] = near.ignored if near and ".gitignore" not in changed else _ignored(files, read)
         is_hidden = partial(_is_hidden, tree, self.ignored)  # no method of this: the two would hold each other
         self.places: Places
         if near is not None and self._lies_as(near, changed):
@@ -180,23 +182,24 @@ def _unless_too_large(make: Callable[[str], T | None], path: str) -> T | None:
         return None
 
 
-def _is_hidden(tree: Tree, ignored: Collection[str], path: str) -> bool:
+def _is_hidden(tree: Tree, ignored: re.Pattern[str], path: str) -> bool:
     """Below a symbolic link or a submodule, or something that a build makes and git ignores."""
     names = path.split("/")
-    for end in range(1, len(names) + 1):
+    for end in range(1, min(len(names), MAX_DEPTH) + 1):
         entry = tree.entry("/".join(names[:end]))
         if entry is not None and entry.mode in (0o120000, 0o160000):
             return True
         if entry is None:
             break
-    return any(fnmatchcase(name, pattern) for pattern in ignored for name in names)
+    return any(map(ignored.match, set(names[:MAX_DEPTH])))
 
 
-def _ignored(files: Files, read: Read) -> tuple[str, ...]:
+def _ignored(files: Files, read: Read) -> re.Pattern[str]:
     """Names that git ignores anywhere; what a build makes goes by one of them."""
     text = _unless_too_large(lambda path: body_of(read(path)), ".gitignore") or "" if ".gitignore" in files else ""
-    lines = (line.strip().strip("/") for line in text.splitlines()[:1000])
-    return tuple(line.rpartition("/")[2] for line in lines if line and line[0] not in "#!" and line[-1:] != "*")
+    lines = (line.strip().strip("/") for line in text.splitlines()[:MAX_IGNORED])
+    named = {line.rpartition("/")[2] for line in lines if line and line[0] not in "#!" and line[-1:] != "*"}
+    return re.compile("|".join(translate(name) for name in sorted(named) if len(name) <= LONGEST_IGNORED) or "(?!)")
 
 
 def _alike(before: list[Site], after: list[Site]) -> bool:

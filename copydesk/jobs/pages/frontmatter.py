@@ -14,6 +14,10 @@ EMPTY = re.compile(r"[ \t]*(?:\"\"|''|~|null)?[ \t]*")
 WIDEST = 1_000_000
 LONGEST = 64_000
 DEEP = re.compile(r"(?:[-?:][ \t]+){50}|^ {1000}", re.M)
+MERGE_TAG = "tag:yaml.org,2002:merge"
+MAX_MERGED_MAPPINGS, MAX_MERGED_FIELDS = 100, 1000
+UNREADABLE = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, ValueError)
+"""What PyYAML raises at text that it cannot read: a value that does not fit its tag ends in any of these."""
 PLAIN = re.compile(r"[^\W_][\w ,.()/&+'’–—-]*")
 
 
@@ -91,10 +95,50 @@ def quoted(text: str) -> str:
     return str(yaml.safe_dump(text, default_style='"', allow_unicode=True, width=WIDEST)).rstrip("\n")
 
 
+class _BoundedMerges:
+    """Raises ConstructorError for merge keys (`<<`) that add up: mappings that merge others twice double each time."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        merged = sum(
+            len(value.value) if isinstance(value, yaml.SequenceNode) else 1
+            for key, value in node.value
+            if key.tag == MERGE_TAG
+        )
+        if merged <= MAX_MERGED_MAPPINGS:
+            super().flatten_mapping(node)  # type: ignore[misc]
+        if merged > MAX_MERGED_MAPPINGS or (merged and len(node.value) > MAX_MERGED_FIELDS):
+            raise yaml.constructor.ConstructorError(None, None, "too many merged fields", node.start_mark)
+
+
+class SlowLoader(_BoundedMerges, yaml.SafeLoader):
+    pass
+
+
+class FastLoader(_BoundedMerges, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    pass
+
+
 def loader_for(text: str) -> Any:
     """libyaml is seven times as fast, but it recurses on the C stack, which deep nesting would overflow."""
     deep = text.count("[") + text.count("{") > 1000 or DEEP.search(text)
-    return yaml.SafeLoader if deep else getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return SlowLoader if deep else FastLoader
+
+
+def compose(text: str) -> yaml.Node | None:
+    """Returns the nodes of a YAML file, custom tags and all; nothing is constructed.
+
+    None for an empty file and for a long one that only the slow loader could read. Raises YAMLError, and ValueError or
+    RecursionError for what is no YAML to PyYAML."""
+    loader = loader_for(text)
+    if loader is SlowLoader and len(text) > LONGEST:
+        return None
+    node: yaml.Node | None = yaml.compose(text, Loader=loader)
+    return node
+
+
+def load(text: str) -> Any:
+    """Returns the value of a YAML text. Raises one of UNREADABLE."""
+    return yaml.load(text, Loader=loader_for(text))  # noqa: S506 (a safe loader, either way)
 
 
 def _loaded(inner: str) -> dict[str, Any] | None:
@@ -102,8 +146,8 @@ def _loaded(inner: str) -> dict[str, Any] | None:
     if len(inner) > LONGEST:
         return None
     try:
-        loaded = yaml.load(inner, Loader=loader_for(inner))  # noqa: S506 (a safe loader, either way)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        loaded = load(inner)
+    except UNREADABLE:
         return None
     if loaded is None:
         return {}

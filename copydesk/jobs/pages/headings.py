@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 from copydesk.jobs.pages.lines import Line
 
-ATX = re.compile(r" {0,3}(?P<marks>#{1,6})(?:[ \t]+(?P<text>.*?))?(?:[ \t]+#+)?[ \t]*$")
+ATX = re.compile(r" {0,3}(?P<marks>#{1,6})(?=[ \t]|$)")
 # By the prose, which tells what is outside code; the text of a heading is the body's.
 # It begins with the end of the line before, which is sought much faster than `^`.
 MARK = re.compile(r"\n(?:[ \t]*(?P<marks>#)| {0,3}(?:=+|-+)[ \t]*\r?$)", re.M)
-EXPLICIT = re.compile(r"\s*\{[^{}]*#(?P<id>[\w.:-]+)[^{}]*\}\s*$")
+EXPLICIT = re.compile(r"\{(?P<inner>[^{}]*+)\}\s*+$")
+ID = re.compile(r"#([\w.:-]+)")
 NOT_PARAGRAPH = re.compile(r"\s*(?:[-*+>|]\s|\d+[.)]\s|#|<|\||:::|!!!|[-*_]{3,}\s*$)")
 IDS = re.compile(r"<[A-Za-z][^<>]*?\s(?:id|name)\s*=\s*[\"']([^\"'<>]+)[\"']")
-LINK = re.compile(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])?")
 LONGEST = 1000  # characters; the patterns here are not made for more
+EMPHASIS, EMPHASIS_END = re.compile(r"(?<!\w)_(.+?)_(?!\w)"), re.compile(r"_(?!\w)")
 INLINE_MARKS = re.compile(r"[`*~]|<[^<>]*>|\\(?=\W)")
 
 
@@ -56,15 +57,16 @@ def headings(body: str, prose: str) -> list[Heading]:
 def outline(body: str, prose: str) -> list[Titled]:
     found: list[Titled] = []
     taken = 0
+    line: Line | None = None
     for mark in MARK.finditer("\n" + prose):
-        line = _line(body, mark.start(), found[-1].line if found else None)
+        line = _line(body, mark.start(), line)
         if len(line.text) > LONGEST:
             continue
         if mark["marks"]:
             atx = ATX.match(line.text)
             if atx is None:
                 continue
-            found.append(_titled(len(atx["marks"]), atx["text"] or "", line, None))
+            found.append(_titled(len(atx["marks"]), _without_closing(line.text[atx.end() :]), line, None))
         else:
             above = _paragraph_above(body, prose, line, taken)
             if above is None:
@@ -76,9 +78,17 @@ def outline(body: str, prose: str) -> list[Titled]:
 
 def _titled(level: int, text: str, line: Line, underline: Line | None) -> Titled:
     explicit = EXPLICIT.search(text) if text.rstrip().endswith("}") else None
-    if explicit:
-        return Titled(level, text[: explicit.start()], explicit["id"], line, underline)
+    ids = ID.findall(explicit["inner"]) if explicit else []
+    if explicit and ids:
+        return Titled(level, text[: explicit.start()].rstrip(), ids[-1], line, underline)
     return Titled(level, text, None, line, underline)
+
+
+def _without_closing(text: str) -> str:
+    """Drops the marks that may close a heading, and the spaces around what is left."""
+    text = text.strip(" \t")
+    opened = text.rstrip("#")
+    return opened.rstrip(" \t") if opened.endswith((" ", "\t")) else text
 
 
 def _line(body: str, start: int, known: Line | None) -> Line:
@@ -105,7 +115,7 @@ def _paragraph_above(body: str, prose: str, line: Line, taken: int) -> Line | No
 
 def slug(text: str) -> str:
     """As GitHub and most site generators make it."""
-    text = INLINE_MARKS.sub("", LINK.sub(r"\1", text)).strip().lower()
+    text = INLINE_MARKS.sub("", _without_links(text)).strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
 
@@ -116,5 +126,24 @@ def anchors(body: str, prose: str) -> set[str]:
 
 def plain_text(markdown: str) -> str:
     """A heading or sentence without its marks."""
-    text = INLINE_MARKS.sub("", LINK.sub(r"\1", markdown))
-    return " ".join(re.sub(r"(?<!\w)_(.+?)_(?!\w)", r"\1", text).split())
+    text = INLINE_MARKS.sub("", _without_links(markdown))
+    last = max((mark.end() for mark in EMPHASIS_END.finditer(text)), default=0)  # what opens behind it closes nowhere
+    return " ".join((EMPHASIS.sub(r"\1", text[:last]) + text[last:]).split())
+
+
+def _without_links(text: str) -> str:
+    """Replaces links and images by their text. A plain scan: a pattern would look for each end again and again."""
+    pieces, position = [], 0
+    closers = {"(": ")", "[": "]"}
+    while (opener := text.find("[", position)) >= 0 and (end := text.find("]", opener)) >= 0:
+        start = opener - (opener > position and text[opener - 1] == "!")
+        pieces += [text[position:start], text[opener + 1 : end]]
+        position = end + 1
+        following = text[position : position + 1]
+        if following in closers:
+            stop = text.find(closers[following], position + 1)
+            if stop < 0:
+                del closers[following]  # nor will there be one later on
+            else:
+                position = stop + 1
+    return "".join(pieces) + text[position:]

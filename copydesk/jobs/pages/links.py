@@ -9,9 +9,9 @@ from copydesk.jobs.pages.kinds import MARKDOWN, extension
 from copydesk.jobs.pages.lines import Span, lines_from
 from copydesk.jobs.pages.markup import prose, without_blocks
 
-DESTINATION = re.compile(r"[ \t]*\n?[ \t]*(?:<(?P<angle>[^<>\n]*)>|(?P<plain>[^\s<()\\][^\s()\\]*|(?=[(\\)])))")
+DESTINATION = re.compile(r"[ \t]*+(?:\n[ \t]*+)?+(?:<(?P<angle>[^<>\n]*)>|(?P<plain>[^\s<()\\][^\s()\\]*|(?=[(\\)])))")
 BARE = re.compile(r"([^\s<>()\\]+)\)")
-AFTER = re.compile(r"[ \t]*(?:\n[ \t]*)?(?:\"[^\"]*\"|'[^']*'|\([^()]*\))?\s*\)")
+AFTER = re.compile(r"[ \t]*+(?:\n[ \t]*+)?+(?:\"[^\"]*\"|'[^']*'|\([^()]*\))?\s*+\)")
 DEFINITION = re.compile(r"^[ \t>]*\[(?!\^)[^\]\n]+\]:[ \t]*(?:\r?\n[ \t]*)?(?:<([^<>\n]*)>|([^\s<]\S*))", re.M)
 ATTRIBUTE = re.compile(
     r"(?<=[\s\"'])(?:href|src|to|poster|image|img|link)\s*=\s*\{?(?:\"([^\"\n{}]*)\"|'([^'\n{}]*)'|`([^`\n${}]*)`)"
@@ -24,7 +24,9 @@ RST = re.compile(
     r"|^[ \t]*\.\. _[^:\n]+:[ \t]+(\S+)",
     re.M,
 )
-ADOC = re.compile(r"(?:link|xref|include|image):{1,2}([^\s\[\]:][^\s\[\]]*)\[|<<([^\s<>,#]+\.adoc)")
+# A target that no bracket follows is taken as a whole, without a group: the names in it lead to the same place.
+ADOC = re.compile(r"(?:link|xref|include|image):{1,2}(?:([^\s\[\]:][^\s\[\]]*+)\[|[^\s\[\]:][^\s\[\]]*+)")
+ADOC_REFERENCE = re.compile(r"<<([^\s<>,#]+\.adoc)")
 MYST = re.compile(r"\{doc\}`(?:[^`<\n]*<)?([^`<>\n]+)>?`")
 TOCTREE = re.compile(r"^(?P<indent>[ \t]*)(?:\.\. toctree::|(?P<fence>[`:~]{3,})\{toctree\}).*$", re.M)
 TOCTREE_ENTRY = re.compile(r"[ \t]*(?!:[\w-]+:|---|[`:~]{3,})(?:[^\s<>][^<>\n]*<([^<>\n]+)>|([^\s<>:][^\s<>]*))[ \t]*$")
@@ -67,6 +69,7 @@ def _found(kind: str, body: str, text: str) -> Iterator[Span]:
         return
     if kind == ".adoc":
         yield from _groups(ADOC, text)
+        yield from _groups(ADOC_REFERENCE, text)
         return
     if kind not in MARKDOWN:
         return

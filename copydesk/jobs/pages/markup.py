@@ -12,7 +12,8 @@ RST_CODE = re.compile(
 )
 RST_TOCTREE = re.compile(r"\s*\.\. toctree::")
 RST_COMMENT = re.compile(r"\s*\.\.(?:\s(?!\S+::|_|\[|\|)|\s*$)")
-RST_INLINE = re.compile(r"``[^`\n]+(?:`[^`\n]+)*``|:[\w:+-]+:`[^`\n]+`")
+# A run of colons and letters that is no role is taken as a whole (the group), or each of its colons would be tried.
+RST_INLINE = re.compile(r"``[^`\n]+(?:`[^`\n]+)*``|:(?=[\w:+-]{2})[\w:+-]*+(?<=:)`[^`\n]+`|(?P<no_role>:[\w:+-]*+)")
 ADOC_DELIMITER = re.compile(r"(-{4,}|\.{4,}|/{4,}|\+{4,}|`{3,})\w*\s*$")
 ADOC_INLINE = re.compile(r"(?<!\w)`[^`\n]+`(?!\w)|\+\+[^+\n]+\+\+")
 
@@ -24,7 +25,7 @@ def prose(path: str, body: str) -> str:
         return markdown.scan(body, indented_code=kind != ".mdx").prose
     if kind == ".rst":
         text = blanked(body, list(_rst_blocks(lines_of(body))))
-        return blanked(text, [match.span() for match in RST_INLINE.finditer(text)])
+        return blanked(text, [match.span() for match in RST_INLINE.finditer(text) if match["no_role"] is None])
     if kind == ".adoc":
         text = blanked(body, list(_adoc_blocks(lines_of(body))))
         return blanked(text, [match.span() for match in ADOC_INLINE.finditer(text)])

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import yaml
 
+from copydesk.jobs.pages import frontmatter
 from copydesk.jobs.pages.kinds import PAGES, extension, without_extension
 from copydesk.jobs.pages.lines import Span
+from copydesk.jobs.pages.literals import tokens
 from copydesk.jobs.pages.site import Site, split
 
 LITERALS = {"docs.json", "mint.json", *(f"sidebars.{kind}" for kind in ("js", "ts", "cjs", "mjs", "json"))}
 YAMLS = {"mkdocs.yml", "mkdocs.yaml", "_toc.yml"}
-TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[{}\[\]:,]|[A-Za-z_$][\w$]*", re.S)
 # A string in a list names a page unless the list is one of these; elsewhere it must be the value of one of those.
 OTHER_LISTS = {"tags", "keywords", "versions", "languages", "fonts", "colors", "contexts", "options", "examples"}
 PAGE_KEYS = {"id", "page", "href", "root", "link", "path", "to", "destination", "file"}
@@ -77,8 +78,8 @@ def _bases(navigation: str, body: str) -> list[str]:
 def _in_yaml(body: str) -> Iterator[Span]:
     """The scalars below `nav` (MkDocs), or the whole of a Jupyter Book's table; custom tags are never constructed."""
     try:
-        root = yaml.compose(body, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        root = frontmatter.compose(body)
+    except frontmatter.UNREADABLE:
         return
     if not isinstance(root, yaml.MappingNode):
         return
@@ -94,7 +95,7 @@ def _in_yaml(body: str) -> Iterator[Span]:
             nodes += node.value
         elif isinstance(node, yaml.MappingNode):
             nodes += [value for key, value in node.value if key.value not in ("title", "caption", "format")]
-        elif isinstance(node, yaml.ScalarNode) and node.style in (None, "'", '"'):
+        elif isinstance(node, yaml.ScalarNode) and node.style in (None, "", "'", '"'):
             quote = 1 if node.style else 0
             yield node.start_mark.index + quote, node.end_mark.index - quote
 
@@ -103,8 +104,8 @@ def _in_literals(body: str) -> Iterator[Span]:
     """Strings of JSON, or of the object literals of JavaScript, by the key they stand under."""
     stack: list[tuple[str, str]] = []
     key = last = ""
-    for match in TOKEN.finditer(body):
-        piece = match.group()
+    for start, end in tokens(body):
+        piece = body[start:end]
         inside, owner = stack[-1] if stack else ("", "")
         if piece.startswith(("//", "/*")):
             continue
@@ -113,7 +114,7 @@ def _in_literals(body: str) -> Iterator[Span]:
         elif piece in "}]" and stack:
             stack.pop()
         elif piece[0] in "\"'" and "\\" not in piece and _names_a_page(inside, owner, key):
-            yield match.start() + 1, match.end() - 1
+            yield start + 1, end - 1
         if piece == ":":
             key = last.strip("\"'")
         elif piece in "{[]},":

@@ -12,6 +12,8 @@ from copydesk.jobs.pages.kinds import INDEXES, PAGES, extension, stem, without_e
 SUFFIX = re.compile(r"[?#]")
 ASSETS = ("public", "static")
 ADDED = (*PAGES, *(f"/{index}{kind}" for kind in PAGES[:4] for index in INDEXES))
+MAX_ROOTS = 40
+"""Folders above a page that a link from the top may start from."""
 PLAIN = re.compile(r"[A-Za-z0-9/_.~!$&'*+,;=@:-]")
 
 
@@ -79,7 +81,7 @@ def split(target: str) -> tuple[str, str]:
 def bases(page: str, path: str) -> Iterator[str]:
     """The folders that a link may start from, the likeliest first."""
     if path.startswith("/"):
-        roots = ["", *reversed(list(_ancestors(page)))]
+        roots = ["", *reversed(list(_ancestors(page)))][:MAX_ROOTS]
         yield from roots
         yield from (posixpath.join(root, asset) for root in roots for asset in ASSETS)
         return
