@@ -25,10 +25,10 @@ def checked(path: str) -> str:
         raise PathRefused("The path is not valid Unicode.")
     if "\\" in path or path.startswith("/") or re.match(r"[A-Za-z]:", path):
         raise PathRefused("Paths are relative to the repository's root and use '/'.")
-    if unicodedata.normalize("NFC", path) != path:
-        raise PathRefused("The path is not in Unicode's NFC form; write it composed.")
     if len(path.encode()) > LONGEST_PATH:
         raise PathRefused(f"The path is longer than {LONGEST_PATH} bytes.")
+    if unicodedata.normalize("NFC", path) != path:
+        raise PathRefused("The path is not in Unicode's NFC form; write it composed.")
     for name in path.split("/"):
         _check_name(name)
     return path

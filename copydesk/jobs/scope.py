@@ -1,11 +1,11 @@
 """The diff is what was asked for: lines that change in form alone are refused, and pages are not rewritten unasked."""
 
 import re
-import unicodedata
 from collections.abc import Iterator
-from difflib import SequenceMatcher
 from functools import cached_property
 
+from copydesk.core.unicode import normalize
+from copydesk.jobs.comparison import MAX_STEPS, BoundedMatcher
 from copydesk.jobs.text import Text, is_text, lines_with_endings, same_and_changed
 
 FEW_LINES = 5
@@ -75,7 +75,7 @@ def _rewrites(comparison: "Comparison") -> str | None:
 
 def normal(line: str) -> list[str]:
     """The words of a line, alike for all ways to write the same."""
-    line = unicodedata.normalize("NFC", line).translate(STYLES).replace("…", "...")
+    line = normalize("NFC", line).translate(STYLES).replace("…", "...")
     line = BULLET.sub(lambda mark: f"{mark[1]}{f'{mark[2]}.' if mark[2] else '-'}", line)
     return FENCE.sub("```", RULED.sub("--", line.replace("|", " | "))).split()
 
@@ -136,6 +136,7 @@ class Comparison:
         ]
         self.touched = max(sum(b - a for a, b, _, _ in self.hunks), sum(d - c for _, _, c, d in self.hunks))
         self.removed = self.inserted = 0
+        self._steps_left = MAX_STEPS
         for hunk in self.hunks:
             self._find_meant(*hunk)
         self.meant = max(len(self.old.meant), len(self.new.meant))
@@ -165,7 +166,8 @@ class Comparison:
             self._compare_lines(a, b, c, d)
             return
         old_lines, new_lines = self.old.word_lines(a, b), self.new.word_lines(c, d)
-        matcher = SequenceMatcher(None, old_words, new_words, autojunk=False)
+        matcher = BoundedMatcher(old_words, new_words, self._steps_left)
+        self._steps_left = matcher.steps_left
         for tag, i, j, k, m in matcher.get_opcodes():
             if tag != "equal":
                 self.removed += j - i

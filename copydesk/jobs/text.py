@@ -1,13 +1,18 @@
 """Text edits that keep every byte they do not mean to change: line endings, encoding, final newline, BOM."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from functools import cached_property
+
+from copydesk.jobs.comparison import BoundedMatcher
 
 BOM = b"\xef\xbb\xbf"
 ENDING = re.compile(r"\r\n|\n")
 MOST_COMPARED = 4_000_000
+MAX_SEARCHED_CHARS = 1_000_000_000
+"""Of a file, times the replacements that are sought in all of it."""
 
 
 class NotEditable(Exception):
@@ -65,11 +70,13 @@ def is_text(data: bytes) -> bool:
 def replace(data: bytes, replacements: Sequence[Replacement]) -> bytes:
     """All of the replacements or none; each is sought in the file as it was, and they may not overlap."""
     text = Text.of(data)
-    lines = _line_starts(text.body) if any(wanted.line is not None for wanted in replacements) else []
+    searched = _Searched(text.body)
+    if sum(wanted.line is None for wanted in replacements) * len(text.body) > MAX_SEARCHED_CHARS:
+        raise NotEditable("These are too many replacements for so long a file; give 'line' with each of them.")
     spans: list[tuple[int, int, str]] = []
     for number, wanted in enumerate(replacements, 1):
         try:
-            spans += [(a, b, _fit(text.body, a, b, wanted.new)) for a, b in _find(text.body, wanted, lines)]
+            spans += [(a, b, _fit(text.body, a, b, wanted.new, searched.has_crlf)) for a, b in _find(searched, wanted)]
         except NotEditable as error:
             which = f"Replacement {number}: " if len(replacements) > 1 else ""
             raise NotEditable(which + str(error)) from None
@@ -88,24 +95,41 @@ def written(data: bytes | None, body: str) -> bytes:
     if data is None:
         return body.encode("utf-8")
     text = Text.of(data)
-    fitted = _fit(text.body, 0, len(text.body), body)
+    fitted = _fit(text.body, 0, len(text.body), body, "\r\n" in text.body)
     return text.encode(_ended_as(text.body, fitted))
 
 
-def _find(body: str, wanted: Replacement, lines: list[int]) -> list[tuple[int, int]]:
+class _Searched:
+    """A body as a reader sees it, and the way back from positions in that to positions in the body."""
+
+    def __init__(self, body: str) -> None:
+        self.text = body.replace("\r\n", "\n")
+        self.has_crlf = len(self.text) < len(body)
+        self._crlf = [match.start() - n for n, match in enumerate(re.finditer("\r\n", body))] if self.has_crlf else []
+
+    @cached_property
+    def lines(self) -> list[int]:
+        """Where each line begins, and where the last one ends."""
+        return [0, *(match.end() for match in re.finditer("\n", self.text)), len(self.text) + 1]
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        return start + bisect_left(self._crlf, start), end + bisect_left(self._crlf, end)
+
+
+def _find(searched: _Searched, wanted: Replacement) -> list[tuple[int, int]]:
     if not wanted.old:
         raise NotEditable("'old' is empty; give the text to replace, or use write for a new file.")
-    pattern = re.compile(r"\r?\n".join(re.escape(part) for part in wanted.old.replace("\r\n", "\n").split("\n")))
-    start, stop = 0, len(body)
+    old, text = wanted.old.replace("\r\n", "\n"), searched.text
+    position, stop = 0, len(text)
     if wanted.line is not None:
-        if wanted.line >= len(lines):
+        if wanted.line >= len(searched.lines):
             raise NotEditable(f"The file has no line {wanted.line}; read it again.")
-        start, stop = lines[wanted.line - 1], lines[wanted.line]
+        position = searched.lines[wanted.line - 1]
+        stop = searched.lines[wanted.line] - 1 + len(old)  # it begins on this line and may end on a later one
     found = []
-    for match in pattern.finditer(body, start):
-        if match.start() >= stop:
-            break
-        found.append(match.span())
+    while (position := text.find(old, position, stop)) >= 0:
+        found.append(searched.span(position, position + len(old)))
+        position += len(old)
     where = f" on line {wanted.line}" if wanted.line is not None else ""
     if not found:
         raise NotEditable(f"'old' does not occur{where}; read the file again and copy the text exactly.")
@@ -116,26 +140,25 @@ def _find(body: str, wanted: Replacement, lines: list[int]) -> list[tuple[int, i
     return found
 
 
-def _line_starts(body: str) -> list[int]:
-    """Where each line begins, and where the last one ends."""
-    return [0, *(match.end() for match in re.finditer("\n", body)), len(body) + 1]
-
-
-def _fit(body: str, start: int, end: int, new: str) -> str:
+def _fit(body: str, start: int, end: int, new: str, has_crlf: bool) -> str:
     """`new` with the line endings that stand there: unchanged lines keep theirs, new ones take their neighbour's."""
     new = new.replace("\r\n", "\n")
-    if "\r\n" not in body:
+    if not has_crlf:
         return new
     old_lines, new_lines = lines_with_endings(body[start:end]), lines_with_endings(new)
     shown = [ENDING.sub("\n", line) for line in old_lines]
     fitted: list[str] = []
+    near = ""
     for equal, a, b, c, d in same_and_changed(shown, new_lines):
         if equal:
             fitted += old_lines[a:b]
             continue
         for offset, line in enumerate(new_lines[c:d]):
-            neighbour = old_lines[min(a + offset, b - 1)] if b > a else (fitted[-1] if fitted else "")
-            fitted.append(line.replace("\n", _ending_of(neighbour) or _ending_near(body, start)))
+            if line.endswith("\n"):
+                neighbour = old_lines[min(a + offset, b - 1)] if b > a else (fitted[-1] if fitted else "")
+                near = near or _ending_near(body, start)
+                line = line[:-1] + (_ending_of(neighbour) or near)
+            fitted.append(line)
     return "".join(fitted)
 
 
@@ -161,7 +184,7 @@ def same_and_changed(old: list[str], new: list[str]) -> Iterator[tuple[bool, int
     old_end, new_end = len(old) - tail, len(new) - tail
     yield True, 0, head, 0, head
     if (old_end - head) * (new_end - head) <= MOST_COMPARED:
-        matcher = SequenceMatcher(None, old[head:old_end], new[head:new_end], autojunk=False)
+        matcher = BoundedMatcher(old[head:old_end], new[head:new_end])
         for tag, a, b, c, d in matcher.get_opcodes():
             yield tag == "equal", head + a, head + b, head + c, head + d
     else:
@@ -180,8 +203,8 @@ def _ending_of(line: str) -> str:
 
 def _ending_near(body: str, position: int) -> str:
     """The ending of the line at this position, else of the one before it."""
-    after = ENDING.search(body, position)
-    if after:
-        return after.group()
+    after = body.find("\n", position)
+    if after >= 0:
+        return "\r\n" if after > position and body[after - 1] == "\r" else "\n"
     before = body.rfind("\n", 0, position)
     return "\r\n" if before > 0 and body[before - 1] == "\r" else "\n"

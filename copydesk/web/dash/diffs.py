@@ -2,15 +2,17 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
+
+from copydesk.jobs.comparison import BoundedMatcher
 
 HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(?: .*)?", re.DOTALL)
 WORDS = re.compile(r"\s*(?:\w+|[^\w\s]+)|\s+")
 MOST_MATCHES = 1_500
 """Pairs of equal words in two lines; comparing them takes as long as there are many."""
+MAX_STEPS_PER_LINE = 100_000
 ALIKE = 0.4
 """Lines that have less in common than this were written anew: marking words in them would only flicker."""
 
@@ -129,13 +131,13 @@ def parsed(text: str) -> Patch:
     hunks: list[Hunk] = []
     at = start
     while at < len(lines) and HUNK.fullmatch(lines[at]):
-        hunk = _hunk(lines[at], lines[at + 1 :])
+        hunk = _hunk(lines[at], (lines[number] for number in range(at + 1, len(lines))))
         at += 1 + sum(1 + bool(line.note) for line in hunk.lines)
         hunks.append(hunk)
     return Patch(tuple(lines[:start]), tuple(hunks), tuple(lines[at:]))
 
 
-def _hunk(opening: str, following: Sequence[str]) -> Hunk:
+def _hunk(opening: str, following: Iterable[str]) -> Hunk:
     """By its counts, so that a line of the file that looks like a part of a diff is a line all the same."""
     old, old_left, new, new_left = Hunk(opening, ()).places
     lines: list[Line] = []
@@ -168,7 +170,7 @@ def words_apart(old: str, new: str) -> tuple[Pieces, Pieces]:
     counts = Counter(after)
     if sum(counts[word] for word in before) > MOST_MATCHES:
         return whole
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    matcher = BoundedMatcher(before, after, MAX_STEPS_PER_LINE)
     if matcher.ratio() < ALIKE:
         return whole
     sides: tuple[list[tuple[str, bool]], list[tuple[str, bool]]] = [], []

@@ -1,0 +1,53 @@
+"""Compares two sequences as difflib does, within a bounded number of steps."""
+
+from collections.abc import Sequence
+from difflib import Match, SequenceMatcher
+from itertools import accumulate
+
+MAX_STEPS = 5_000_000
+"""Pairs of equal items looked at: about a second of work."""
+
+
+class BoundedMatcher(SequenceMatcher[str]):
+    """Answers as SequenceMatcher does for all but hostile texts, over which that takes the cube of their length.
+
+    Whatever is not compared when the steps are used up counts as changed."""
+
+    def __init__(self, old: Sequence[str], new: Sequence[str], max_steps: int = MAX_STEPS) -> None:
+        super().__init__(None, old, new, autojunk=False)
+        self.steps_left = max_steps
+        self._blocks = self._find_blocks(old, new)
+
+    def get_matching_blocks(self) -> list[Match]:
+        return self._blocks
+
+    def _find_blocks(self, old: Sequence[str], new: Sequence[str]) -> list[Match]:
+        steps = [0, *accumulate(1 + len(self.b2j.get(item, ())) for item in old)]
+        found: list[Match] = []
+        todo = [(0, len(old), 0, len(new))]
+        while todo:
+            a, b, c, d = todo.pop()
+            if a == b or c == d:
+                continue
+            if steps[b] - steps[a] > self.steps_left:
+                self.steps_left = 0
+                break
+            self.steps_left -= steps[b] - steps[a]
+            longest = self.find_longest_match(a, b, c, d)
+            if longest.size:
+                found.append(longest)
+                todo.append((a, longest.a, c, longest.b))
+                todo.append((longest.a + longest.size, b, longest.b + longest.size, d))
+        return [*_joined(sorted(found)), Match(len(old), len(new), 0)]
+
+
+def _joined(blocks: list[Match]) -> list[Match]:
+    """Joins blocks that lie next to each other on both sides."""
+    joined: list[Match] = []
+    for block in blocks:
+        last = joined[-1] if joined else None
+        if last and (last.a + last.size, last.b + last.size) == (block.a, block.b):
+            joined[-1] = Match(last.a, last.b, last.size + block.size)
+        else:
+            joined.append(block)
+    return joined
