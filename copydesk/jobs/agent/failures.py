@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 LONGEST_SENTENCE = 500
 SHORTEST_LEAK = 8
+DEEPEST_WORDS = 10
 SECRET = re.compile(r"""\b(?:sk-|AIza)[^\s"',;)}\]]+|\bbearer\s+[^\s"',;)}\]]+""", re.IGNORECASE)
 WORD = re.compile(r"""[^\s"',;:()\[\]{}<>`]+""")
 MASKED = re.compile(r"\*{3,}|•{2,}|…\w|\w\.{3}\w")
@@ -134,10 +135,12 @@ def short(text: str) -> str:
     return text if len(text) <= LONGEST_SENTENCE else text[: LONGEST_SENTENCE - 1] + "…"
 
 
-def _words(body: object) -> str:
+def _words(body: object, depth: int = 0) -> str:
     """The sentence in a provider's error, wherever that provider puts it."""
+    if depth > DEEPEST_WORDS:
+        return ""
     if isinstance(body, list):
-        return next(filter(None, map(_words, body)), "")
+        return next(filter(None, (_words(part, depth + 1) for part in body)), "")
     if isinstance(body, dict):
-        return _words(body.get("error")) or _words(body.get("message")) or _words(body.get("detail"))
+        return next(filter(None, (_words(body.get(key), depth + 1) for key in ("error", "message", "detail"))), "")
     return body if isinstance(body, str) else ""

@@ -3,8 +3,6 @@
 import posixpath
 import re
 
-import yaml
-
 from copydesk.jobs.agent.mechanic.instructions import AddField
 from copydesk.jobs.agent.mechanic.plan import Plan, counted, pages_in
 from copydesk.jobs.pages import frontmatter
@@ -18,6 +16,7 @@ from copydesk.jobs.workspace import Workspace
 NO_SENTENCE = re.compile(r"\s*(?:[-*+>|]\s|\d+[.)]\s|#|<|\||:::|!!!|\?\?\?|===|import\s|export\s|\{|!?\[[^\]]*\]:|!\[)")
 SENTENCE = re.compile(r".+?[.!?](?=\s|$)")
 LONGEST = 300
+LONGEST_PARAGRAPH = 10_000
 
 
 def plan(workspace: Workspace, asked: AddField) -> Plan:
@@ -52,8 +51,8 @@ def plan(workspace: Workspace, asked: AddField) -> Plan:
 def given(name: str, value: str) -> str:
     """As it was given where that is YAML for one value, else quoted."""
     try:
-        loaded = yaml.safe_load(f"{name}: {value}")
-    except (yaml.YAMLError, ValueError):
+        loaded = frontmatter.load(f"{name}: {value}")
+    except frontmatter.UNREADABLE:
         return frontmatter.quoted(value)
     plain = isinstance(loaded, dict) and set(loaded) == {name} and not isinstance(loaded[name], dict | None)
     return value if plain and "#" not in value else frontmatter.quoted(value)
@@ -89,7 +88,7 @@ def _first_sentence(path: str, body: str) -> str:
             not visible.is_blank and (paragraph or not NO_SENTENCE.match(visible.text)) and not ATX.match(visible.text)
         ):
             paragraph.append(line.text.strip())
-    text = plain_text(" ".join(paragraph))
+    text = plain_text(" ".join(paragraph)[:LONGEST_PARAGRAPH])
     sentence = SENTENCE.match(text)
     text = sentence.group() if sentence else text
     return text if len(text) <= LONGEST else text[:LONGEST].rsplit(" ", 1)[0] + " …"

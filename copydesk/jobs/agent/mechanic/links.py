@@ -2,13 +2,13 @@
 
 import posixpath
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
+from collections import Counter
 from functools import cached_property
 from urllib.parse import unquote
 
 from copydesk.jobs.agent.mechanic.instructions import FixLinks
 from copydesk.jobs.agent.mechanic.plan import Edits, Plan, counted, listed, pages_in
+from copydesk.jobs.comparison import BoundedMatcher
 from copydesk.jobs.pages.headings import anchors
 from copydesk.jobs.pages.kinds import INDEXES, MARKDOWN, PAGES, extension, stem, without_extension
 from copydesk.jobs.pages.lines import line_at, lines_of
@@ -19,6 +19,10 @@ from copydesk.jobs.text import Text, is_text
 from copydesk.jobs.workspace import Workspace
 
 CLOSE, SHORTEST = 0.86, 4
+LONGEST_NAME = 100
+MAX_COMPARISONS, MAX_STEPS_PER_NAME = 5000, 10_000
+"""Of names that have nearly the same letters, in one job."""
+NUMBER = re.compile(r"\d+")
 NOT_HEADINGS = re.compile(r"L\d+(-L\d+)?$|:~:|top$|/|!")
 
 
@@ -49,7 +53,8 @@ class Fixer:
         self.undecided: list[str] = []
         self._workspace = workspace
         self._site = Site(workspace.paths())
-        self._anchors: dict[str, set[str]] = {}
+        self._anchors: dict[str, dict[str, list[str]]] = {}
+        self._comparisons_left = MAX_COMPARISONS
 
     def edits(self, path: str, body: str) -> Edits:
         edits: Edits = []
@@ -92,6 +97,29 @@ class Fixer:
             known.setdefault(_kind(path), {}).setdefault(stem(path).casefold(), []).append(path)
         return known
 
+    @cached_property
+    def _by_numbers(self) -> dict[tuple[str, ...], list[str]]:
+        """Names by kind and by the numbers in them. Names that differ by a number are different names."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for kind, names in self._known.items():
+            for name in names:
+                if name not in INDEXES:
+                    found.setdefault((kind, *NUMBER.findall(name)), []).append(name)
+        return found
+
+    def _close(self, kind: str, name: str) -> str:
+        """The one name that is nearly this one, or none; none either when the job has compared enough of them."""
+        if not SHORTEST <= len(name) <= LONGEST_NAME:
+            return ""
+        alike = [
+            other for other in self._by_numbers.get((kind, *NUMBER.findall(name)), []) if _may_be_close(name, other)
+        ]
+        self._comparisons_left -= len(alike)
+        if self._comparisons_left < 0:
+            return ""
+        close = [other for other in alike if BoundedMatcher(other, name, MAX_STEPS_PER_NAME).ratio() >= CLOSE]
+        return close[0] if len(close) == 1 else ""
+
     def _meant(self, page: str, target: str) -> str | None:
         """Ever looser likenesses; the first that anything shares decides, if it is one thing only."""
         places = {_bare(place).casefold() for place in _places(page, target)}
@@ -103,7 +131,7 @@ class Fixer:
             [path for path in same if _bare(path).casefold() in places],
             [path for path in named if posixpath.basename(path) == posixpath.basename(wanted)],
             named,
-            names.get(_close(stem(wanted).casefold(), names), []),
+            names.get(self._close(_kind(wanted), stem(wanted).casefold()), []),
         ):
             if found:
                 return found[0] if len(found) == 1 else None
@@ -114,17 +142,19 @@ class Fixer:
         wanted = unquote(target[mark + 1 :])
         if mark < 0 or not wanted or extension(file) not in MARKDOWN or NOT_HEADINGS.match(wanted):
             return target
-        known = self._anchors_of(file)
-        if wanted in known:
+        same = self._anchors_of(file).get(_letters(wanted), [])
+        if wanted in same:
             return target
-        same = [anchor for anchor in known if _letters(anchor) == _letters(wanted)]
         return f"{target[:mark]}#{same[0]}" if len(same) == 1 else None
 
-    def _anchors_of(self, file: str) -> set[str]:
+    def _anchors_of(self, file: str) -> dict[str, list[str]]:
+        """The anchors of a page, by their letters."""
         if file not in self._anchors:
             data = self._workspace.read(file) if self._workspace.is_readable(file) else b""
             body = Text.of(data).body if is_text(data) else ""
-            self._anchors[file] = anchors(body, prose(file, body))
+            known = self._anchors[file] = {}
+            for anchor in anchors(body, prose(file, body)):
+                known.setdefault(_letters(anchor), []).append(anchor)
         return self._anchors[file]
 
 
@@ -134,12 +164,10 @@ def _places(page: str, target: str) -> list[str]:
     return [posixpath.normpath(posixpath.join(base, path.strip("/"))) for base in bases(page, path)]
 
 
-def _close(name: str, names: Iterable[str]) -> str:
-    """The one name that is nearly this one, or none. Names that differ by a number are different names."""
-    numbers = re.findall(r"\d+", name)
-    alike = [other for other in names if other not in INDEXES and re.findall(r"\d+", other) == numbers]
-    close = get_close_matches(name, alike, n=2, cutoff=CLOSE) if len(name) >= SHORTEST else []
-    return close[0] if len(close) == 1 else ""
+def _may_be_close(name: str, other: str) -> bool:
+    """Whether two names can be close at all, told from their lengths and their letters in any order."""
+    least = CLOSE * (len(name) + len(other)) / 2
+    return min(len(name), len(other)) >= least and (Counter(name) & Counter(other)).total() >= least
 
 
 def _written(page: str, target: str, file: str) -> str:

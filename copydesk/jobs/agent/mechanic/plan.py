@@ -11,6 +11,8 @@ from copydesk.jobs.workspace import Workspace, digest
 
 MOST_FILES = 100
 MOST_REPLACEMENTS = 2000
+MAX_CHANGED_LINES = 20_000
+"""Of one file. They go in parts, and each part reads the whole file again."""
 Edits = list[tuple[int, int, str]]
 
 
@@ -35,6 +37,9 @@ class Plan:
             self.notes.append(f"{path} was left as it is: {error}")
             return False
         replacements = whole_lines(text.body, edits)
+        if len(replacements) > MAX_CHANGED_LINES:
+            self.notes.append(f"{path} was left as it is: more than {MAX_CHANGED_LINES:,} of its lines would change.")
+            return False
         while replacements:
             part, replacements = replacements[:MOST_REPLACEMENTS], replacements[MOST_REPLACEMENTS:]
             self.calls.append(("edit", {"path": path, "hash": digest(data), "replacements": part}))
@@ -58,9 +63,9 @@ def whole_lines(body: str, edits: Edits) -> list[dict[str, Any]]:
         while last < len(lines) and not body[lines[first - 1].start : lines[last - 1].end]:
             last += 1  # an empty line cannot be named, so its neighbour comes along
         if groups and first <= groups[-1][1]:
-            before = groups.pop()
-            first, last = before[0], max(last, before[1])
-            groups.append((first, last, [*before[2], (start, end, new)]))
+            first, before, inside = groups.pop()
+            inside.append((start, end, new))
+            groups.append((first, max(last, before), inside))
         else:
             groups.append((first, last, [(start, end, new)]))
     found = []

@@ -17,10 +17,12 @@ from copydesk.jobs.pages.site import Site, split
 from copydesk.jobs.text import Text, is_text
 from copydesk.jobs.workspace import Workspace
 
-ADDRESS = re.compile(r"\b(?:https?|ftp|mailto):[^\s<>\"')\]]+|[\w.+-]+@[\w-]+\.[\w.]+|\bwww\.[^\s<>\"')\]]+")
-FILE_PATH = re.compile(
-    r"(?<![\w/])(?:[\w.-]+/)+[\w-]+\.\w{1,8}\b|(?<![\w/.])[\w-]+\.(?:mdx?|html|json|ya?ml|py|js|ts|sh)\b"
+ADDRESS = re.compile(
+    r"\b(?:https?|ftp|mailto):[^\s<>\"')\]]+|(?<![\w.+-])[\w.+-]++@[\w-]+\.[\w.]+|\bwww\.[^\s<>\"')\]]+"
 )
+# Of a run of characters that is none, each place would be tried: it is taken as a whole, without the group.
+FILE_PATH = re.compile(r"(?<![\w/])(?:((?:[\w.-]++/)+[\w-]+\.\w{1,8}\b)|[\w.-]++(?:/[\w.-]++)*+)")
+FILE_NAME = re.compile(r"(?<![\w/.])(?:([\w-]++\.(?:mdx?|html|json|ya?ml|py|js|ts|sh)\b)|[\w-]++)")
 TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 READ_ALOUD = re.compile(
     r"\s(?:title|alt|label|description|caption|summary|placeholder|aria-label)\s*=\s*(\"[^\"]*\"|'[^']*')"
@@ -79,7 +81,8 @@ def _edits(path: str, body: str, wording: Wording, code: bool, made: Plan) -> Ed
 def _kept(path: str, body: str, shown: str) -> list[Span]:
     """Addresses, file names, tags and what a template fills in."""
     spans = [(link.start, link.end) for link in links(path, body, shown)]
-    spans += [match.span() for pattern in (ADDRESS, FILE_PATH, DIRECTIVE) for match in pattern.finditer(shown)]
+    spans += [match.span() for match in DIRECTIVE.finditer(shown)]
+    spans += _addresses(shown)
     if extension(path) == ".mdx":
         spans += [match.span() for match in MDX.finditer(shown)]
     for tag in TAG.finditer(shown):
@@ -91,6 +94,11 @@ def _kept(path: str, body: str, shown: str) -> list[Span]:
     return spans
 
 
+def _addresses(text: str) -> list[Span]:
+    files = [match for pattern in (FILE_PATH, FILE_NAME) for match in pattern.finditer(text)]
+    return [*(match.span() for match in ADDRESS.finditer(text)), *(match.span() for match in files if match[1])]
+
+
 def _field_edits(path: str, body: str, matter: frontmatter.FrontMatter, wording: Wording, made: Plan) -> Edits:
     """In the values that people read, and only if the block still says the same fields."""
     hidden: list[Span] = [(0, matter.start), (matter.end, matter.stop)]
@@ -100,9 +108,7 @@ def _field_edits(path: str, body: str, matter: frontmatter.FrontMatter, wording:
         hidden.append((key.start(), end if FOR_PROGRAMS.match(key["key"]) else key.end()))
     block = body[: matter.stop]
     visible = blanked(block, hidden)
-    visible = blanked(
-        visible, [match.span() for pattern in (ADDRESS, FILE_PATH) for match in pattern.finditer(visible)]
-    )
+    visible = blanked(visible, _addresses(visible))
     edits, _ = wording.occurrences(block, visible)
     after = frontmatter.find(spliced(block, edits)) if edits else matter
     if after is None or after.fields is None or after.keys != matter.keys:

@@ -12,27 +12,30 @@ CODE = (
 )
 INSIDE = r"(?:(?:in|inside|within)\s+)?"
 WITH_CODE = re.compile(
-    r"[\s,(]*\b(?:(?:also\s+|even\s+|and\s+)?(?:including|include)|(?:also|even|and|as well as)\s+(?:in|inside|within))"
-    rf"\s+{INSIDE}{CODE}(?:\s+(?:too|as well))?\)?$|[\s,(]*\b(?:in\s+)?code\s+(?:too|as well|included)\)?$",
+    r"(?<![\s,(])[\s,(]*+\b"
+    r"(?:(?:also\s+|even\s+|and\s+)?(?:including|include)|(?:also|even|and|as well as)\s+(?:in|inside|within))"
+    rf"\s+{INSIDE}{CODE}(?:\s+(?:too|as well))?\)?$|(?<![\s,(])[\s,(]*+\b(?:in\s+)?code\s+(?:too|as well|included)\)?$",
     re.I,
 )
 WITHOUT_CODE = re.compile(
-    r"[\s,(]*(?:\b(?:but|and)\s+)?\b(?:except(?:\s+for)?|excluding|outside(?:\s+of)?|ignoring|skipping|without\s+touching"
+    r"(?<![\s,(])[\s,(]*+(?:\b(?:but|and)\s+)?\b(?:except(?:\s+for)?|excluding|outside(?:\s+of)?|ignoring|skipping|without\s+touching"
     r"|leaving|leave|skip|ignore|exclude|not|do(?:n't|n’t|\s+not)\s+(?:touch|change|edit))"
     rf"\s+{INSIDE}{CODE}(?:\s+(?:alone|as (?:it|they) (?:is|are)|as is|unchanged|untouched|out))?\)?$",
     re.I,
 )
+MAX_SCOPES = 10
+"""Said of one order."""
 KIND = r"(?:documentation|docs?|pages?|files?|documents?|site|website|repository|repo|project|content|markdown|mdx?)"
-WHOLE = r"(?:(?:all|every|each|any|the|our|my|these|whole|entire|of|\.?mdx?|markdown|documentation|docs)\s+)*"
+WHOLE = r"(?:(?:all|every|each|any|the|our|my|these|whole|entire|of|\.?mdx?|markdown|documentation|docs)\s+){0,8}+"
 EVERYWHERE = re.compile(
-    r"[\s,]+(?:everywhere|globally|throughout|site-?wide|where(?:ver)?\s+(?:it|they)\s+(?:occurs?|appears?)"
+    r"(?<![\s,])[\s,]++(?:everywhere|globally|throughout|site-?wide|where(?:ver)?\s+(?:it|they)\s+(?:occurs?|appears?)"
     rf"|(?P<preposition>in|on|across|throughout|over|within|for|from|of|to)\s+{WHOLE}{KIND})$",
     re.I,
 )
 NAME = rf"(?:{HELD_PATTERN}|[\w./-]*[\w/-])"
 PATH = rf"(?:{HELD_PATTERN}|[\w.-]*/[\w./-]*|[\w-][\w.-]*\.(?:md|mdx|markdown|rst|txt|adoc))"
 BEFORE = (
-    r"[\s,]+(?:(?:but\s+)?only\s+)?(?P<preposition>in|on|within|under|inside|from|of|for|across|throughout|to|below)\s+"
+    r"(?<![\s,])[\s,]++(?:(?:but\s+)?only\s+)?(?P<preposition>in|on|within|under|inside|from|of|for|across|throughout|to|below)\s+"
     r"(?:(?:all|every|each)\s+(?:of\s+)?(?:the\s+)?(?:pages?|files?|docs|documents?)\s+(?:in|under|inside|within|of|below)\s+)?"
     r"(?:only\s+)?(?:the\s+)?"
 )
@@ -47,11 +50,12 @@ PLACES = (
 def peel(clause: str, quotations: Quotations, to_is_place: bool) -> tuple[str, Scope]:
     """The order without its scope, and the scope. `to` names a place only after verbs such as add."""
     scope = Scope()
-    while True:
+    for _ in range(MAX_SCOPES):
         shorter, scope = _peel_once(clause, scope, quotations, to_is_place)
         if shorter == clause:
-            return clause.strip(), scope
+            break
         clause = shorter
+    return clause.strip(), scope
 
 
 def code_wish(clause: str) -> bool | None:

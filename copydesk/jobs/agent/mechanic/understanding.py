@@ -91,10 +91,10 @@ LACKING = re.compile(
     r"|\s+that\s+have\s+none$",
     re.I,
 )
-PLACE_IN_VALUE = re.compile(r"\b(?:of|in|on|to|for)\b.*\b(?:pages?|files?)\b", re.I)
+PREPOSITION, PAGES = re.compile(r"\b(?:of|in|on|to|for)\b", re.I), re.compile(r"\b(?:pages?|files?)\b", re.I)
 WORDS = r"(?:(?:a|an|the|all|any|missing|page|meta|default|proper|suitable)\s+)*"
 DERIVED = re.compile(
-    rf"(?:add|insert|fill\s+in|write|generate|create|put\s+in)\s+{WORDS}(?:{FRONT}\s+)?{WORDS}(?P<name>titles?|descriptions?)(?P<second>\s+and\s+(?:a\s+)?(?:titles?|descriptions?))?(?:\s+fields?)?"
+    rf"(?:add|insert|fill\s+in|write|generate|create|put\s+in)\s+{WORDS}(?:{FRONT}\s+{WORDS})?(?P<name>titles?|descriptions?)(?P<second>\s+and\s+(?:a\s+)?(?:titles?|descriptions?))?(?:\s+fields?)?"
     r"|(?:give|ensure|make\s+sure)\s+(?:that\s+)?(?:all|every|each)\s+(?:the\s+)?pages?\s+(?:(?:has|have|gets?)\s+)?(?:a|an)\s+(?P<given>titles?|descriptions?)",
     re.I,
 )
@@ -105,6 +105,8 @@ FIELD = re.compile(
 )
 PAIR = re.compile(r"(?P<name>[A-Za-z_][\w-]*)\s*:\s*(?P<value>\S.*)")
 LONGEST_PROMPT = 4000
+MAX_PHRASE_WORDS = 100
+"""Of a phrase to replace. At each of its places a page may hold all but its last word."""
 
 
 def understand(prompt: str) -> list[Instruction] | NotUnderstood:
@@ -154,6 +156,8 @@ def _replace(order: str, scope: Scope, named_scope: bool, quotations: Quotations
         if not all(_is_literal(match[part], bool(match["noun"])) for part in ("old", "new")):
             continue
         old, new = quotations.value(match["old"]), quotations.value(match["new"])
+        if len(old.split()) > MAX_PHRASE_WORDS:
+            return None
         return Replace(old, new, scope) if old.strip() and old != new else None
     return None
 
@@ -166,6 +170,11 @@ def _is_literal(text: str, named: bool) -> bool:
     if "\ue000" in text or "," in text or set(words) & JOINING or set(words[:-1]) & LAST_ONLY or words[0] in LAST_ONLY:
         return False
     return named or not set(words) & DESCRIBING
+
+
+def _names_a_place(value: str) -> bool:
+    preposition = PREPOSITION.search(value)
+    return preposition is not None and PAGES.search(value, preposition.end()) is not None
 
 
 def _move(clause: str, quotations: Quotations) -> MovePage | None:
@@ -192,7 +201,7 @@ def _fields(order: str, scope: Scope, in_front: bool, quotations: Quotations) ->
     name, value = quotations.value(match["name"]), match["value"] and quotations.value(match["value"]).strip()
     if value is None and (pair := PAIR.fullmatch(name)):
         name, value = pair["name"], pair["value"]
-    if value is not None and not is_held(match["value"] or match["name"]) and PLACE_IN_VALUE.search(value):
+    if value is not None and not is_held(match["value"] or match["name"]) and _names_a_place(value):
         return []  # half of a place that was not understood
     if not re.fullmatch(r"[A-Za-z_][\w-]*", name) or value is None or "\n" in value:
         return [AddField(name, None, scope)] if name in FROM_THE_PAGE and value is None else []

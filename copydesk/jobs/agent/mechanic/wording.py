@@ -40,7 +40,7 @@ class Wording:
         return edits, broken
 
     def _fitting(self, found: str) -> str | None:
-        gap = re.search(r"[ \t]*\r?\n[ \t>]*", found)
+        gap = re.search(r"(?<![ \t])[ \t]*\r?\n[ \t>]*", found)
         new = self._in_case(" ".join(re.split(GAP, found))) if self.keeps_case else self.new
         if new is None or gap is None:
             return new

@@ -17,12 +17,13 @@ SEARCH_SECONDS = 20.0
 # These mean something else in a whole text than in one of its lines.
 BOUND_TO_THE_LINE = re.compile(r"\\[AZGK]|\(\?<?!")
 LONGEST_LINE = 400
+LONGEST_PATTERN = 1000
 
 
 class ListFiles(Arguments):
-    folder: str = ""
+    folder: str = Field("", max_length=LONGEST_PATTERN)
     """Only files below this folder; all files when empty."""
-    pattern: str = "*"
+    pattern: str = Field("*", max_length=LONGEST_PATTERN)
     """A shell pattern for the whole path, such as *.mdx."""
     offset: int = Field(0, ge=0)
     limit: int = Field(500, ge=1, le=2000)
@@ -62,9 +63,9 @@ def read_file(workspace: Workspace, asked: ReadFile) -> str:
 
 
 class Search(Arguments):
-    pattern: str = Field(min_length=1, max_length=1000)
+    pattern: str = Field(min_length=1, max_length=LONGEST_PATTERN)
     """A regular expression, matched line by line."""
-    files: str = "*"
+    files: str = Field("*", max_length=LONGEST_PATTERN)
     """A shell pattern for the paths to search."""
     ignore_case: bool = False
     context: int = Field(0, ge=0, le=10)
@@ -103,14 +104,17 @@ def search(workspace: Workspace, asked: Search) -> str:
 
 
 def _matching(pattern: "regex.Pattern[str]", lines: list[str], deadline: float) -> list[int]:
-    """A pattern that backtracks without end is stopped, and holds up nobody else meanwhile."""
-    left = deadline - time.monotonic()
+    """Returns the numbers of the lines that match. Stops at the deadline, and lets other threads work meanwhile."""
+    found = []
     try:
-        if left > 0:
-            return [n for n, line in enumerate(lines) if pattern.search(line, timeout=left, concurrent=True)]
+        for number, line in enumerate(lines):
+            if (left := deadline - time.monotonic()) <= 0:
+                raise TimeoutError
+            if pattern.search(line, timeout=left, concurrent=True):
+                found.append(number)
     except TimeoutError:
-        pass
-    raise ToolRefused("The search takes too long; write a simpler pattern or search fewer files.")
+        raise ToolRefused("The search takes too long; write a simpler pattern or search fewer files.") from None
+    return found
 
 
 def _in_context(path: str, lines: list[str], at: int, context: int) -> list[str]:
