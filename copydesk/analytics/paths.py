@@ -1,7 +1,6 @@
 """One path for one page: however its address is written, and whether it is a page at all."""
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,6 +8,7 @@ from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from copydesk.analytics.view import Dropped, Reason
+from copydesk.core.unicode import normalize
 
 LONGEST_URL, LONGEST_PATH = 8192, 2048
 LONGEST_REMEMBERED = 512
@@ -26,12 +26,14 @@ INDEX = frozenset({"index.html", "index.htm", "index.xhtml", "index.php", "index
 TWIN = (".md", ".mdx", ".markdown")
 FOR_MODELS = frozenset({"llms.txt", "llms-full.txt"})
 NOT_PAGES = re.compile(
-    r".*\.(?:7z|apk|atom|avi|avif|bin|bmp|br|bz2|cjs|css|csv|cur|deb|dmg|docx?|eot|epub|exe|flac|gif|gz|ico|ics|ipa|jar"
+    r"(?:7z|apk|atom|avi|avif|bin|bmp|br|bz2|cjs|css|csv|cur|deb|dmg|docx?|eot|epub|exe|flac|gif|gz|ico|ics|ipa|jar"
     r"|jpe?g|js|jsonl?|jxl|less|log|m4a|m4v|map|mjs|mkv|mov|mp3|mp4|mpeg|msi|ndjson|odt|ogg|ogv|opus|otf|pdf|pkg|png"
     r"|pptx?|pyc?|rar|rdf|rpm|rss|rtf|scss|sh|svg|swf|tar|tgz|tiff?|toml|ts|tsv|ttf|txt|wasm|wav|webm|webmanifest|webp"
     r"|whl|woff2?|xlsx?|xml|xsl|xz|ya?ml|zip|zst)",
-    re.IGNORECASE | re.DOTALL,
+    re.IGNORECASE,
 )
+"""By their extensions."""
+LONGEST_INDEX = max(map(len, INDEX))
 MACHINERY = (".well-known", "_next", "_nuxt", "_vercel", "_astro", "cdn-cgi")
 """First parts of paths under which frameworks and networks keep their own files, with or without an extension."""
 
@@ -131,7 +133,7 @@ def _decoded(text: str, protected: str) -> str | None:
             return None
     if NOT_TEXT.search(text):
         return None
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return normalize("NFC", text)
 
 
 def _unescaped(run: str, protected: str) -> str:
@@ -154,7 +156,8 @@ def _is_page(names: list[str]) -> bool:
         return True
     if names[0] in MACHINERY:
         return False
-    return names[-1].lower() in FOR_MODELS or not NOT_PAGES.fullmatch(names[-1])
+    _, dot, extension = names[-1].rpartition(".")
+    return names[-1].lower() in FOR_MODELS or not (dot and NOT_PAGES.fullmatch(extension))
 
 
 def _form(names: list[str]) -> Form:
@@ -167,7 +170,7 @@ def _form(names: list[str]) -> Form:
 def _folded(names: list[str]) -> list[str]:
     """Without index.html and the suffix of a Markdown twin, as often as they are there and a page remains."""
     while names:
-        last = names[-1].lower()
+        last = names[-1][-LONGEST_INDEX - 1 :].lower()  # its end, which is all of it where it can be an index
         if last in INDEX:
             shorter = names[:-1]
         elif twin := next((suffix for suffix in TWIN if last.endswith(suffix)), ""):

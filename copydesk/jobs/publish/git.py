@@ -47,7 +47,7 @@ NO_MEMORY_HERE = re.compile(rb"^(?!remote:).*(?:Out of memory|out of memory|Cann
 NO_ROOM_HERE = re.compile(rb"^(?!remote:).*No space left on device", re.MULTILINE)
 REFUSED = re.compile(
     r"Authentication failed|could not read (?:Username|Password)|requested URL returned error: 40[13]|HTTP Basic: "
-    r"|Write access to repository not granted|Permission to .* denied|Invalid username or (?:password|token)",
+    r"|Write access to repository not granted|Permission to .{1,300} denied|Invalid username or (?:password|token)",
     re.IGNORECASE,
 )
 MOVED = re.compile(r"\(stale info\)|incorrect old value provided")

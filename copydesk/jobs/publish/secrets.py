@@ -28,6 +28,7 @@ OUR_KEY = re.compile(r"desk_[0-9A-Za-z]{38}(?![0-9A-Za-z])")
 KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/]{40}.*")
 PLACEHOLDER = re.compile(r"example|placeholder|your|dummy|sample|redacted|x{4}|0{6}|12345|abcdef|\.\.\.|\*{3}", re.I)
 LEAST_VARIETY = 10
+MAX_UNCLEAR = 100
 INVISIBLE = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff]+")
 
 
@@ -36,12 +37,20 @@ def find_secret(addition: Addition) -> tuple[int, str] | None:
     lines = list(addition.lines())
     text = "\n".join(line for _, line in lines)
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    before: set[str] | None = None
+    unclear = 0
     for position, kind, value in sorted(_found(text)):
         if kind == PRIVATE_KEY:
             is_real = any(not PLACEHOLDER.search(line) for line in KEY_MATERIAL.findall(text, position, position + 400))
         else:
             is_real = not PLACEHOLDER.search(value) and len(set(value)) >= LEAST_VARIETY
-        if is_real and value not in addition.before.body:
+        if not is_real:
+            continue
+        before = {known for _, _, known in _found(addition.before.body)} if before is None else before
+        if value in before:
+            continue
+        unclear += 1  # it may still be there as a part of something else, which takes longer to tell
+        if unclear > MAX_UNCLEAR or value not in addition.before.body:
             return lines[bisect_right(starts, position) - 1][0], kind
     return None
 

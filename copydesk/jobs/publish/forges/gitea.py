@@ -1,7 +1,7 @@
 """Gitea and Forgejo, through the REST API that they share."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -227,6 +227,27 @@ class Gitea:
 
 def _covers(rule: str, branch: str) -> bool:
     """One star stays within a folder, two do not."""
-    signs = {r"\*\*": ".*", r"\*": "[^/]*", r"\?": "[^/]"}
-    pattern = re.sub(r"\\\*\\\*|\\\*|\\\?", lambda found: signs[found[0]], re.escape(rule))
-    return re.fullmatch(pattern, branch) is not None
+    ends = {0}  # where what was read of the rule may end in the branch; a pattern of many stars would take for ever
+    for sign in re.findall(r"\*\*|.", rule, re.DOTALL):
+        if sign == "**":
+            ends = set(range(min(ends), len(branch) + 1))
+        elif sign == "*":
+            ends = set(_stretched(ends, branch))
+        else:
+            ends = {end + 1 for end in ends if _fits(sign, branch[end : end + 1])}
+        if not ends:
+            return False
+    return len(branch) in ends
+
+
+def _stretched(ends: set[int], branch: str) -> Iterator[int]:
+    """Yields the places up to which one star may go on from these, which is the end of their folder."""
+    inside = False
+    for place in range(len(branch) + 1):
+        inside = place in ends or (inside and branch[place - 1] != "/")
+        if inside:
+            yield place
+
+
+def _fits(sign: str, character: str) -> bool:
+    return character not in ("", "/") if sign == "?" else character == sign

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -23,7 +24,7 @@ EVENT_HEADERS = {
 REVIEWS = ("pull_request_approved", "pull_request_rejected", "pull_request_comment")
 GITLAB_BOT = re.compile(r"(?:project|group)_\d+_bot")
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-CODE = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
+TICKS = re.compile("`+")
 QUOTE = re.compile(r"^ {0,3}>.*$", re.MULTILINE)
 INDENTED = re.compile(r"^(?: {4}|\t).*$", re.MULTILINE)
 HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -159,9 +160,27 @@ def gitea(event: str, payload: Payload) -> Happened | None:
 def mentions(text: str, mention: str) -> bool:
     """As a word of its own, outside quotes, code and hidden text."""
     spoken = text[:LONGEST_LOOKED_AT].replace("\r\n", "\n")
-    for aside in (HIDDEN, FENCE, QUOTE, INDENTED, CODE):
+    for aside in (HIDDEN, FENCE, QUOTE, INDENTED):
         spoken = aside.sub(" ", spoken)
+    spoken = _without_code(spoken)
     return re.search(rf"(?<![\w@./-]){re.escape(mention)}(?![\w/-]|\.\w)", spoken, re.IGNORECASE) is not None
+
+
+def _without_code(text: str) -> str:
+    """Drops code between two runs of equally many ticks."""
+    runs = [run.span() for run in TICKS.finditer(text)]
+    later: dict[int, deque[int]] = {}
+    for number, (start, end) in enumerate(runs):
+        later.setdefault(end - start, deque()).append(number)
+    parts, position = [], 0
+    for number, (start, end) in enumerate(runs):
+        same = later[end - start]
+        while same and same[0] <= number:
+            same.popleft()
+        if start >= position and same:
+            parts.append(text[position:start])
+            position = runs[same[0]][1]
+    return " ".join([*parts, text[position:]])
 
 
 def prompt_of(said: Mentioned, mention: str) -> str:
