@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from math import prod
 
 import regex
 from pydantic import Field
@@ -16,6 +17,9 @@ from copydesk.jobs.workspace import Workspace, digest
 SEARCH_SECONDS = 20.0
 # These mean something else in a whole text than in one of its lines.
 BOUND_TO_THE_LINE = re.compile(r"\\[AZGK]|\(\?<?!")
+LEAST_COUNT = re.compile(r"\{\s*([0-9]+)")
+MAX_REPETITIONS = 50_000
+"""All counts of a pattern, multiplied."""
 LONGEST_LINE = 400
 LONGEST_PATTERN = 1000
 
@@ -74,10 +78,7 @@ class Search(Arguments):
 
 def search(workspace: Workspace, asked: Search) -> str:
     """Searches the text files for a regular expression; answers path:line: text."""
-    try:
-        pattern = regex.compile(asked.pattern, regex.MULTILINE | (regex.IGNORECASE if asked.ignore_case else 0))
-    except regex.error as error:
-        raise ToolRefused(f"The pattern is no regular expression: {error}.") from None
+    pattern = _compile(asked)
     deadline = time.monotonic() + SEARCH_SECONDS
     found: list[str] = []
     matches = 0
@@ -101,6 +102,16 @@ def search(workspace: Workspace, asked: Search) -> str:
         + ".\n"
     )
     return capped(head + "\n".join(found), "Narrow the pattern or the files.")
+
+
+def _compile(asked: Search) -> "regex.Pattern[str]":
+    """Raises ToolRefused for a pattern that cannot be compiled, or not in a moment: a repetition is written out."""
+    if prod(map(int, LEAST_COUNT.findall(asked.pattern))) > MAX_REPETITIONS:
+        raise ToolRefused("The pattern repeats something too often; write smaller counts in its braces.")
+    try:
+        return regex.compile(asked.pattern, regex.MULTILINE | (regex.IGNORECASE if asked.ignore_case else 0))
+    except (regex.error, OverflowError, RecursionError) as error:
+        raise ToolRefused(f"The pattern is no regular expression: {error}.") from None
 
 
 def _matching(pattern: "regex.Pattern[str]", lines: list[str], deadline: float) -> list[int]:

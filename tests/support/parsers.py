@@ -1,0 +1,221 @@
+"""Every parser that reads text of a repository, a prompt, a model, a forge or a visitor, by a name: one line each."""
+
+import tempfile
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pygit2
+
+from copydesk.analytics.addresses import client, trusted
+from copydesk.analytics.classify import markdown_asked
+from copydesk.analytics.logs.formats import FORMATS
+from copydesk.analytics.paths import clean
+from copydesk.jobs.agent.failures import without_secrets as without_keys
+from copydesk.jobs.agent.mechanic import fields, links, replacing, tidying
+from copydesk.jobs.agent.mechanic.instructions import AddField, FixHeadings, FixLinks, Replace, TrimSpace
+from copydesk.jobs.agent.tools.toolbox import TOOLS
+from copydesk.jobs.checks import check
+from copydesk.jobs.checks.anchors import Anchors
+from copydesk.jobs.checks.checking import forget
+from copydesk.jobs.checks.facts import Facts
+from copydesk.jobs.checks.listings import listing_of
+from copydesk.jobs.checks.reading import facts_of
+from copydesk.jobs.checks.sites import reader_of
+from copydesk.jobs.pages import frontmatter, headings, markup, navigation
+from copydesk.jobs.pages.links import links as page_links
+from copydesk.jobs.pages.moving import move_page
+from copydesk.jobs.paths import PathRefused, checked
+from copydesk.jobs.publish.additions import Addition, Before
+from copydesk.jobs.publish.forges import hooks
+from copydesk.jobs.publish.forges import text as forge_text
+from copydesk.jobs.publish.forges.gitea import DRAFT_MARKS
+from copydesk.jobs.publish.forges.http import hidden
+from copydesk.jobs.publish.secrets import find_secret, without_secrets
+from copydesk.jobs.publish.wording import heading, quiet
+from copydesk.jobs.text import NotEditable, Replacement, replace
+from copydesk.jobs.tree import Tree
+from copydesk.jobs.workspace import Workspace
+from copydesk.web.dash.diffs import parsed
+from tests.support.repositories import commit
+
+MARKDOWN = (
+    " ¦\n¦\n\n¦\r\n¦\t¦`¦``¦```¦~~~¦[¦](¦)¦]: ¦![¦<!--¦-->¦{/*¦*/}¦{¦}¦a¦#¦# ¦<¦>¦</¦<a ¦'¦=¦\\¦$¦---\n¦+++\n¦title: ¦"
+    ' to=¦ id="¦\nimport ¦ from ¦- ¦> ¦1. ¦:¦::¦:::¦{%¦{{¦--8<--¦@include:¦\n<<< ¦:ref:`¦{doc}`¦```{toctree}\n¦_a ¦_¦é¦'
+    "\u0301\u0316"
+)
+RST = " ¦\n¦\r\n¦\t¦`¦``¦:¦::\n¦.. ¦.. _¦.. toctree::\n¦.. image:: ¦:name: ¦:ref:`¦:doc:`¦<¦>¦`_¦a¦|¦   ¦+¦-¦__¦é"
+ADOC = " ¦\n¦`¦+¦++¦-¦----\n¦link:¦xref:¦include::¦<<¦.adoc¦[¦]¦a¦:¦/"
+LITERALS = '{¦}¦[¦]¦"¦\'¦\\¦\n¦//¦/*¦*/¦:¦,¦a¦ ¦"pages":¦sidebar¦link:¦`¦require(¦? ¦baseUrl:¦path: \'¦/¦GET '
+YAML = "- ¦: ¦\n¦ ¦  ¦a¦*a¦&a ¦[¦]¦{¦}¦'¦\"¦|\n¦# ¦!x ¦<<: ¦---\n¦nav:\n¦docs_dir: ¦hooks:¦? ¦\t¦é¦1:"
+WORDS = 'foo ¦foo¦ ¦  ¦\t¦\n¦-¦.¦/¦@¦a¦a@b.¦www.¦http:¦[¦](¦)¦`¦<a ¦ title="¦{¦}¦#¦> ¦_¦ _a¦é¦1.¦!!!¦::: '
+PROSE = (
+    "@¦#1¦!¦<¦>¦&¦a¦;¦`¦```\n¦~~~¦\n¦\n\n¦ ¦/¦GH-1¦fix ¦fixes: ¦issue ¦https:¦AB-1¦<!--¦-->¦copydesk:¦> ¦    ¦\u200b"
+)
+SECRETS = (
+    'AKIA¦A¦a¦1¦-¦_¦=¦:¦"¦ ¦\n¦sk-¦sk-ant-a¦xapp-1-A¦ghp_¦glpat-¦hf_¦npm_¦xoxb-¦SG.¦-----BEGIN¦PRIVATE KEY¦AccountKey=¦'
+    "desk_¦bearer ¦//"
+)
+DIFF = "@@ -1 +1 @@\n¦@@ -1,9 +1,9 @@\n¦-¦+¦ ¦\n¦a ¦b ¦a¦\\ No newline\n¦diff \n¦-a b\n+a c\n"
+LOG = (
+    '1.2.3.4 ¦- ¦[10/Oct/2026:13:55:36 +0200] ¦"GET / HTTP/1.1" ¦200 ¦1 ¦"¦\\¦\\x¦\n¦ ¦a¦{¦}¦{"url":"¦":¦,¦'
+    "#Fields: ¦\t¦%20¦["
+)
+TOML = "a¦.¦=¦[¦]¦{¦'¦\"¦\n¦1¦ ¦a.¦src = "
+URL = "/¦.¦..¦.md¦index.html/¦%¦%41¦%2F¦%C3¦?¦&¦=¦#¦a¦:¦@¦é¦\u0301\u0316¦https://¦data:¦_rsc=¦llms.txt"
+CHANGED = "a\n¦b\n¦\n¦ ¦a ¦b ¦> ¦- ¦* ¦|¦1. ¦`¦-¦=¦\r\n¦“¦\u0301\u0316"
+
+
+class Parser(NamedTuple):
+    run: Callable[[str], object]
+    alphabet: str
+    """Characters and words that mean something to it, with a broken bar between."""
+    size: int = 4000
+    """Characters of the smaller input."""
+
+    @property
+    def pieces(self) -> list[str]:
+        return self.alphabet.split("¦")
+
+
+@cache
+def _empty_tree() -> Tree:
+    folder = tempfile.TemporaryDirectory()
+    repository = pygit2.init_repository(str(Path(folder.name) / "repository"), bare=True)
+    tree = Tree(repository, commit(repository, {"README.md": b"# Read me\n"}))
+    tree.folder = folder  # type: ignore[attr-defined]  # removed with it
+    return tree
+
+
+def workspace_of(**files: str) -> Workspace:
+    """Returns a workspace with these files: `a_md="…"` is a.md."""
+    made = Workspace(_empty_tree())
+    for name, text in files.items():
+        made.write(".".join(name.rsplit("_", 1)), encode(text))
+    return made
+
+
+def encode(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def read_facts(kind: str, before: str = "", after: str = "") -> Callable[[str], object]:
+    return lambda text: facts_of(kind, encode(f"{before}{text}{after}"))
+
+
+def read_headings(text: str) -> object:
+    prose = markup.prose("a.md", text)
+    return headings.headings(text, prose), headings.anchors(text, prose)
+
+
+def read_anchors(text: str) -> object:
+    facts = Facts(headings=(text[:900],), anchors=(text,))
+    return [Anchors(kind, facts).has(f"x{text}") for kind in (None, "docusaurus", "mkdocs", "vitepress")]
+
+
+def read_site(path: str) -> Callable[[str], object]:
+    reader = reader_of(path)
+    assert reader is not None
+    return lambda text: reader(path, text)
+
+
+def check_page(text: str) -> object:
+    forget()
+    return check(workspace_of(a_md=text, mkdocs_yml="site_name: x\n"))
+
+
+def edit_text(text: str) -> object:
+    try:
+        return replace(
+            text.encode("utf-8", "replace"), [Replacement("a" + text[:200], "b"), Replacement("a", "b\nc", 1)]
+        )
+    except NotEditable:
+        return None
+
+
+def check_path(text: str) -> object:
+    try:
+        return checked(text)
+    except PathRefused:
+        return None
+
+
+def find_secret_in(text: str) -> object:
+    return find_secret(Addition("a.md", encode(text), Before(encode(text[1:]))))
+
+
+def call_tool(name: str, argument: str) -> Callable[[str], object]:
+    """Runs a tool of the agent's on the text of a page, as far as its arguments allow a pattern of such a length."""
+    tool = TOOLS[name]
+    page = workspace_of(aaaaaaaa_md="a" * 1000)
+    return lambda text: tool.run(page, tool.arguments.model_validate({argument: text[:1000]}))
+
+
+def read_forwarded(text: str) -> object:
+    return client("1.2.3.4", [text], trusted(["1.2.3.4"]), "forwarded")
+
+
+def read_log(name: str) -> Callable[[str], object]:
+    return lambda text: list(FORMATS[name]().read(text))
+
+
+PARSERS: dict[str, Parser] = {
+    "prose .md": Parser(partial(markup.prose, "a.md"), MARKDOWN),
+    "prose .mdx": Parser(partial(markup.prose, "a.mdx"), MARKDOWN),
+    "prose .rst": Parser(partial(markup.prose, "a.rst"), RST),
+    "prose .adoc": Parser(partial(markup.prose, "a.adoc"), ADOC),
+    "links .md": Parser(partial(page_links, "a.md"), MARKDOWN),
+    "links .mdx": Parser(partial(page_links, "a.mdx"), MARKDOWN),
+    "links .rst": Parser(partial(page_links, "a.rst"), RST),
+    "links .adoc": Parser(partial(page_links, "a.adoc"), ADOC),
+    "facts .md": Parser(read_facts(".md"), MARKDOWN),
+    "facts .mdx": Parser(read_facts(".mdx"), MARKDOWN),
+    "facts .rst": Parser(read_facts(".rst"), RST),
+    "front matter": Parser(lambda text: frontmatter.find(f"---\n{text}\n---\n"), YAML, 1000),
+    "checked front matter": Parser(read_facts(".md", "---\n", "\n---\n"), YAML, 1000),
+    "TOML front matter": Parser(read_facts(".md", "+++\n", "\n+++\n"), TOML, 2000),
+    "quoted YAML": Parser(frontmatter.quoted, YAML, 1000),
+    "headings": Parser(read_headings, MARKDOWN),
+    "text of a heading": Parser(lambda text: (headings.plain_text(text), headings.slug(text)), MARKDOWN),
+    "anchors": Parser(read_anchors, MARKDOWN),
+    "listing docs.json": Parser(partial(listing_of, "docs.json"), LITERALS),
+    "listing sidebars.js": Parser(partial(listing_of, "sidebars.js"), LITERALS),
+    "listing VitePress": Parser(partial(listing_of, ".vitepress/config.ts"), LITERALS),
+    "listing mkdocs.yml": Parser(partial(listing_of, "mkdocs.yml"), YAML, 1000),
+    "listing _toc.yml": Parser(partial(listing_of, "_toc.yml"), YAML, 1000),
+    "entries docs.json": Parser(partial(navigation.entries, "docs.json"), LITERALS),
+    "entries sidebars.js": Parser(partial(navigation.entries, "sidebars.js"), LITERALS),
+    "entries mkdocs.yml": Parser(partial(navigation.entries, "mkdocs.yml"), YAML, 1000),
+    "site docs.json": Parser(read_site("docs.json"), LITERALS),
+    "site docusaurus.config.js": Parser(read_site("docusaurus.config.js"), LITERALS),
+    "site VitePress": Parser(read_site(".vitepress/config.ts"), LITERALS),
+    "site mkdocs.yml": Parser(read_site("mkdocs.yml"), YAML),
+    "site conf.py": Parser(read_site("conf.py"), LITERALS),
+    "site book.toml": Parser(read_site("book.toml"), TOML),
+    "site .gitbook.yaml": Parser(read_site(".gitbook.yaml"), YAML),
+    "check": Parser(check_page, MARKDOWN),
+    "move": Parser(lambda text: move_page(workspace_of(a_md=text, b_md=text), "a.md", "docs/c.md"), MARKDOWN),
+    "replace a word": Parser(lambda text: replacing.plan(workspace_of(a_md=text), Replace("foo bar", "baz")), WORDS),
+    "fix links": Parser(lambda text: links.plan(workspace_of(a_md=text), FixLinks()), MARKDOWN),
+    "add a description": Parser(lambda text: fields.plan(workspace_of(a_md=text), AddField("description")), WORDS),
+    "trim space": Parser(lambda text: tidying.plan_trimming(workspace_of(a_md=text), TrimSpace()), WORDS),
+    "fix headings": Parser(lambda text: tidying.plan_headings(workspace_of(a_md=text), FixHeadings()), MARKDOWN),
+    "edit": Parser(edit_text, CHANGED),
+    "path": Parser(check_path, URL),
+    "list tool": Parser(call_tool("list", "pattern"), "*¦?¦[¦]¦!¦a¦a*", 250),
+    "secret in a change": Parser(find_secret_in, SECRETS),
+    "secret in a prompt": Parser(lambda text: without_secrets(text, ["a-known-secret"]), SECRETS),
+    "key in an error": Parser(lambda text: without_keys(text, "sk-abcdefghijkl"), SECRETS),
+    "error of a forge": Parser(lambda text: hidden(text, "Bearer abcdefghijkl"), SECRETS),
+    "text of a pull request": Parser(quiet, PROSE),
+    "title of a pull request": Parser(heading, PROSE),
+    "title of a draft": Parser(lambda text: forge_text.plain_title(text, DRAFT_MARKS), "wip:¦[wip]¦ ¦\n¦a"),
+    "text on a forge": Parser(lambda text: forge_text.merged_text(text, forge_text.marked(text, text)), PROSE),
+    "mention": Parser(lambda text: hooks.mentions(text, "@desk"), PROSE + "¦@desk¦` ¦`` "),
+    "diff on a page": Parser(parsed, DIFF),
+    "address of a view": Parser(clean, URL, 2000),
+    "Accept header": Parser(markdown_asked.__wrapped__, "text/¦x-¦markdown¦,¦ ¦;¦a"),
+    "Forwarded header": Parser(read_forwarded, 'for=¦"¦,¦;¦ ¦1.2.3.4¦a¦\\'),
+    **{f"log {name}": Parser(read_log(name), LOG) for name in FORMATS},
+}

@@ -1,0 +1,214 @@
+"""Text from outside costs CPU time in proportion to its length, or is bounded: no page, prompt or header freezes us.
+
+A new parser is a line in tests/support/parsers.py; a new attack is a line in ATTACKS."""
+
+import re
+from difflib import SequenceMatcher
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from copydesk.jobs.agent.mechanic.instructions import FixLinks
+from copydesk.jobs.agent.mechanic.links import plan as plan_links
+from copydesk.jobs.agent.mechanic.understanding import LONGEST_PROMPT, understand
+from copydesk.jobs.agent.tools.tool import ToolRefused
+from copydesk.jobs.agent.tools.toolbox import TOOLS
+from copydesk.jobs.checks.reading import facts_of
+from copydesk.jobs.comparison import BoundedMatcher
+from copydesk.jobs.publish.forges.gitea import _covers
+from copydesk.jobs.scope import overreach
+from copydesk.jobs.text import MAX_SEARCHED_CHARS, NotEditable, Replacement, replace
+from tests.support.cpu_budget import limit_cpu
+from tests.support.cpu_growth import Pump, TooSlow, assert_cheap, assert_linear
+from tests.support.parsers import PARSERS, workspace_of
+
+LAUGHS = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 40))
+
+ATTACKS = [
+    ("prose .rst", Pump(":")),
+    ("links .md", Pump(" ", prefix="[a](", suffix="<")),
+    ("links .md", Pump(" ", prefix="[a](b", suffix="x")),
+    ("links .adoc", Pump("link:a")),
+    ("headings", Pump("#a\n")),
+    ("headings", Pump("---\n\n")),
+    ("text of a heading", Pump("[")),
+    ("text of a heading", Pump("[a](")),
+    ("text of a heading", Pump(" _a")),
+    ("anchors", Pump("\u0301\u0316")),
+    ("facts .rst", Pump(" ", prefix=".. image:: a", suffix="b")),
+    ("facts .md", Pump("~~~{toctree}\nx\n", prefix="```" + "a" * 4000 + "\n")),
+    ("checked front matter", Pump(" ", prefix="a: b", suffix=":")),
+    ("TOML front matter", Pump("a.", suffix="a=1")),
+    ("listing sidebars.js", Pump('\\"', prefix='"')),
+    ("listing sidebars.js", Pump("/*")),
+    ("listing sidebars.js", Pump("{a:")),
+    ("entries docs.json", Pump('\\"', prefix='"')),
+    ("entries docs.json", Pump("/*")),
+    ("site mkdocs.yml", Pump("\n")),
+    ("check", Pump("\u0301\u0316", prefix="# a\n[x](#", suffix=")")),
+    ("replace a word", Pump("a", prefix="foo bar ")),
+    ("replace a word", Pump("-", prefix="foo bar ")),
+    ("replace a word", Pump("a-b/", prefix="foo bar ")),
+    ("replace a word", Pump(" ", prefix="foo", suffix="bar")),
+    ("replace a word", Pump("foo bar ")),
+    ("fix links", Pump("# a\n[x](#b)\n")),
+    ("add a description", Pump("[")),
+    ("edit", Pump("a\r\n")),
+    ("path", Pump("\u0301\u0316")),
+    ("mention", Pump("`a", prefix="@desk ")),
+    ("secret in a change", Pump("AKIA2345678901BCDEFG ")),
+    ("address of a view", Pump(".md", prefix="/a")),
+    ("address of a view", Pump("\u0301\u0316", prefix="/")),
+]
+
+
+@pytest.mark.parametrize(("name", "pump"), ATTACKS, ids=lambda value: repr(value)[:60])
+def test_a_known_attack_costs_in_proportion_to_its_length(name: str, pump: Pump) -> None:
+    assert_linear(PARSERS[name].run, pump, PARSERS[name].size)
+
+
+def pumps(pieces: list[str]) -> st.SearchStrategy[Pump]:
+    few = st.lists(st.sampled_from(pieces), max_size=3).map("".join)
+    return st.builds(Pump, st.lists(st.sampled_from(pieces), min_size=1, max_size=4).map("".join), few, few)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_a_repeated_text_costs_in_proportion_to_its_length(name: str) -> None:
+    _search(name, examples=6, size=PARSERS[name].size // 4)
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("name", PARSERS)
+def test_no_repeated_text_of_many_is_found_that_costs_more(name: str) -> None:
+    _search(name, examples=200, size=PARSERS[name].size, derandomize=False)
+
+
+def _search(name: str, *, examples: int, size: int, derandomize: bool = True) -> None:
+    @settings(max_examples=examples, deadline=None, derandomize=derandomize, suppress_health_check=list(HealthCheck))
+    @given(pumps(PARSERS[name].pieces))
+    def search(pump: Pump) -> None:
+        assert_linear(PARSERS[name].run, pump, size)
+
+    search()
+
+
+def test_the_measurement_finds_the_square_and_passes_what_is_proportional() -> None:
+    square, proportional = re.compile(r"a*b"), re.compile(r"(?<!a)a*+b")
+    assert_linear(proportional.findall, Pump("a"), 1500)
+    with pytest.raises(TooSlow):
+        assert_linear(square.findall, Pump("a"), 1500)
+    with pytest.raises(TooSlow):
+        assert_cheap(square.findall, Pump("a"), 4000, plain=Pump("c"), times=50)
+
+
+@pytest.mark.parametrize("line", ["# a" + " " * 900 + "b\n", "# {" + "#a" * 400 + "}}\n"], ids=["spaces", "ids"])
+def test_a_heading_of_any_kind_costs_little(line: str) -> None:
+    """Longer lines are no headings, so that the cost of one line is bounded; it must not be high either."""
+    assert_cheap(PARSERS["headings"].run, Pump(line), 20_000, plain=Pump("# " + "ab " * 300 + "\n"), times=10)
+
+
+PROMPTS = [
+    Pump("please  ", suffix="x"),
+    Pump(" ", prefix="replace a", suffix="b"),
+    Pump(" \t", prefix="in a,", suffix="x"),
+    Pump(","),
+    Pump("(", prefix="fix links"),
+    Pump("of "),
+    Pump("“"),
+    Pump("find "),
+    Pump(" in all pages"),
+    Pump("the ", prefix="add "),
+    Pump(", links", prefix="move a to b and update links", suffix="x"),
+]
+
+
+@pytest.mark.parametrize("pump", PROMPTS, ids=lambda pump: repr(pump.piece))
+def test_the_longest_prompt_costs_the_mechanic_little(pump: Pump) -> None:
+    size = LONGEST_PROMPT - len(pump.prefix) - len(pump.suffix)
+    plain = Pump("replace 'foo' with 'bar' in docs/a.md and fix broken links. ")
+    assert_cheap(understand, pump, size, plain, times=200)
+
+
+def test_merge_keys_that_double_are_not_followed() -> None:
+    facts = facts_of(".md", f"---\n{LAUGHS}---\n# A\n".encode())
+    assert not facts.has_fields
+    assert dict(facts.fields) == {}
+    few = "---\nbase: &base {x: 1}\nmore:\n  <<: *base\ntitle: A\n---\n"
+    assert facts_of(".md", few.encode()).fields["title"] == "A"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["!!bool foo", "!!timestamp foo", "!!int ''", ":".join(["1"] * 300) + ".0", "[" * 1500 + "\x01"],
+    ids=lambda value: value[:20],
+)
+def test_front_matter_that_no_reader_understands_is_no_error(value: str) -> None:
+    assert facts_of(".md", f"---\na: {value}\n---\n# A\n".encode()).headings == ("A",)
+
+
+items = st.lists(st.sampled_from("abcd"), max_size=30)
+
+
+@given(items, items)
+def test_a_bounded_comparison_answers_as_difflib_does(old: list[str], new: list[str]) -> None:
+    usual, bounded = SequenceMatcher(None, old, new, autojunk=False), BoundedMatcher(old, new)
+    assert bounded.get_opcodes() == usual.get_opcodes()
+    assert bounded.ratio() == usual.ratio()
+
+
+def test_a_comparison_ends_when_its_steps_are_used_up() -> None:
+    """Every second line is the same, and no two of them lie together: the worst case of difflib."""
+    old, new = ["a", "b"] * 500, ["a", "c"] * 500
+    matcher = BoundedMatcher(old, new, max_steps=300_000)
+    assert matcher.steps_left == 0
+    assert 1 <= len(matcher.get_matching_blocks()) <= 3
+    assert matcher.get_opcodes()[-1][2::2] == (1000, 1000)
+
+
+def test_a_page_whose_every_paragraph_changed_is_compared_within_bounds() -> None:
+    """As a translation does it. The bound is tested above; here, that the judgement is the same beyond it."""
+    old = "".join(f"one {n}\n\n" for n in range(100))
+    new = "".join(f"zwei {n}x\n\n" for n in range(100))
+    refusal = overreach(old.encode(), new.encode())
+    assert refusal is not None
+    assert "replaces most" in refusal
+
+
+def test_replacements_sought_in_a_whole_long_file_are_few() -> None:
+    data = b"a\n" * 1_000_000
+    many = [Replacement("b", "c")] * (MAX_SEARCHED_CHARS // len(data) + 1)
+    with pytest.raises(NotEditable, match="give 'line' with each"):
+        replace(data, many)
+
+
+@pytest.mark.parametrize("pattern", ["x{1000000000}", "(?:(?:x{1000}){1000}){1000}", "(" * 490 + ")" * 490])
+def test_a_pattern_that_takes_long_to_compile_is_refused(pattern: str) -> None:
+    search = TOOLS["search"]
+    with pytest.raises(ToolRefused, match="pattern"):
+        search.run(workspace_of(a_md="x"), search.arguments.model_validate({"pattern": pattern}))
+
+
+def test_the_deadline_of_a_search_holds_for_all_lines_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line alone takes less than the deadline; the whole text matches at once by its first line."""
+    monkeypatch.setattr("copydesk.jobs.agent.tools.looking.SEARCH_SECONDS", 0.5)
+    search = TOOLS["search"]
+    page = workspace_of(a_md="x\n" + ("a" * 24 + "!\n") * 20_000)
+    with pytest.raises(ToolRefused, match="too long"):
+        search.run(page, search.arguments.model_validate({"pattern": r"x|(?:a|aa)+$"}))
+
+
+def test_a_rule_of_many_stars_is_compared_with_a_branch_at_once() -> None:
+    assert not _covers("**a" * 60 + "b", "a" * 200)
+    assert _covers("release/**", "release/1/2")
+    assert not _covers("release/*", "release/1/2")
+
+
+@pytest.mark.drill
+def test_names_of_files_are_compared_a_limited_number_of_times() -> None:
+    """Links times files, each pair costing the square of its length, would take days."""
+    made = workspace_of(a_md="".join(f"[x]({'ab' * 30}{chr(97 + n % 26)}{'c' * (n // 26)}.md)\n" for n in range(200)))
+    for n in range(100):
+        made.write(f"{'ba' * 30}{chr(97 + n % 26)}{'d' * (n // 26)}.md", b"# A\n")
+    with limit_cpu(seconds=30):
+        assert "Left for a person" in plan_links(made, FixLinks()).notes[-1]
