@@ -37,27 +37,22 @@ ATTACKS = [
     ("text of a heading", Pump(" _a")),
     ("anchors", Pump("\u0301\u0316")),
     ("facts .rst", Pump(" ", prefix=".. image:: a", suffix="b")),
-    ("facts .md", Pump("~~~{toctree}\nx\n", prefix="```" + "a" * 4000 + "\n")),
     ("checked front matter", Pump(" ", prefix="a: b", suffix=":")),
     ("TOML front matter", Pump("a.", suffix="a=1")),
     ("listing sidebars.js", Pump('\\"', prefix='"')),
-    ("listing sidebars.js", Pump("/*")),
+    ("listing sidebars.js", Pump("/*\n")),
     ("listing sidebars.js", Pump("{a:")),
     ("entries docs.json", Pump('\\"', prefix='"')),
-    ("entries docs.json", Pump("/*")),
+    ("entries docs.json", Pump("/*\n")),
     ("site mkdocs.yml", Pump("\n")),
     ("check", Pump("\u0301\u0316", prefix="# a\n[x](#", suffix=")")),
     ("replace a word", Pump("a", prefix="foo bar ")),
     ("replace a word", Pump("-", prefix="foo bar ")),
     ("replace a word", Pump("a-b/", prefix="foo bar ")),
     ("replace a word", Pump(" ", prefix="foo", suffix="bar")),
-    ("replace a word", Pump("foo bar ")),
     ("fix links", Pump("# a\n[x](#b)\n")),
     ("add a description", Pump("[")),
-    ("edit", Pump("a\r\n")),
     ("path", Pump("\u0301\u0316")),
-    ("mention", Pump("`a", prefix="@desk ")),
-    ("secret in a change", Pump("AKIA2345678901BCDEFG ")),
     ("address of a view", Pump(".md", prefix="/a")),
     ("address of a view", Pump("\u0301\u0316", prefix="/")),
 ]
@@ -102,10 +97,19 @@ def test_the_measurement_finds_the_square_and_passes_what_is_proportional() -> N
         assert_cheap(square.findall, Pump("a"), 4000, plain=Pump("c"), times=50)
 
 
-@pytest.mark.parametrize("line", ["# a" + " " * 900 + "b\n", "# {" + "#a" * 400 + "}}\n"], ids=["spaces", "ids"])
-def test_a_heading_of_any_kind_costs_little(line: str) -> None:
+def test_a_heading_with_many_spaces_in_it_costs_little() -> None:
     """Longer lines are no headings, so that the cost of one line is bounded; it must not be high either."""
-    assert_cheap(PARSERS["headings"].run, Pump(line), 20_000, plain=Pump("# " + "ab " * 300 + "\n"), times=10)
+    spaces, plain = Pump("# a" + " " * 900 + "b\n"), Pump("# " + "ab " * 300 + "\n")
+    assert_cheap(PARSERS["headings"].run, spaces, 20_000, plain, times=10)
+
+
+@pytest.mark.parametrize("kind", [".md", ".rst"])
+def test_tables_of_contents_in_each_other_are_read_once(kind: str) -> None:
+    nested = Pump("".join(f"{' ' * n}.. toctree::\n" for n in range(150)))
+    flat = Pump(f"{' ' * 75}.. toctree::\n")
+    body = Pump("{toctree}\n", prefix="x\n") if kind == ".md" else Pump("")
+    run = PARSERS[f"facts {kind}"].run
+    assert_cheap(lambda text: run(body.text(1) + text), nested, len(nested.piece), plain=flat, times=10)
 
 
 PROMPTS = [
@@ -127,7 +131,7 @@ PROMPTS = [
 def test_the_longest_prompt_costs_the_mechanic_little(pump: Pump) -> None:
     size = LONGEST_PROMPT - len(pump.prefix) - len(pump.suffix)
     plain = Pump("replace 'foo' with 'bar' in docs/a.md and fix broken links. ")
-    assert_cheap(understand, pump, size, plain, times=200)
+    assert_cheap(understand, pump, size, plain, times=60)
 
 
 def test_merge_keys_that_double_are_not_followed() -> None:

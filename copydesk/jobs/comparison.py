@@ -1,5 +1,6 @@
 """Compares two sequences as difflib does, within a bounded number of steps."""
 
+from collections import Counter
 from collections.abc import Sequence
 from difflib import Match, SequenceMatcher
 from itertools import accumulate
@@ -22,7 +23,8 @@ class BoundedMatcher(SequenceMatcher[str]):
         return self._blocks
 
     def _find_blocks(self, old: Sequence[str], new: Sequence[str]) -> list[Match]:
-        steps = [0, *accumulate(1 + len(self.b2j.get(item, ())) for item in old)]
+        same = Counter(new)
+        steps = [0, *accumulate(1 + same[item] for item in old)]
         found: list[Match] = []
         todo = [(0, len(old), 0, len(new))]
         while todo:

@@ -93,12 +93,17 @@ def _groups(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
 
 def toctree(body: str) -> Iterator[Span]:
     """The entries of Sphinx tables of contents: `path` or `Title <path>`."""
+    stop = 0
     for table in TOCTREE.finditer(body):
+        if not table["fence"] and table.start() < stop:
+            continue  # it stands in another table, whose entries its own are as well
         for line in islice(lines_from(body, table.end()), 1, None):
             if table["fence"] and line.text.strip().startswith(table["fence"]):
                 break
-            if not table["fence"] and not line.is_blank and line.indent <= len(table["indent"]):
-                break
+            if not table["fence"]:
+                if not line.is_blank and line.indent <= len(table["indent"]):
+                    break
+                stop = line.stop
             entry = TOCTREE_ENTRY.match(line.text)
             if entry and entry.lastindex:
                 start, end = entry.span(entry.lastindex)
