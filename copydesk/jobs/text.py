@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,10 @@ ENDING = re.compile(r"\r\n|\n")
 MOST_COMPARED = 4_000_000
 MAX_SEARCHED_CHARS = 1_000_000_000
 """Of a file, times the replacements that are sought in all of it."""
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+"""Characters that no page needs, and that hide what stands beside them: C0 but for tab and line ends, DEL, C1."""
+WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+"""How files of UTF-16 and UTF-32 begin."""
 
 
 class NotEditable(Exception):
@@ -67,9 +72,32 @@ def is_text(data: bytes) -> bool:
     return b"\x00" not in data
 
 
+def is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def find_new_control(old: str, new: str) -> str | None:
+    """Returns a control character that `new` has more often than `old`, or None."""
+    counts = Counter(CONTROL.findall(new))
+    had = Counter(CONTROL.findall(old)) if counts else counts
+    return next((character for character, count in counts.items() if count > had[character]), None)
+
+
+def refuse_new_controls(old: str, new: str) -> None:
+    """Raises NotEditable where `new` brings a control character: it would make the page look binary, or hide text."""
+    if (character := find_new_control(old, new)) is not None:
+        raise NotEditable(f"The text has the control character U+{ord(character):04X}; write it without.")
+
+
 def replace(data: bytes, replacements: Sequence[Replacement]) -> bytes:
     """All of the replacements or none; each is sought in the file as it was, and they may not overlap."""
     text = Text.of(data)
+    for wanted in replacements:
+        refuse_new_controls(wanted.old, wanted.new)
     searched = _Searched(text.body)
     if sum(wanted.line is None for wanted in replacements) * len(text.body) > MAX_SEARCHED_CHARS:
         raise NotEditable("These are too many replacements for so long a file; give 'line' with each of them.")
@@ -93,8 +121,10 @@ def replace(data: bytes, replacements: Sequence[Replacement]) -> bytes:
 def written(data: bytes | None, body: str) -> bytes:
     """A whole new body, in the encoding the file has; lines that stay keep their bytes."""
     if data is None:
+        refuse_new_controls("", body)
         return body.encode("utf-8")
     text = Text.of(data)
+    refuse_new_controls(text.body, body)
     fitted = _fit(text.body, 0, len(text.body), body, "\r\n" in text.body)
     return text.encode(_ended_as(text.body, fitted))
 

@@ -29,11 +29,22 @@ class Addition:
 
 @dataclass(frozen=True)
 class Before:
-    data: bytes
+    """The changed files as they were, by path."""
+
+    files: tuple[tuple[str, bytes], ...] = ()
+
+    @cached_property
+    def data(self) -> bytes:
+        return b"\x00".join(data for _, data in self.files)
+
+    @cached_property
+    def bodies(self) -> tuple[tuple[str, str], ...]:
+        """The text of each file that is text."""
+        return tuple((path, Text.of(data).shown) for path, data in self.files if is_text(data))
 
     @cached_property
     def body(self) -> str:
-        return "\n".join(Text.of(part).shown for part in self.data.split(b"\x00") if part)
+        return "\n".join(body for _, body in self.bodies)
 
     @cached_property
     def lines(self) -> frozenset[str]:
@@ -41,6 +52,6 @@ class Before:
 
 
 def additions(tree: Tree, changes: Changes) -> list[Addition]:
-    entries = [tree.entry(path) for path in sorted(changes)]
-    before = Before(b"\x00".join(tree.read(entry) for entry in entries if entry is not None and entry.is_file))
+    entries = [(path, tree.entry(path)) for path in sorted(changes)]
+    before = Before(tuple((path, tree.read(entry)) for path, entry in entries if entry is not None and entry.is_file))
     return [Addition(path, data, before) for path, data in sorted(changes.items()) if data is not None]

@@ -1,7 +1,10 @@
 """What may be published: paths, sizes, no secrets, nothing hidden, no strange embeds. The agent cannot override it."""
 
+import re
+import unicodedata
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from pygit2.enums import FileMode
 
@@ -9,11 +12,14 @@ from copydesk.jobs.job import JobFailed, Reason
 from copydesk.jobs.limits import FileTooLarge
 from copydesk.jobs.patch import changed_bytes
 from copydesk.jobs.paths import PathRefused, checked, parents
+from copydesk.jobs.pages.kinds import extension
 from copydesk.jobs.publish.additions import Addition, Before, additions
+from copydesk.jobs.publish.dialects import find_dialects
 from copydesk.jobs.publish.instructions import instruction_lines
 from copydesk.jobs.publish.outside import Outside, outside_in, strange_embed
 from copydesk.jobs.publish.secrets import find_known, find_secret
-from copydesk.jobs.publish.unseen import find_unseen
+from copydesk.jobs.publish.unseen import find_unseen, find_unseen_in_name
+from copydesk.jobs.text import WIDE_MARKS, is_utf8
 from copydesk.jobs.tree import Tree
 from copydesk.jobs.workspace import Changes
 
@@ -21,16 +27,32 @@ MOST_FILES = 100
 MOST_BYTES = 4 * 1024 * 1024
 
 PROTECTED_NAMES = (
-    "AGENTS*.md", "CLAUDE*.md", "GEMINI.md", "CODEOWNERS", "OWNERS",
-    "action.y*ml", "appveyor.yml", "azure-pipelines*.y*ml", "bitbucket-pipelines.y*ml", "buildspec.y*ml",
-    "cloudbuild.y*ml", "Jenkinsfile*", "netlify.toml", "renovate.json*", "vercel.json", "wrangler.*",
-    "*compose.y*ml", "Dockerfile*", "*.dockerfile", "*.gradle*", "gulpfile.*", "Gruntfile.*", "justfile", "Makefile",
-    "*.mk", "noxfile.py", "Procfile", "Rakefile", "Taskfile.y*ml", "tox.ini", "*.bat", "*.ps1", "*.sh",
-    "*.lock", "bun.lockb", "Cargo.toml", "composer.json", "conda*.y*ml", "deno.json*", "environment.y*ml", "Gemfile",
-    "go.mod", "go.sum", "package.json", "package-lock.json", "npm-shrinkwrap.json", "Pipfile", "pnpm-lock.yaml",
-    "pom.xml", "pyproject.toml", "requirements*.txt", "setup.cfg", "setup.py",
+    # Orders to agents, ownership.
+    "AGENT.md", "AGENTS*.md", "CLAUDE*.md", "GEMINI*.md", "copilot-instructions.md", "CODEOWNERS", "OWNERS",
+    # Continuous integration and hosts.
+    "action.y*ml", "appveyor.y*ml", "azure-pipelines*.y*ml", "bitbucket-pipelines.y*ml", "buildspec.y*ml",
+    "cloudbuild.y*ml", "Jenkinsfile*", "readthedocs.y*ml", "renovate.json*",
+    "_headers", "_redirects", "_routes.json", "_worker.*", "amplify.y*ml", "app.y*ml", "Caddyfile", "firebase.json",
+    "fly.toml", "netlify.toml", "nginx*.conf", "now.json", "render.y*ml", "serverless.y*ml", "staticwebapp.config.json",
+    "vercel.json", "web.config", "wrangler.*",
+    # Containers, builds and tasks.
+    "*compose*.y*ml", "Containerfile*", "Dockerfile*", "*.dockerfile", "devcontainer.json", "Vagrantfile", "*.nix",
+    "*.bazel", "*.bzl", "BUILD", "WORKSPACE", "CMakeLists.txt", "*.cmake", "*.gradle*", "gulpfile.*", "Gruntfile.*",
+    "justfile", "*makefile", "makefile.*", "*.mk", "meson.build", "mise.toml", "noxfile.py", "Procfile", "Rakefile",
+    "Taskfile*.y*ml", "Tiltfile", "tox.ini", "turbo.json", "nx.json",
+    # Settings that are programs, and programs.
+    "*.config.js", "*.config.[cm]js", "*.config.ts", "*.config.[cm]ts", "*.config.jsx", "*.config.tsx", "gatsby-*.[jt]s",
+    "book.toml", "conf.py", "*.py", "*.pyc", "*.pyw", "*.pth", "*.rb", "*.gemspec", "*.lua", "*.pl", "*.cgi",
+    "*.bash", "*.bat", "*.cmd", "*.fish", "*.ps1", "*.psm1", "*.sh", "*.vbs", "*.zsh", "*.dll", "*.exe", "*.jar", "*.so",
+    # Manifests and locks.
+    "*.lock", "bun.lockb", "bunfig.toml", "Cargo.toml", "composer.json", "conda*.y*ml", "*constraints*.txt",
+    "deno.json*", "environment*.y*ml", "Gemfile*", "go.mod", "go.sum", "lerna.json", "package.json", "package-lock.json",
+    "npm-shrinkwrap.json", "Pipfile*", "pnpm-*.yaml", "pom.xml", "pyproject.toml", "*requirements*.in",
+    "*requirements*.txt", "*requirements*.y*ml", "requirements", "setup.cfg", "setup.py", "tsconfig*.json",
 )  # fmt: skip
-"""Orders to agents, ownership, what builds and deploys, manifests, locks. What begins with a dot is protected too."""
+"""Files that agents obey, that builds and hosts execute, manifests and locks. Names with a dot in front are protected too."""
+FOLDED = tuple(name.casefold() for name in PROTECTED_NAMES)
+IGNORED_IN_NAMES = re.compile("[\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 
 
 class PublishRefused(JobFailed):
@@ -47,10 +69,18 @@ def refuse_protected(path: str, allowed: Sequence[str] = (), root: str = "") -> 
         raise PathRefused(
             f"{path} lies outside {root}/, the documentation's folder; only files below it may be changed."
         )
-    parts = path.split("/")
+    parts = [fold_name(part) for part in path.split("/")]
     hidden = any(part.startswith(".") for part in parts)
-    if hidden or any(fnmatchcase(parts[-1].casefold(), name.casefold()) for name in PROTECTED_NAMES):
+    if hidden or any(fnmatchcase(parts[-1], name) for name in FOLDED):
         raise PathRefused(f"{path} is protected in this project; leave it as it is.")
+
+
+def fold_name(name: str) -> str:
+    """Returns the name as the laxest file system reads it: without case, trailing dots and spaces, streams, and
+    characters that show nothing, and with wide or styled letters as plain ones.
+    """
+    plain = unicodedata.normalize("NFKC", IGNORED_IN_NAMES.sub("", name)).casefold()
+    return unicodedata.normalize("NFKC", plain).partition(":")[0].rstrip(" .")
 
 
 def _check_parents(tree: Tree, path: str) -> None:
@@ -79,6 +109,7 @@ def check(
     _check_paths_and_sizes(tree, changes, allowed, root)
     _check_texts((*texts, *changes), known)
     brought: list[Outside] = []
+    dialects = lru_cache(1)(lambda: find_dialects(tree, changes))
     for added in additions(tree, changes):
         if (line := find_known(added.data, known, added.before.data)) is not None:
             raise PublishRefused(f"{_place(added.path, line)} contains a secret of this project.")
@@ -89,15 +120,29 @@ def check(
             raise PublishRefused(
                 f"{_place(added.path, secret[0])} adds what looks like a secret ({kind}); write a placeholder instead."
             )
+        if not_text := explain_not_text(added):
+            raise PublishRefused(f"{added.path} {not_text}.")
         if unseen := find_unseen(added):
             raise PublishRefused(f"{_place(added.path, unseen[0])} adds {unseen[1]}; write it without.")
-        brought += outside_in(added) if refuse_embeds else ()
+        brought += outside_in(added, dialects) if refuse_embeds else ()
     if strange := strange_embed(tree, brought, hosts):
         source = f"from {strange.host}, which is new here" if strange.host else "of its own"
         raise PublishRefused(
             f"{_place(strange.path, strange.line)} makes readers load a {strange.kind} {source}; "
             "link to it, or have the project allow it."
         )
+
+
+def explain_not_text(added: Addition) -> str:
+    """Returns what is wrong with a file that nobody can read; one that was only moved, and keeps its kind, is as before."""
+    before = added.before.files
+    if any(data == added.data and extension(path) == extension(added.path) for path, data in before):
+        return ""
+    if b"\x00" in added.data or added.data.startswith(WIDE_MARKS):
+        return "is not text in UTF-8 (it has NUL characters or another encoding), so a reviewer could not read it"
+    if not is_utf8(added.data) and all(is_utf8(data) for _, data in before):
+        return "is not text in UTF-8, so a reviewer could not read it"
+    return ""
 
 
 def _check_texts(texts: Sequence[str], known: Sequence[str]) -> None:
@@ -108,7 +153,7 @@ def _check_texts(texts: Sequence[str], known: Sequence[str]) -> None:
             raise PublishRefused(f"{where} contains a secret of this project.")
         if find_known(data, instruction_lines()) is not None:
             raise PublishRefused(f"{where} repeats the agent's own instructions.")
-        if secret := find_secret(Addition("", data, Before(b""))):
+        if secret := find_secret(Addition("", data, Before())):
             raise PublishRefused(f"{where} contains what looks like a secret ({secret[1]}).")
 
 
@@ -126,6 +171,8 @@ def _check_paths_and_sizes(tree: Tree, changes: Changes, allowed: Sequence[str],
             if entry is None:
                 checked(path)
                 _check_parents(tree, path)
+                if unseen := find_unseen_in_name(path):
+                    raise PathRefused(f"The name of {path!r} has {unseen}.")
             elif not entry.is_file:
                 raise PathRefused(f"{path} is a link, a folder or a submodule; it cannot be changed.")
             refuse_protected(path, allowed, root)
