@@ -24,6 +24,7 @@ from copydesk.jobs.opening import Opened, Opening
 from copydesk.jobs.patch import patches_between
 from copydesk.jobs.publish import policy
 from copydesk.jobs.publish.access import known_secrets
+from copydesk.jobs.publish.executed import Executed
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.patience import patiently
 from copydesk.jobs.publish.publisher import Committed, Publisher
@@ -86,10 +87,12 @@ class Run:
                 lambda: self._patiently(lambda: self._push(publisher, committed, pinned)),
                 notes=lambda head: [("pushed", {"branch": self.job.branch, "commit": head})],
             )
-            opened = self._open(pinned, workspace, finished, reviewed, committed)
+            executed = self.work.find_executed(workspace)
+            opened = self._open(pinned, workspace, finished, reviewed, committed, executed)
         where = "and so it is a draft" if opened.draft else "which its text lists"
         faults = f"The checks find faults in the pull request, {where}." if reviewed.faults else None
-        return Ending(COMPLETED, message=" ".join(filter(None, [committed.note, faults, *opened.notes])) or None)
+        runs = f"The pull request changes files that are executed, {where}." if executed else None
+        return Ending(COMPLETED, message=" ".join(filter(None, [committed.note, faults, runs, *opened.notes])) or None)
 
     @cached_property
     def mirror(self) -> Mirror:
@@ -206,7 +209,13 @@ class Run:
         return committed.commit
 
     def _open(
-        self, pinned: Pinned, workspace: Workspace, finished: Finished, reviewed: Reviewed, committed: Committed
+        self,
+        pinned: Pinned,
+        workspace: Workspace,
+        finished: Finished,
+        reviewed: Reviewed,
+        committed: Committed,
+        executed: Sequence[Executed],
     ) -> Opened:
         tree, changes = workspace.tree, workspace.changes()
         told = Told(
@@ -216,9 +225,8 @@ class Run:
             files=patches_between(tree.repository, tree.root, with_changes(tree, changes)),
             checks=reviewed.sentences,
             findings=reviewed.faults,
-            outside=[
-                f"{found.url} ({found.kind}, {found.path}:{found.line})" for found in self.work.list_outside(workspace)
-            ],
+            executed=executed,
+            outside=self.work.list_outside(workspace),
             usage=self.journal.job().usage,
         )
         link = f"{self.settings.base_url}/v2/agent/{self.project.id}/job/{self.job.id}"
@@ -229,7 +237,7 @@ class Run:
             title=self.job.title or finished.title,
             summary=finished.summary,
             text=pull_text(self.job, [without_secrets(prompt, known) for prompt in self._prompts()], told, link),
-            draft=self.job.draft or bool(reviewed.faults),
+            draft=self.job.draft or bool(reviewed.faults) or bool(executed),
             base=pinned.base if pinned.head else committed.onto,
             head=committed.commit,
         )

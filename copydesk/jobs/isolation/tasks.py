@@ -12,9 +12,9 @@ from copydesk.jobs.agent.tools.tool import Arguments
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import Report, check
 from copydesk.jobs.limits import RepositoryLimits
-from copydesk.jobs.publish import policy
+from copydesk.jobs.publish import executed, outside, policy
 from copydesk.jobs.publish import repository as _repository  # noqa: F401 has libgit2 read no configuration but its own
-from copydesk.jobs.publish.outside import Outside, hosts_in, outside
+from copydesk.jobs.publish.executed import Executed
 from copydesk.jobs.scope import overreach
 from copydesk.jobs.tree import Tree
 from copydesk.jobs.workspace import Changes, Workspace
@@ -96,13 +96,18 @@ def check_policy(copy: WorkspaceCopy, known: Sequence[str], texts: Sequence[str]
         root=copy.root,
         known=known,
         texts=texts,
-        hosts=hosts_in(prompts),
+        hosts=outside.hosts_in(prompts),
     )
 
 
-def list_outside(copy: WorkspaceCopy) -> list[Outside]:
-    """Returns the addresses that the change adds."""
-    return outside(copy.open().tree, copy.changes)
+def list_outside(copy: WorkspaceCopy) -> list[str]:
+    """Returns a line for each address that the change adds."""
+    return outside.list_outside(outside.outside(copy.open().tree, copy.changes))
+
+
+def find_executed(copy: WorkspaceCopy) -> list[Executed]:
+    """Returns the changed files that a browser, a build or a host executes."""
+    return executed.find_executed(copy.open().tree, copy.changes)
 
 
 def find_overreach(copy: WorkspaceCopy) -> tuple[str, str] | None:

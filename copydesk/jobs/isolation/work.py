@@ -12,8 +12,8 @@ from copydesk.jobs.isolation.limits import LimitExceeded
 from copydesk.jobs.isolation.pool import ChildPool
 from copydesk.jobs.isolation.tasks import WorkspaceCopy
 from copydesk.jobs.job import JobFailed, Reason
+from copydesk.jobs.publish.executed import Executed
 from copydesk.jobs.publish.git import Stoppable
-from copydesk.jobs.publish.outside import Outside
 from copydesk.jobs.publish.policy import PublishRefused
 from copydesk.jobs.tree import Tree
 from copydesk.jobs.workspace import Workspace
@@ -69,7 +69,14 @@ class IsolatedWork:
         except LimitExceeded as limit:
             raise PublishRefused(f"Looking for secrets and embeds in the change took {limit}.") from None
 
-    def list_outside(self, workspace: Workspace) -> list[Outside]:
+    def find_executed(self, workspace: Workspace) -> list[Executed]:
+        copy = self._copy(workspace)
+        try:
+            return self._run(copy.repository, tasks.find_executed, copy)
+        except LimitExceeded as limit:
+            raise PublishRefused(f"Looking for executed files in the change took {limit}.") from None
+
+    def list_outside(self, workspace: Workspace) -> list[str]:
         copy = self._copy(workspace)
         try:
             return self._run(copy.repository, tasks.list_outside, copy)

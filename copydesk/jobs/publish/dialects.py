@@ -6,7 +6,15 @@ from copydesk.jobs.publish.embeds.address import Dialect
 from copydesk.jobs.tree import Tree
 from copydesk.jobs.workspace import Changes
 
-MDX = ("docusaurus.config.", "docs.json", "mint.json", "next.config.", "theme.config.", "gatsby-config.", "astro.config.")
+MDX = (
+    "docusaurus.config.",
+    "docs.json",
+    "mint.json",
+    "next.config.",
+    "theme.config.",
+    "gatsby-config.",
+    "astro.config.",
+)
 MKDOCS = ("mkdocs.yml", "mkdocs.yaml", "zensical.toml")
 JEKYLL = ("_config.yml", "_config.yaml", "_config.toml")
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from copydesk.jobs.pages.kinds import PAGES, extension
+from copydesk.jobs.pages.kinds import PAGES, extension, is_page
 from copydesk.jobs.publish.additions import Addition, Before, additions
 from copydesk.jobs.publish.dialects import find_dialects
-from copydesk.jobs.publish.embeds.address import Dialect, Embed, Kind, clean_address, find_host, find_urls
-from copydesk.jobs.publish.embeds.reading import ASCIIDOC, TOO_LARGE, find_embeds
+from copydesk.jobs.publish.embeds.address import DOUBTS, Dialect, Embed, Kind, clean_address, find_host, find_urls
+from copydesk.jobs.publish.embeds.reading import ASCIIDOC, find_embeds
 from copydesk.jobs.text import Text, is_text
 from copydesk.jobs.tree import Tree
 from copydesk.jobs.workspace import Changes
@@ -61,6 +61,16 @@ def outside(tree: Tree, changes: Changes) -> list[Outside]:
     return [found for addition in additions(tree, changes) for found in outside_in(addition, dialects)]
 
 
+def list_outside(found: Iterable[Outside]) -> list[str]:
+    """Returns a line for each address, first those that readers load without a click."""
+    ordered = sorted(found, key=lambda one: one.kind == "link")
+    return [f"{_in_one_line(one.url)} ({one.kind}, {one.path}:{one.line})" for one in ordered]
+
+
+def _in_one_line(url: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in url)
+
+
 def outside_in(addition: Addition, dialects: Callable[[], Collection[Dialect]]) -> Iterator[Outside]:
     """Yields what one file brings; `dialects` tells how the site reads its pages, and is asked only in doubt."""
     lines = Lines(addition.body)
@@ -73,7 +83,7 @@ def outside_in(addition: Addition, dialects: Callable[[], Collection[Dialect]]) 
             continue
         if (embed.kind, clean_address(embed.url)) in seen or (embed.kind == "link" and embed.url in known):
             continue
-        if embed.url == TOO_LARGE and _is_plain_edit(addition):
+        if embed.url in DOUBTS and _is_plain_edit(addition):
             continue
         if not embed.dialect or embed.dialect in dialects():
             seen.add((embed.kind, clean_address(embed.url)))
@@ -85,11 +95,13 @@ def outside_in(addition: Addition, dialects: Callable[[], Collection[Dialect]]) 
 def _known_embeds(before: Before) -> frozenset[tuple[Kind, str]]:
     """What the files loaded already. An address that one of them only shows, as code or in a comment, is not loaded."""
     found = (embed for path, body in before.bodies for embed in find_embeds(path, body))
-    return frozenset((one.kind, clean_address(one.url)) for one in found if one.kind != "link" and one.url != TOO_LARGE)
+    return frozenset(
+        (one.kind, clean_address(one.url)) for one in found if one.kind != "link" and one.url not in DOUBTS
+    )
 
 
 def _is_plain_edit(addition: Addition) -> bool:
-    """Whether the lines that a large file gains and loses hold words alone, so that no reader loads more than before."""
+    """Whether the lines that an unread file gains and loses hold words alone, so that no reader loads more than before."""
     old = next((body for path, body in addition.before.bodies if path == addition.path), None)
     if old is None:
         return False
@@ -155,9 +167,7 @@ def _loaded(path: str, data: bytes, hosts: Collection[str]) -> set[str]:
     """Those of the hosts that a page loads from; a file that is no page, such as the site's settings, names them."""
     lower = data.lower()
     named = {host for host in hosts if re.search(rb"//%s(?![\w-]|\.\w)" % re.escape(host.encode()), lower)}
-    if not named:
-        return set()
-    if extension(path) not in (*PAGES, *ASCIIDOC):
-        return named
+    if not named or not is_page(path):
+        return set() if extension(path) in (*PAGES, *ASCIIDOC) else named
     body = Text.of(data).shown if is_text(data) else ""
     return named & {find_host(one.url) for one in find_embeds(path, body) if one.kind != "link"}

@@ -10,9 +10,9 @@ from pygit2.enums import FileMode
 
 from copydesk.jobs.job import JobFailed, Reason
 from copydesk.jobs.limits import FileTooLarge
+from copydesk.jobs.pages.kinds import extension
 from copydesk.jobs.patch import changed_bytes
 from copydesk.jobs.paths import PathRefused, checked, parents
-from copydesk.jobs.pages.kinds import extension
 from copydesk.jobs.publish.additions import Addition, Before, additions
 from copydesk.jobs.publish.dialects import find_dialects
 from copydesk.jobs.publish.instructions import instruction_lines

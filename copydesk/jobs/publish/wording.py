@@ -8,10 +8,14 @@ from copydesk.core.policy import Policy
 from copydesk.jobs.agent.conversation import Usage
 from copydesk.jobs.job import Job
 from copydesk.jobs.patch import FilePatch
+from copydesk.jobs.publish.executed import Executed
 from copydesk.jobs.publish.unseen import shown
 
 MOST_FILES = 30
 MOST_LINES = 20
+MOST_EXECUTED = 100
+MAX_ADDRESSES_CHARS = 20_000
+MAX_ADDRESS_CHARS = 400
 LONGEST_QUOTE = 4000
 # What would call people, refer to issues, load pictures, hide text or give orders on a forge. A backslash before any of
 # it would do too, were there not texts that have one there already.
@@ -32,6 +36,10 @@ CLOSING = re.compile(
 )
 """Of an issue that is named by its address, or in a tracker beside the forge."""
 INVISIBLE = "\u200b"
+EXECUTED = (
+    "**⚠️ Review these files first.** A build, a host or readers' browsers execute them, "
+    "so they can do more than the pages show:"
+)
 FENCE = re.compile(r"^(`{3,}|~{3,})[^`~\n]*$", re.M)
 SPAN = re.compile(r"`[^`\n]+`")
 
@@ -49,8 +57,10 @@ class Told:
     """A sentence for each check that ran."""
     findings: Sequence[str] = ()
     """Faults that the change brings and the model did not mend."""
+    executed: Sequence[Executed] = ()
+    """Changed files that a build, a host or a browser executes."""
     outside: Sequence[str] = ()
-    """Addresses outside the documentation that the change adds."""
+    """Addresses outside the documentation that the change adds, first those that readers load without a click."""
     usage: Usage = field(default_factory=Usage)
 
 
@@ -121,13 +131,14 @@ def commit_message(job: Job, policy: Policy, title: str, summary: str) -> str:
 
 def pull_text(job: Job, prompts: Sequence[str], told: Told, job_link: str) -> str:
     parts = [
+        _listed(EXECUTED, [f"{_code(one.path)}: {one.why}" for one in told.executed], MOST_EXECUTED),
         quiet(told.summary.strip()),
         f"**Note:** {told.note}" if told.note else "",
         _listed("**Not mended** (the checks below find these in the change):", told.findings),
         f"**Unsure:** {quiet(told.unsure.strip())}" if told.unsure.strip() else "",
         _listed("**Files**", [_file(patch) for patch in told.files], MOST_FILES),
         _listed("**Checked**", told.checks),
-        _listed("**New addresses outside the documentation**", told.outside),
+        _list_addresses(told.outside, job_link),
         "**Asked for**" if prompts else "",
         *(_quoted(prompt) for prompt in prompts),
         f"Made by {job.model} ({_cost(told.usage)}) in job [`{job.id}`]({job_link}).",
@@ -147,6 +158,31 @@ def _listed(heading: str, items: Sequence[str], most: int = MOST_LINES) -> str:
     if len(items) > most:
         lines.append(f"- … and {len(items) - most} more")
     return "\n".join([heading, "", *lines])
+
+
+def _list_addresses(addresses: Sequence[str], job_link: str) -> str:
+    """Returns all addresses, folded when they are many; says how many were cut, and where they can be seen."""
+    title = "**New addresses outside the documentation**"
+    short = [address if len(address) <= MAX_ADDRESS_CHARS else _cut_middle(address) for address in addresses]
+    if len(addresses) <= MOST_LINES:
+        return _listed(title, short)
+    lines: list[str] = []
+    size = 0
+    for address in short:
+        line = f"- {quiet(address)}"
+        size += len(line) + 1
+        if size > MAX_ADDRESSES_CHARS:
+            break
+        lines.append(line)
+    cut = len(addresses) - len(lines)
+    rest = f"\n\n{cut} more did not fit here: see the diff of [this job]({job_link})." if cut else ""
+    listed = "\n".join(lines)
+    summary = f"<summary>{len(addresses)} addresses, those that readers load first</summary>"
+    return f"{title}\n\n<details>{summary}\n\n{listed}\n\n</details>{rest}"
+
+
+def _cut_middle(text: str) -> str:
+    return f"{text[: MAX_ADDRESS_CHARS // 2]} … {text[-MAX_ADDRESS_CHARS // 2 :]}"
 
 
 def _code(text: str) -> str:

@@ -22,6 +22,11 @@ DATA = re.compile(r"(?:data|blob|filesystem):", re.I)
 LEFT_OUT = re.compile(r"[\t\n\r]")
 BLANK = "".join(chr(code) for code in range(33))
 PUNCTUATION = ".,;:!?*_"
+TOO_LARGE = "a file that is too large to be read"
+TOO_DEEP = "a file that is nested too deeply to be read"
+UNREADABLE = "a file that its parser cannot read"
+DOUBTS = (TOO_LARGE, TOO_DEEP, UNREADABLE)
+"""In place of an address: nothing is known of the file, neither now nor as it was."""
 
 
 @dataclass(frozen=True)

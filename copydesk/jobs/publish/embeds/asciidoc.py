@@ -17,7 +17,9 @@ RUN = re.compile(r"(?<![^\s\[\]])[^\s\[\]]+\[")
 """Characters up to a bracket: a macro, with whatever stands right before it."""
 NAME = re.compile(r"(?<![\w-])([A-Za-z_][\w-]{0,40})::?(?=.)")
 LINKS = {"link", "xref", "mailto", "footnote", "http", "https", "ftp", "irc", "term", "indexterm"}
-ASSETS = re.compile(r"(?:\w+dir|stylesheet|favicon|docinfo\w*|webfonts|\w*-?server-url|mathjax\w*|highlightjs\w*)\Z", re.I)
+ASSETS = re.compile(
+    r"(?:\w+dir|stylesheet|favicon|docinfo\w*|webfonts|\w*-?server-url|mathjax\w*|highlightjs\w*)\Z", re.I
+)
 BUILT_IN = re.compile(r"(?:\w*dir|docname|doctitle|page-[\w-]+|empty|sp|nbsp|site-url)\Z")
 MAX_EXPANSION = 20
 MAX_NAMES = 20

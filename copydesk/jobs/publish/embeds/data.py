@@ -20,7 +20,9 @@ LINK_KEYS = re.compile(
     re.I,
 )
 NOT_LINKS = re.compile(r"(?:server|api|image|img|script|css|style|logo|icon|font|redirect|analytics|background)", re.I)
-TEXTS = re.compile(r"(?:title|description|summary|subtitle|abstract|excerpt|sidebar_label|name|text|label|tags?)\Z", re.I)
+TEXTS = re.compile(
+    r"(?:title|description|summary|subtitle|abstract|excerpt|sidebar_label|name|text|label|tags?)\Z", re.I
+)
 Path = tuple[str, ...]
 Pairs = list[tuple[Path, str]]
 
@@ -56,7 +58,9 @@ def _to_plain(node: yaml.Node | None, known: dict[int, Any]) -> Any:
             items = known[id(node)] = []
             items.extend(_to_plain(item, known) for item in node.value)
         else:
-            known[id(node)] = str(node.value) if node.tag.startswith("tag:yaml.org,2002:str") else f"{node.tag} {node.value}"
+            known[id(node)] = (
+                str(node.value) if node.tag.startswith("tag:yaml.org,2002:str") else f"{node.tag} {node.value}"
+            )
     return known[id(node)]
 
 
@@ -106,7 +110,11 @@ def _find_kind(path: Path) -> Kind:
     if any(re.search(r"redirect", key, re.I) for key in keys):
         return "script"
     last = keys[-1]
-    if last in ("href", "$schema") or "nav" in keys or (LINK_KEYS.match(last) and not any(NOT_LINKS.search(key) for key in keys)):
+    if (
+        last in ("href", "$schema")
+        or "nav" in keys
+        or (LINK_KEYS.match(last) and not any(NOT_LINKS.search(key) for key in keys))
+    ):
         return "link"
     return "script" if re.search(r"script|js\Z|plugin|analytics|api", " ".join(keys), re.I) else "image"
 

@@ -24,7 +24,20 @@ WORDS = {
 NO_HANDLERS = {"on", "once", "one", "only", "online", "ontology", "onboarding"}
 HANDLERS = ("@", "v-on:", "v-html", "v-bind", "x-on:", "x-data", "x-init", "x-html", "x-bind", "hx-", "ng-", "data-hx-")
 SETS = ("srcset", "imagesrcset")
-LOADS = {"src", "srcset", "imagesrcset", "poster", "background", "data", "icon", "img", "image", "href", "style", "srcdoc"}
+LOADS = {
+    "src",
+    "srcset",
+    "imagesrcset",
+    "poster",
+    "background",
+    "data",
+    "icon",
+    "img",
+    "image",
+    "href",
+    "style",
+    "srcdoc",
+}
 PLAIN_TEMPLATE = re.compile(
     r"\{\{-?\s*(?:[\w.]+|'[\w./ -]*'|\"[\w./ -]*\")(?:\s*\|\s*(?:relative_url|absolute_url|relURL|absURL|url))*\s*-?\}\}"
 )
@@ -86,9 +99,12 @@ def find_in_attributes(tag: str, attributes: Mapping[str, str | None], depth: in
     """Yields what the attributes of one element refer to."""
     for name, value in attributes.items():
         name = name.lower()
-        if name.startswith(HANDLERS) or _is_handler(name) or name in ("dangerouslysetinnerhtml", "innerhtml"):
-            yield Embed("script", shorten(f"{name}={value}"))
-        elif name.startswith(":") and name[1:] in LOADS:
+        if (
+            name.startswith(HANDLERS)
+            or _is_handler(name)
+            or name in ("dangerouslysetinnerhtml", "innerhtml")
+            or (name.startswith(":") and name[1:] in LOADS)
+        ):
             yield Embed("script", shorten(f"{name}={value}"))
         elif value and not name.startswith("xmlns"):
             yield from _find_in_value(tag, name, value, attributes, depth)
@@ -106,7 +122,7 @@ def _find_in_value(
         if depth < MAX_DEPTH:
             yield from find_in_html(value, depth + 1)
         return
-    if name == "style" or "url(" in value.lower() or "\\" in value and name not in WORDS:
+    if name == "style" or "url(" in value.lower() or ("\\" in value and name not in WORDS):
         yield from find_in_css(value)
     if tag == "meta":
         yield from _find_in_meta(value, attributes)
@@ -125,9 +141,9 @@ def _find_in_address(tag: str, name: str, value: str) -> Iterator[Embed]:
         yield Embed("script", shorten(f"{name}={value}"))
     elif find_host(plain):
         yield Embed(kind, value.strip())
-    elif holds_data(value) and (kind in ("script", "frame", "style") or tag == "use"):
-        yield Embed("script", shorten(value))
-    elif kind == "script" and tag in ("animate", "set") and name in ("to", "from", "values", "by"):
+    elif (holds_data(value) and (kind in ("script", "frame", "style") or tag == "use")) or (
+        kind == "script" and tag in ("animate", "set") and name in ("to", "from", "values", "by")
+    ):
         yield Embed("script", shorten(value))
     elif tag == "base" and name == "href":
         yield Embed("script", shorten(f"<base href={value}>"))
@@ -144,7 +160,9 @@ def _find_kind(tag: str, name: str) -> Kind:
 
 
 def _find_in_meta(value: str, attributes: Mapping[str, str | None]) -> Iterator[Embed]:
-    refreshes = any(name.lower() == "http-equiv" and "refresh" in (text or "").lower() for name, text in attributes.items())
+    refreshes = any(
+        name.lower() == "http-equiv" and "refresh" in (text or "").lower() for name, text in attributes.items()
+    )
     if refreshes and "=" in value:
         yield Embed("script", shorten(value))
     yield from (Embed("script", url) for url in find_urls(value))

@@ -178,13 +178,15 @@ class _Reader:
 
     def _take_sign(self, character: str) -> None:
         text, at = self.text, self.position
-        if character == "(" and (self.before == "word" and self.method not in SAFE_METHODS):
-            self.found.is_plain = False
-        elif character == "(" and self.before in (")", "]", '"'):
+        if (character == "(" and (self.before == "word" and self.method not in SAFE_METHODS)) or (
+            character == "(" and self.before in (")", "]", '"')
+        ):
             self.found.is_plain = False
         elif character == "[" and self.before in ("word", ")", "]", '"'):
             self.found.is_plain = re.match(r"\[\s*\d+\s*\]", text[at : at + 20]) is not None and self.found.is_plain
-        elif character == "\\" or (character == "=" and text[at + 1 : at + 2] not in ("=", ">") and self.before not in ("=", "!", "<", ">")):
+        elif character == "\\" or (
+            character == "=" and text[at + 1 : at + 2] not in ("=", ">") and self.before not in ("=", "!", "<", ">")
+        ):
             self.found.is_plain = False  # an escape in a name, an assignment
         self.depth += {"{": 1, "}": -1}.get(character, 0)
         if not character.isspace():

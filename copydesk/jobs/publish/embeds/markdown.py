@@ -5,7 +5,7 @@ Generators read Markdown in dialects. Where they differ on what is code, the pag
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-MAX_NESTING = 60
+MAX_NESTING = 40
+MAX_BRACKETS = 20
+"""So deep brackets may be nested; the parser leaves deeper ones unread, and takes long over them."""
 MAX_DEPTH = 3
 FENCES = re.compile(r"`{3,}|~{3,}")
 DEFINITION = re.compile(r"^[ \t>]*\[[^\]\n]+\]:[ \t]*\n?[ \t]*<?([^\s>]+)", re.M)
@@ -67,7 +69,8 @@ class Page:
 
     def read(self) -> Iterator[Embed]:
         references: dict[str, Any] = {}
-        tokens = _parser(self.is_mdx).parse(self.text, references)
+        flat = yield from _flatten_brackets(self.text)
+        tokens = _parser(self.is_mdx).parse(flat, references)
         for token in tokens:
             line = token.map[0] + 1 if token.map else 0
             for embed in self._read_token(token):
@@ -150,12 +153,12 @@ class Page:
 
     def _read_inline(self, token: "Token") -> Iterator[Embed]:
         children = token.children or []
-        if token.content.count("[") >= MAX_NESTING // 2 and _measure_depth(token.content) >= MAX_NESTING // 2:
-            yield Embed("script", shorten(f"nested too deeply: {token.content}"))
         yield from self._read_children(children)
         text = "".join(_show(child) for child in children)
         self.pieces.append(text)
-        plain = "".join("\n" if "break" in child.type else child.content for child in children if child.type != "code_inline")
+        plain = "".join(
+            "\n" if "break" in child.type else child.content for child in children if child.type != "code_inline"
+        )
         if "![" in plain:
             self.has_open_image = True
         yield from _find_in_extensions(plain)
@@ -204,6 +207,19 @@ def _show(child: "Token") -> str:
     if child.type == "code_inline":
         return child.content if child.meta.get("lines") else " "
     return "\n" if "break" in child.type else html.escape(child.content)
+
+
+def _flatten_brackets(text: str) -> Generator[Embed, None, str]:
+    """Takes the brackets from paragraphs that nest them too deeply, and yields what these may load."""
+    if text.count("[") < MAX_BRACKETS:
+        return text
+    paragraphs = text.split("\n\n")
+    for number, paragraph in enumerate(paragraphs):
+        if paragraph.count("[") >= MAX_BRACKETS and _measure_depth(paragraph) >= MAX_BRACKETS:
+            yield Embed("script", shorten(f"nested too deeply: {paragraph}"))
+            yield from (Embed("image", url) for url in find_urls(paragraph))
+            paragraphs[number] = re.sub(r"[\[\]]", " ", paragraph)
+    return "\n\n".join(paragraphs)
 
 
 def _measure_depth(text: str) -> int:

@@ -19,14 +19,12 @@ SPECIAL = re.compile(
     r"|\\.|`+|\{|<(?=[A-Za-z_$>])|^(?:import|export)\b",
     re.M | re.S,
 )
-SOURCE = re.compile(r"import[\w$*{}\s,]*(?P<quote>[\"'])(?P<source>[^\"'\n]*)(?P=quote)[ \t]*;?[ \t]*\n*")
+SOURCE = re.compile(r"import[\w$*{}\s,]{0,1000}(?P<quote>[\"'])(?P<source>[^\"'\n]*)(?P=quote)[ \t]*;?[ \t]*\n*")
 BLANK_LINE = re.compile(r"(?:\A|\n[ \t]*\n)\Z")
 NAMES = re.compile(r"[A-Za-z_$][\w$]*")
 LOCAL = re.compile(r"[./~@]")
 LITERAL = re.compile(r"export\s+(?:const|let)\s+[\w$]+\s*=\s*(?P<value>[^;]*);?\s*")
-HELPERS = re.compile(
-    r"(?:useBaseUrl|withBase|require)\(\s*(?:'[\w./@ -]*'|\"[\w./@ -]*\")\s*\)(?:\.default)?"
-)
+HELPERS = re.compile(r"(?:useBaseUrl|withBase|require)\(\s*(?:'[\w./@ -]*'|\"[\w./@ -]*\")\s*\)(?:\.default)?")
 
 
 @dataclass
@@ -36,6 +34,7 @@ class Mdx:
     text: str
     embeds: list[Embed] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
+    unclosed: set[str] = field(default_factory=set)
     fences: list[tuple[int, int]] = field(default_factory=list)
     """The first line of each fence and the line after its last, counted from 0."""
     is_regular: bool = True
@@ -65,6 +64,7 @@ class Mdx:
         if mark == "<":
             tag = read_tag(self.text, start)
             self._read_tag(tag, start)
+            self._read_raw_text(tag)
             return tag.end
         return self._read_module(match)
 
@@ -89,6 +89,8 @@ class Mdx:
     def _read_module(self, match: re.Match[str]) -> int:
         """Reads imports and exports, which stand at the beginning of a block and run to the next empty line."""
         start = position = match.start()
+        if (statement := SOURCE.match(self.text, start)) and find_host(statement["source"]):
+            self._read_import(statement)
         if not BLANK_LINE.search(self.text[max(0, start - 200) : start]):
             return match.end()
         stop = self.text.find("\n\n", start)
@@ -126,9 +128,21 @@ class Mdx:
             for url in find_urls(text):
                 self._add("link", url, line)
 
+    def _read_raw_text(self, tag: Tag) -> None:
+        """Reads the text of a style or script up to its end; one that nothing ends has all the rest, once."""
+        name = tag.name.lower()
+        if name not in ("style", "script") or name in self.unclosed:
+            return
+        end = self.text.find(f"</{tag.name}", tag.end)
+        if end < 0:
+            self.unclosed.add(name)
+        content = self.text[tag.end : end if end >= 0 else len(self.text)]
+        found = find_in_css(content) if name == "style" else (Embed("script", url) for url in find_urls(content))
+        self._extend(found, self._line(tag.end))
+
     def _read_tag(self, tag: Tag, start: int) -> None:
         line = self._line(start)
-        name = tag.name.rpartition(".")[2].lower()
+        name = _find_element(tag.name)
         if name == "script" and not any(attribute.lower() == "src" for attribute, _ in tag.attributes):
             self._add("script", shorten(f"<{tag.name}>"), line)
         for attribute, value in tag.attributes:
@@ -149,9 +163,11 @@ class Mdx:
         elif _is_handler(attribute):
             if not re.fullmatch(r"\s*[\w$.]+\s*", value.source):
                 self._add("script", shorten(f"{attribute}={{{value.source}}}"), line)
-        elif name == "dangerouslysetinnerhtml" or (name in LOADS and not self._is_local(name, value)):
-            self._add("script", shorten(f"{attribute}={{{value.source}}}"), line)
-        elif not value.is_plain and not HELPERS.fullmatch(value.source.strip()):
+        elif (
+            name == "dangerouslysetinnerhtml"
+            or (name in LOADS and not self._is_local(name, value))
+            or (not value.is_plain and not HELPERS.fullmatch(value.source.strip()))
+        ):
             self._add("script", shorten(f"{attribute}={{{value.source}}}"), line)
         for text in value.strings:
             self._extend(find_in_css(text), line)
@@ -175,6 +191,12 @@ class Mdx:
 
     def _extend(self, embeds: Iterator[Embed], line: int) -> None:
         self.embeds.extend(Embed(found.kind, found.url, line) for found in embeds)
+
+
+def _find_element(name: str) -> str:
+    """Returns the element that a tag stands for; a capital letter begins a component, whatever it is called."""
+    last = name.rpartition(".")[2]
+    return last.lower() if last[:1].islower() or last == "Script" else f"x-{last.lower()}"
 
 
 def _is_handler(name: str) -> bool:

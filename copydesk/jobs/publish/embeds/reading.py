@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from copydesk.jobs.pages import frontmatter
 from copydesk.jobs.pages.kinds import MARKDOWN, extension
-from copydesk.jobs.publish.embeds.address import Embed, find_urls
+from copydesk.jobs.publish.embeds.address import TOO_DEEP, TOO_LARGE, Embed, find_urls
 from copydesk.jobs.publish.embeds.asciidoc import find_in_asciidoc
 from copydesk.jobs.publish.embeds.css import find_in_css
 from copydesk.jobs.publish.embeds.data import Unreadable, find_in_data, find_in_front_matter, parse_data
@@ -16,10 +16,22 @@ from copydesk.jobs.publish.embeds.rst import find_in_rst
 from copydesk.jobs.publish.executed import is_site_settings
 
 MAX_CHARS = 1_000_000
-TOO_LARGE = "a file that is too large to be read"
 ASCIIDOC = (".adoc", ".asciidoc", ".asc", ".ad")
 HTML = (".html", ".htm", ".xhtml", ".xht", ".shtml", ".svg", ".xml", ".xsl", ".xslt", ".vue", ".svelte", ".astro")
-TEMPLATES = (".liquid", ".njk", ".ejs", ".hbs", ".mustache", ".jinja", ".jinja2", ".j2", ".tmpl", ".tpl", ".erb", ".php")
+TEMPLATES = (
+    ".liquid",
+    ".njk",
+    ".ejs",
+    ".hbs",
+    ".mustache",
+    ".jinja",
+    ".jinja2",
+    ".j2",
+    ".tmpl",
+    ".tpl",
+    ".erb",
+    ".php",
+)
 STYLES = (".css", ".scss", ".sass", ".less", ".styl")
 NOTEBOOKS = (".qmd", ".rmd")
 RUN_BY_NAME = (".js", ".mjs", ".cjs", ".css", ".wasm")
@@ -34,7 +46,7 @@ def find_embeds(path: str, body: str) -> tuple[Embed, ...]:
     try:
         return tuple(_find(path, extension(path), body))
     except RecursionError:
-        return (Embed("script", "a file that is nested too deeply to be read"),)
+        return (Embed("script", TOO_DEEP),)
 
 
 def _find(path: str, kind: str, body: str) -> Iterator[Embed]:

@@ -5,11 +5,22 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from copydesk.jobs.publish.embeds.address import Embed, Kind, find_host, find_urls, runs_code, shorten
+from copydesk.jobs.publish.embeds.address import (
+    TOO_LARGE,
+    UNREADABLE,
+    Embed,
+    Kind,
+    find_host,
+    find_urls,
+    runs_code,
+    shorten,
+)
 from copydesk.jobs.publish.embeds.html import find_in_html
 
 MAX_CHARS = 300_000
 MAX_LINE_CHARS = 10_000
+MAX_COST = 60_000_000
+MARK = re.compile(r"[*`|_]+")
 DIRECTIVE = re.compile(r"^[ \t]*(?:\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?|\|[^|\n]*\|[ \t]+)?([\w:+.-]+)::", re.M)
 CODE = {
     "code-block", "sourcecode", "highlight", "literalinclude", "prompt", "doctest", "testcode", "testoutput", "graphviz",
@@ -22,18 +33,24 @@ LINK_OPTIONS = {"target", "link", "link-alt", "alt", "caption", "name", "ref"}
 
 def find_in_rst(text: str) -> Iterator[Embed]:
     """Yields what the page refers to; a page that docutils cannot read to its end is a script."""
-    if len(text) > MAX_CHARS or any(len(line) > MAX_LINE_CHARS for line in text.splitlines()):
-        yield Embed("script", "a page or a line that is too long to be read")
+    if len(text) > MAX_CHARS or any(len(line) > MAX_LINE_CHARS for line in text.splitlines()) or _is_costly(text):
+        yield Embed("script", TOO_LARGE)
         return
     from docutils import nodes
 
     try:
         document = _parse(text)
-    except Exception as failure:  # whatever a hostile page makes of the parser, it is not read
-        yield Embed("script", f"a page that cannot be read ({type(failure).__name__})")
+    except Exception:  # whatever a hostile page makes of the parser, it is not read
+        yield Embed("script", UNREADABLE)
         return
     for node in document.findall():
         yield from _read_node(node, nodes)
+
+
+def _is_costly(text: str) -> bool:
+    """Whether docutils may take long: it looks for the end of each mark to the end of the paragraph."""
+    cost = sum(len(MARK.findall(paragraph)) * len(paragraph) for paragraph in text.split("\n\n"))
+    return cost > MAX_COST
 
 
 def _parse(text: str) -> Any:

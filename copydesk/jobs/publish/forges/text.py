@@ -6,6 +6,7 @@ import re
 LONGEST_TITLE = 240
 LONGEST_BODY = 60_000
 CUT = "\n\n… (cut: the text was longer than the forge takes)\n"
+FOLD_END = "\n\n</details>"
 BEGIN = re.compile(r"<!-- copydesk:begin(?: title=(?P<title>[0-9a-f]{16}))? -->")
 END = "<!-- copydesk:end -->"
 SAID = "<!-- copydesk:said -->"
@@ -29,7 +30,9 @@ def short_title(title: str) -> str:
 def marked(title: str, body: str) -> str:
     """Our words between markers, so that a person's words around them survive; the title by a fingerprint."""
     body = MARKER.sub("<!- -", body).strip()
-    body = body if len(body) <= LONGEST_BODY else body[: LONGEST_BODY - len(CUT)] + CUT
+    if len(body) > LONGEST_BODY:
+        body = body[: LONGEST_BODY - len(CUT) - len(FOLD_END)]
+        body += (FOLD_END if body.count("<details>") > body.count("</details>") else "") + CUT
     return f"<!-- copydesk:begin title={_fingerprint(title)} -->\n{body}\n{END}"
 
 
