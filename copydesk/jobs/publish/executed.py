@@ -1,4 +1,4 @@
-"""Files that a build, a host or a reader's browser executes: a change to one is proposed as a draft, and named first."""
+"""Files that a build, a host or a browser executes: a change to one is proposed as a draft, and named first."""
 
 import posixpath
 import re
@@ -19,8 +19,8 @@ RUN_IN_BROWSERS = {
     ".css", ".scss", ".sass", ".less", ".styl",
 }  # fmt: skip
 RUN_BY_BUILDS = {
-    ".liquid", ".njk", ".ejs", ".hbs", ".mustache", ".jinja", ".jinja2", ".j2", ".tmpl", ".tpl", ".erb", ".haml", ".pug",
-    ".php", ".ipynb", ".qmd", ".rmd",
+    ".liquid", ".njk", ".ejs", ".hbs", ".mustache", ".jinja", ".jinja2", ".j2", ".tmpl", ".tpl", ".erb", ".haml",
+    ".pug", ".php", ".ipynb", ".qmd", ".rmd",
 }  # fmt: skip
 NAVIGATION: dict[str, tuple[str, ...]] = {
     "mkdocs.y*ml": ("nav", "site_name", "site_description", "not_in_nav"),

@@ -101,7 +101,7 @@ def _known_embeds(before: Before) -> frozenset[tuple[Kind, str]]:
 
 
 def _is_plain_edit(addition: Addition) -> bool:
-    """Whether the lines that an unread file gains and loses hold words alone, so that no reader loads more than before."""
+    """Whether the lines that an unread file gains and loses hold words alone, so that nothing more is loaded."""
     old = next((body for path, body in addition.before.bodies if path == addition.path), None)
     if old is None:
         return False

@@ -9,7 +9,6 @@ from functools import lru_cache
 from pygit2.enums import FileMode
 
 from copydesk.jobs.job import JobFailed, Reason
-from copydesk.jobs.limits import FileTooLarge
 from copydesk.jobs.pages.kinds import extension
 from copydesk.jobs.patch import changed_bytes
 from copydesk.jobs.paths import PathRefused, checked, parents
@@ -41,16 +40,18 @@ PROTECTED_NAMES = (
     "justfile", "*makefile", "makefile.*", "*.mk", "meson.build", "mise.toml", "noxfile.py", "Procfile", "Rakefile",
     "Taskfile*.y*ml", "Tiltfile", "tox.ini", "turbo.json", "nx.json",
     # Settings that are programs, and programs.
-    "*.config.js", "*.config.[cm]js", "*.config.ts", "*.config.[cm]ts", "*.config.jsx", "*.config.tsx", "gatsby-*.[jt]s",
-    "book.toml", "conf.py", "*.py", "*.pyc", "*.pyw", "*.pth", "*.rb", "*.gemspec", "*.lua", "*.pl", "*.cgi",
-    "*.bash", "*.bat", "*.cmd", "*.fish", "*.ps1", "*.psm1", "*.sh", "*.vbs", "*.zsh", "*.dll", "*.exe", "*.jar", "*.so",
+    "*.config.js", "*.config.[cm]js", "*.config.ts", "*.config.[cm]ts", "*.config.jsx", "*.config.tsx",
+    "gatsby-*.[jt]s", "book.toml", "conf.py", "*.py", "*.pyc", "*.pyw", "*.pth", "*.rb", "*.gemspec", "*.lua", "*.pl",
+    "*.cgi", "*.bash", "*.bat", "*.cmd", "*.fish", "*.ps1", "*.psm1", "*.sh", "*.vbs", "*.zsh", "*.dll", "*.exe",
+    "*.jar", "*.so",
     # Manifests and locks.
     "*.lock", "bun.lockb", "bunfig.toml", "Cargo.toml", "composer.json", "conda*.y*ml", "*constraints*.txt",
-    "deno.json*", "environment*.y*ml", "Gemfile*", "go.mod", "go.sum", "lerna.json", "package.json", "package-lock.json",
-    "npm-shrinkwrap.json", "Pipfile*", "pnpm-*.yaml", "pom.xml", "pyproject.toml", "*requirements*.in",
-    "*requirements*.txt", "*requirements*.y*ml", "requirements", "setup.cfg", "setup.py", "tsconfig*.json",
+    "deno.json*", "environment*.y*ml", "Gemfile*", "go.mod", "go.sum", "lerna.json", "package.json",
+    "package-lock.json", "npm-shrinkwrap.json", "Pipfile*", "pnpm-*.yaml", "pom.xml", "pyproject.toml",
+    "*requirements*.in", "*requirements*.txt", "*requirements*.y*ml", "requirements", "setup.cfg", "setup.py",
+    "tsconfig*.json",
 )  # fmt: skip
-"""Files that agents obey, that builds and hosts execute, manifests and locks. Names with a dot in front are protected too."""
+"""Files that agents obey, that builds and hosts execute, manifests and locks; besides names that begin with a dot."""
 FOLDED = tuple(name.casefold() for name in PROTECTED_NAMES)
 IGNORED_IN_NAMES = re.compile("[\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 
@@ -134,7 +135,7 @@ def check(
 
 
 def explain_not_text(added: Addition) -> str:
-    """Returns what is wrong with a file that nobody can read; one that was only moved, and keeps its kind, is as before."""
+    """Returns what is wrong with a file that is not text; one that was only moved, and keeps its kind, is as before."""
     before = added.before.files
     if any(data == added.data and extension(path) == extension(added.path) for path, data in before):
         return ""
@@ -178,9 +179,6 @@ def _check_paths_and_sizes(tree: Tree, changes: Changes, allowed: Sequence[str],
             refuse_protected(path, allowed, root)
         except PathRefused as refusal:
             raise PublishRefused(str(refusal)) from None
-        try:
-            size += changed_bytes(tree.read(entry, path) if entry else b"", data or b"")
-        except FileTooLarge as refusal:
-            raise PublishRefused(str(refusal)) from None
+        size += changed_bytes(tree.read(entry) if entry else b"", data or b"")
     if size > MOST_BYTES:
         raise PublishRefused(f"The job changed {size:,} bytes; at most {MOST_BYTES:,} can be published at once.")

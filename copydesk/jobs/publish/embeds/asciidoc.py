@@ -5,6 +5,7 @@ Only blocks that are certainly code are left out; backticks do not keep macros f
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from copydesk.jobs.publish.embeds.address import Embed, find_host, find_urls, runs_code, shorten
 from copydesk.jobs.publish.embeds.html import find_in_html
@@ -61,7 +62,7 @@ def _find_code(lines: list[str]) -> frozenset[int]:
 def _find_ends(lines: list[str]) -> dict[int, int]:
     """Returns where the block that begins at a line ends, for lines that can begin one."""
     marks = _find_marks(lines).values()
-    return {one: other for numbers in marks for one, other in zip(numbers, numbers[1:], strict=False)}
+    return {one: other for numbers in marks for one, other in pairwise(numbers)}
 
 
 def _find_unclosed(lines: list[str]) -> int | None:

@@ -3,7 +3,16 @@
 import re
 from collections.abc import Generator, Iterator, Mapping
 
-from copydesk.jobs.publish.embeds.address import Embed, Kind, find_host, find_urls, holds_data, runs_code, shorten
+from copydesk.jobs.publish.embeds.address import (
+    TOO_LARGE,
+    Embed,
+    Kind,
+    find_host,
+    find_urls,
+    holds_data,
+    runs_code,
+    shorten,
+)
 from copydesk.jobs.publish.embeds.css import find_in_css
 
 TAGS: dict[str, Kind] = {
@@ -39,22 +48,30 @@ LOADS = {
     "srcdoc",
 }
 PLAIN_TEMPLATE = re.compile(
-    r"\{\{-?\s*(?:[\w.]+|'[\w./ -]*'|\"[\w./ -]*\")(?:\s*\|\s*(?:relative_url|absolute_url|relURL|absURL|url))*\s*-?\}\}"
+    r"\{\{-?\s*(?:[\w.]+|'[\w./ -]*'|\"[\w./ -]*\")"
+    r"(?:\s*\|\s*(?:relative_url|absolute_url|relURL|absURL|url))*\s*-?\}\}"
 )
 TEMPLATE = re.compile(r"\{|<%|\$\(")
 MAX_DEPTH = 3
+MAX_COST = 500_000_000
 RAW = ("style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "noscript", "plaintext")
 END = "copydesk-end"
+QUOTE = re.compile("[\"'`]")
 
 
 def find_in_html(text: str, depth: int = 0) -> Iterator[Embed]:
-    """Yields what the text refers to; text that ends within a tag or a comment is read once more without quotes."""
+    """Yields what the text refers to; text that ends within a tag or a comment is read again without quotes."""
     if "<" not in text:
         yield from (Embed("link", url) for url in find_urls(text))
         return
+    if text.count("<!--") * len(text) > MAX_COST:  # the tokenizer looks through the rest of the text at each comment
+        yield Embed("script", TOO_LARGE)
+        return
     is_whole = yield from _read(f"{text}<{END}>", depth)
     if not is_whole:
-        yield from _read(re.sub(r"[\"'`]|<!--|<!\[", " ", text) + ">", depth)
+        bare = re.sub(r"<!--|<!\[", " ", text) + ">"
+        yield from _read(QUOTE.sub(" ", bare), depth)
+        yield from _read(QUOTE.sub('""', bare), depth)
 
 
 def _read(text: str, depth: int) -> Generator[Embed, None, bool]:
@@ -99,18 +116,18 @@ def find_in_attributes(tag: str, attributes: Mapping[str, str | None], depth: in
     """Yields what the attributes of one element refer to."""
     for name, value in attributes.items():
         name = name.lower()
-        if (
-            name.startswith(HANDLERS)
-            or _is_handler(name)
-            or name in ("dangerouslysetinnerhtml", "innerhtml")
-            or (name.startswith(":") and name[1:] in LOADS)
-        ):
+        if _is_handler(name):
             yield Embed("script", shorten(f"{name}={value}"))
         elif value and not name.startswith("xmlns"):
             yield from _find_in_value(tag, name, value, attributes, depth)
 
 
 def _is_handler(name: str) -> bool:
+    """Whether the value of the attribute is run, by the browser or by a library that gives attributes a meaning."""
+    if name.startswith(HANDLERS) or name in ("dangerouslysetinnerhtml", "innerhtml"):
+        return True
+    if name.startswith(":"):
+        return name[1:] in LOADS
     return name.startswith("on") and name[2:].isalpha() and name not in NO_HANDLERS
 
 
@@ -141,14 +158,19 @@ def _find_in_address(tag: str, name: str, value: str) -> Iterator[Embed]:
         yield Embed("script", shorten(f"{name}={value}"))
     elif find_host(plain):
         yield Embed(kind, value.strip())
-    elif (holds_data(value) and (kind in ("script", "frame", "style") or tag == "use")) or (
-        kind == "script" and tag in ("animate", "set") and name in ("to", "from", "values", "by")
-    ):
+    elif _is_run(tag, name, kind, value):
         yield Embed("script", shorten(value))
     elif tag == "base" and name == "href":
         yield Embed("script", shorten(f"<base href={value}>"))
     elif name not in ("class", "classname", "id"):
         yield from (Embed("image" if kind != "link" else "link", url) for url in find_urls(value))
+
+
+def _is_run(tag: str, name: str, kind: Kind, value: str) -> bool:
+    """Whether an address that leads nowhere else holds a page or a script, or is put into an attribute later."""
+    if holds_data(value):
+        return kind in ("script", "frame", "style") or tag == "use"
+    return tag in ("animate", "set") and name in ("to", "from", "values", "by")
 
 
 def _find_kind(tag: str, name: str) -> Kind:

@@ -8,13 +8,19 @@ WORD = re.compile(r"[A-Za-z_$][\w$]*")
 NAME = re.compile(r"[A-Za-z_$][\w$.:-]*")
 QUOTED = {'"': re.compile(r"[^\"\\\n]*(?:\\.[^\"\\\n]*)*", re.S), "'": re.compile(r"[^'\\\n]*(?:\\.[^'\\\n]*)*", re.S)}
 SAFE_METHODS = {
-    "map", "filter", "join", "slice", "concat", "includes", "trim", "toUpperCase", "toLowerCase", "toLocaleString",
-    "toFixed", "padStart", "padEnd", "keys", "values", "entries", "sort", "reverse", "split", "at",
+    "join", "slice", "concat", "includes", "trim", "toUpperCase", "toLowerCase", "toLocaleString", "toFixed",
+    "padStart", "padEnd", "keys", "values", "entries", "reverse", "at",
 }  # fmt: skip
+CALLBACK_METHODS = {"map", "filter", "sort", "flatMap"}
 WORDS_THAT_RUN = {
     "new", "import", "await", "delete", "yield", "class", "function", "async", "with", "throw", "while", "for", "do",
-    "constructor", "__proto__", "prototype", "eval", "Function", "window", "document", "globalThis", "self", "navigator",
+    "constructor", "__proto__", "prototype", "eval", "Function", "window", "document", "globalThis", "self", "top",
+    "parent", "navigator",
 }  # fmt: skip
+ARROW = re.compile(r"\(\s{0,20}(?:[\w$]{1,50}|\([\w$\s,{}]{0,200}\))\s{0,20}=>")
+INDEX = re.compile(r"\[\s{0,20}\d+\s{0,20}\]")
+AFTER_VALUE = ("word", ")", "]", '"')
+CALLS = re.compile(r"[({`]")
 BEFORE_TAG = set("(,?:=&|{[>;") | {""}
 KEY = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*+\s*+:")
 
@@ -117,6 +123,7 @@ class _Reader:
         self.found = Expression()
         self.before, self.method = "", ""
         self.code: list[str] = []
+        self.comments: list[str] = []
         self.depth = 1
 
     def read(self) -> Expression:
@@ -125,6 +132,8 @@ class _Reader:
             self._step(text[self.position])
         if self.depth:
             found.is_plain = False  # nothing ends it
+        if found.tags and any(CALLS.search(text) for text in (*found.strings, *self.comments)):
+            found.is_plain = False  # in the text of an element, quotes and slashes are only signs
         found.end = self.position
         found.source = text[self.start + 1 : self.position - (0 if self.depth else 1)]
         found.code = "".join(self.code)
@@ -139,6 +148,7 @@ class _Reader:
         elif text.startswith(("//", "/*"), at):
             end = text.find("\n" if text[at + 1] == "/" else "*/", at + 2)
             self.position = len(text) if end < 0 else end + (1 if text[at + 1] == "/" else 2)
+            self.comments.append(text[at : self.position])
         elif character == "<" and self.before[-1:] in BEFORE_TAG and re.match(r"[A-Za-z_$]", text[at + 1 : at + 2]):
             tag = read_tag(text, at)
             self.found.tags.append(tag)
@@ -177,22 +187,29 @@ class _Reader:
         self.position, self.before = word.end(), "word"
 
     def _take_sign(self, character: str) -> None:
-        text, at = self.text, self.position
-        if (character == "(" and (self.before == "word" and self.method not in SAFE_METHODS)) or (
-            character == "(" and self.before in (")", "]", '"')
-        ):
+        runs = {"(": self._is_unsafe_call, "[": self._is_lookup, "=": self._is_assignment, "\\": lambda: True}
+        if character in runs and runs[character]():
             self.found.is_plain = False
-        elif character == "[" and self.before in ("word", ")", "]", '"'):
-            self.found.is_plain = re.match(r"\[\s*\d+\s*\]", text[at : at + 20]) is not None and self.found.is_plain
-        elif character == "\\" or (
-            character == "=" and text[at + 1 : at + 2] not in ("=", ">") and self.before not in ("=", "!", "<", ">")
-        ):
-            self.found.is_plain = False  # an escape in a name, an assignment
         self.depth += {"{": 1, "}": -1}.get(character, 0)
         if not character.isspace():
             self.before = character
         self.code.append(character)
         self.position += 1
+
+    def _is_unsafe_call(self) -> bool:
+        """Whether a parenthesis calls more than a method that runs at most a function written right there."""
+        if self.before == "word" and self.method in CALLBACK_METHODS:
+            return ARROW.match(self.text, self.position) is None
+        if self.before == "word":
+            return self.method not in SAFE_METHODS
+        return self.before in (*AFTER_VALUE, ".")
+
+    def _is_lookup(self) -> bool:
+        return self.before in AFTER_VALUE and INDEX.match(self.text, self.position) is None
+
+    def _is_assignment(self) -> bool:
+        following = self.text[self.position + 1 : self.position + 2]
+        return following not in ("=", ">") and self.before not in ("=", "!", "<", ">")
 
 
 def read_expression(text: str, start: int) -> Expression:

@@ -22,6 +22,7 @@ MAX_BRACKETS = 20
 """So deep brackets may be nested; the parser leaves deeper ones unread, and takes long over them."""
 MAX_DEPTH = 3
 FENCES = re.compile(r"`{3,}|~{3,}")
+TAG_IN_TEXT = re.compile(r"<[A-Za-z]")
 DEFINITION = re.compile(r"^[ \t>]*\[[^\]\n]+\]:[ \t]*\n?[ \t]*<?([^\s>]+)", re.M)
 SIMPLE_INFO = re.compile(r"[\w#.+-]*")
 CODE_DIRECTIVES = {"code", "code-block", "sourcecode", "math", "literalinclude", "parsed-literal", "prompt", "mermaid"}
@@ -36,23 +37,27 @@ SNIPPET = re.compile(r"(?<!-)-+8<-+[^\n]*")
 def find_in_markdown(text: str, *, is_mdx: bool = False, depth: int = 0) -> Iterator[Embed]:
     """Yields what the page refers to, with the line where it stands."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    page = Page(text, is_mdx, depth)
-    yield from page.read()
-    if depth == 0:
-        yield from _read_as_mdx(text, page)
+    if is_mdx and depth == 0:
+        yield from _find_in_mdx(text)
+        return
+    yield from Page(text, is_mdx, depth).read()
+    if depth == 0:  # some generators read every page as MDX
+        yield from (Embed(one.kind, one.url, one.line, "mdx") for one in Mdx(text).read() if one.kind != "link")
 
 
-def _read_as_mdx(text: str, page: "Page") -> Iterator[Embed]:
-    """Reads the page as MDX; where the two parsers disagree on the fences, once more as if there were none."""
+def _find_in_mdx(text: str) -> Iterator[Embed]:
+    """Reads a page of MDX; where it is in doubt which lines are fenced code, once more as if none were."""
     mdx = Mdx(text)
-    dialect: Dialect = "" if page.is_mdx else "mdx"
-    found = mdx.read()
-    if page.is_mdx and (not mdx.is_regular or mdx.fences != page.fences):
+    yield from mdx.read()
+    lines = text.split("\n")
+    for first, last in mdx.fences:
+        lines[first:last] = [""] * (last - first)
+    page = Page("\n".join(lines), True, 0)
+    yield from page.read()
+    if not mdx.is_regular or page.fences:
         bare = FENCES.sub(lambda mark: " " * len(mark.group()), text)
-        found = [*found, *Mdx(bare).read(), *Page(bare, True, MAX_DEPTH).read()]
-    for one in found:
-        if one.kind != "link" or page.is_mdx:
-            yield Embed(one.kind, one.url, one.line, dialect)
+        yield from Mdx(bare).read()
+        yield from Page(bare, True, MAX_DEPTH).read()
 
 
 class Page:
@@ -156,11 +161,11 @@ class Page:
         yield from self._read_children(children)
         text = "".join(_show(child) for child in children)
         self.pieces.append(text)
-        plain = "".join(
-            "\n" if "break" in child.type else child.content for child in children if child.type != "code_inline"
-        )
+        plain = "".join(_show_plainly(child) for child in children)
         if "![" in plain:
             self.has_open_image = True
+        if not self.is_mdx and TAG_IN_TEXT.search(plain):  # no tag to CommonMark, and one to laxer dialects
+            yield from (one for one in find_in_html(plain) if one.kind != "link")
         yield from _find_in_extensions(plain)
 
     def _read_children(self, children: "Sequence[Token]") -> Iterator[Embed]:
@@ -176,7 +181,7 @@ class Page:
                     yield Embed("link", address)
             elif child.type == "html_inline":
                 yield from find_in_html(child.content)
-            elif child.type == "text":
+            elif child.type in ("text", "text_special"):
                 yield from (Embed("link", url) for url in find_urls(child.content))
             elif child.type == "code_inline" and child.meta.get("lines"):
                 yield from (one for one in find_in_html(child.content) if one.kind != "link")
@@ -207,6 +212,15 @@ def _show(child: "Token") -> str:
     if child.type == "code_inline":
         return child.content if child.meta.get("lines") else " "
     return "\n" if "break" in child.type else html.escape(child.content)
+
+
+def _show_plainly(child: "Token") -> str:
+    """Returns the text as it stands, without code, and without signs that were escaped."""
+    if child.type == "code_inline":
+        return " "
+    if child.type == "text_special" and child.content in ("<", "{", "!"):
+        return " "
+    return "\n" if "break" in child.type else child.content
 
 
 def _flatten_brackets(text: str) -> Generator[Embed, None, str]:
@@ -246,6 +260,7 @@ def _parser(is_mdx: bool) -> "MarkdownIt":
     parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING, "html": not is_mdx}).enable("table")
     if is_mdx:
         parser.disable("code")
+    parser.disable("text_join")  # so that what was escaped can be told
     parser.inline.ruler.at("backticks", mark_lines)
     parser.validateLink = lambda url: True  # type: ignore[method-assign]
     parser.normalizeLink = lambda url: url  # type: ignore[method-assign]

@@ -80,11 +80,29 @@ class Mdx:
         if not self.is_regular or (mark[0] == "`" and "`" in info):
             return match.end("fence")
         closing = re.compile(rf"^[ \t>]*{mark}{mark[0]}*[ \t]*$", re.M).search(self.text, match.end())
-        if closing is None:
+        first, last = self._line(match.start()), self._line(closing.end()) if closing else 0
+        if closing is None or not self._is_within(self.text[match.start() : match.start("fence")], first, last):
             self.is_regular = False
             return match.end("fence")
-        self.fences.append((self._line(match.start()) - 1, self._line(closing.end())))
+        self.fences.append((first - 1, last))
+        content = self.text[match.end() : closing.start()]
+        if re.search(r"\blive\b", info):
+            self._add("script", shorten(content), first)
+        elif info.startswith("mermaid"):
+            for url in find_urls(content):
+                self._add("image", url, first)
         return closing.end()
+
+    def _is_within(self, prefix: str, first: int, last: int) -> bool:
+        """Whether all lines of a fence are in the list item or quotation that it begins in, which would else end it."""
+        column, quotes = len(prefix.expandtabs(4)), prefix.count(">")
+        for line in self.text[self._starts[first] : self._starts[last] if last < len(self._starts) else None].split(
+            "\n"
+        ):
+            start = line[: len(line) - len(line.lstrip(" \t>"))]
+            if line.strip() and (start.count(">") < quotes or (not quotes and len(start.expandtabs(4)) < column)):
+                return False
+        return True
 
     def _read_module(self, match: re.Match[str]) -> int:
         """Reads imports and exports, which stand at the beginning of a block and run to the next empty line."""
@@ -163,11 +181,7 @@ class Mdx:
         elif _is_handler(attribute):
             if not re.fullmatch(r"\s*[\w$.]+\s*", value.source):
                 self._add("script", shorten(f"{attribute}={{{value.source}}}"), line)
-        elif (
-            name == "dangerouslysetinnerhtml"
-            or (name in LOADS and not self._is_local(name, value))
-            or (not value.is_plain and not HELPERS.fullmatch(value.source.strip()))
-        ):
+        elif name == "dangerouslysetinnerhtml" or not self._is_harmless(name, value):
             self._add("script", shorten(f"{attribute}={{{value.source}}}"), line)
         for text in value.strings:
             self._extend(find_in_css(text), line)
@@ -176,12 +190,14 @@ class Mdx:
         for inner in value.tags:
             self._read_tag(inner, 0)
 
-    def _is_local(self, name: str, value: Expression) -> bool:
-        """Whether a loaded attribute names a file of the site: an import, a known helper, or a style without address."""
+    def _is_harmless(self, name: str, value: Expression) -> bool:
+        """Whether a loaded attribute names a file of the site or a style, and any other one is plain."""
         source = value.source.strip()
+        if source in self.names or HELPERS.fullmatch(source):
+            return True
         if name == "style":
             return value.is_plain and value.is_static
-        return source in self.names or HELPERS.fullmatch(source) is not None or (name == "icon" and bool(value.tags))
+        return value.is_plain and (name not in LOADS or (name == "icon" and bool(value.tags)))
 
     def _line(self, position: int) -> int:
         return bisect_right(self._starts, position)

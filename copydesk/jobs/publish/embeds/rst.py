@@ -23,8 +23,8 @@ MAX_COST = 60_000_000
 MARK = re.compile(r"[*`|_]+")
 DIRECTIVE = re.compile(r"^[ \t]*(?:\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?|\|[^|\n]*\|[ \t]+)?([\w:+.-]+)::", re.M)
 CODE = {
-    "code-block", "sourcecode", "highlight", "literalinclude", "prompt", "doctest", "testcode", "testoutput", "graphviz",
-    "productionlist", "toctree", "index", "autosummary",
+    "code-block", "sourcecode", "highlight", "literalinclude", "prompt", "doctest", "testcode", "testoutput",
+    "graphviz", "productionlist", "toctree", "index", "autosummary",
 }  # fmt: skip
 """Directives of Sphinx whose text is shown, and not read as a page."""
 RUN = {"ipython", "jupyter-execute", "exec", "plot", "code-cell", "runblock", "command-output", "program-output"}
