@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from copydesk.core.policy import Policy
 from copydesk.jobs.agent.conversation import Usage
 from copydesk.jobs.patch import FilePatch
+from copydesk.jobs.publish.forges.text import marked
+from copydesk.jobs.publish.outside import Outside, list_outside
 from copydesk.jobs.publish.unseen import shown
 from copydesk.jobs.publish.wording import INVISIBLE, Told, commit_message, one_line, pull_text, quiet
 from tests.support.jobs import a_job
@@ -91,3 +93,40 @@ def test_a_pull_request_tells_what_a_reviewer_needs() -> None:
         "Made by openai:x (3 requests, 1,234 tokens, $0.01) in job [`job_1`](https://desk.example/j).",
     ):
         assert said in text
+
+
+def list_many(count: int, address: str = "https://example.org/{} (link, docs/a.md:1)") -> str:
+    told = Told(summary="Words.", outside=[address.format(n) for n in range(count)])
+    return pull_text(a_job(id="job_1"), [], told, "https://desk.example/job_1")
+
+
+def test_all_new_addresses_are_listed_and_many_are_folded() -> None:
+    text = list_many(150)
+    assert all(f"- https://example.org/{n} (link" in text for n in range(150))
+    before, _, after = text.partition("<details>")
+    assert "New addresses" in before
+    assert "150 addresses" in after
+    assert after.index("</details>") < after.index("Made by")
+    assert "<details>" not in list_many(20)
+
+
+def test_addresses_that_do_not_fit_are_counted_and_can_be_found() -> None:
+    text = list_many(3_000)
+    shown = text.count("- https://example.org/")
+    assert 100 < shown < 3_000
+    assert f"{3_000 - shown} more did not fit here: see the diff of [this job](https://desk.example/job_1)" in text
+    assert len(text) < 30_000
+    assert len(list_many(30, "https://example.org/{}" + "x" * 10_000)) < 30_000
+
+
+def test_addresses_that_load_come_first() -> None:
+    found = [Outside("docs/a.md", n, "link", f"https://a.example/{n}") for n in range(30)]
+    listed = list_outside([*found, Outside("docs/b.md", 1, "image", "https://b.example/x.png")])
+    assert listed[0] == "https://b.example/x.png (image, docs/b.md:1)"
+    assert len(listed) == 31
+
+
+def test_a_text_that_a_forge_cuts_closes_what_it_folds() -> None:
+    text = marked("Title", "<details><summary>x</summary>\n\n" + "- y\n" * 30_000 + "</details>\n")
+    assert text.count("<details>") == text.count("</details>") == 1
+    assert len(text) < 65_536

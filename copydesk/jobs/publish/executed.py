@@ -41,6 +41,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
 }
 """Settings of sites, by pattern, and the keys that hold no more than titles and menus."""
 MENU_SCRIPTS = "sidebars.*"
+MAX_MENU_CHARS = 50_000
 STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/")
 MENU_WORDS = re.compile(
     r"\b(?:type|label|items|id|link|href|collapsed|collapsible|value|className|description|title|slug|keywords|doc|category"
@@ -109,7 +110,9 @@ def _without(path: str, text: str, keys: tuple[str, ...]) -> Any:
 
 def _find_skeleton(text: str) -> str:
     """Returns what is left of a sidebar's script without strings, comments and the words of menus."""
+    if len(text) > MAX_MENU_CHARS:
+        raise Unreadable
     strings = STRING.findall(text)
     if any("<" in string and not string.startswith("/") for string in strings):
         raise Unreadable
-    return MENU_WORDS.sub(" ", STRING.sub(" ", text)).strip()
+    return " ".join(MENU_WORDS.sub(" ", STRING.sub(" ", text)).split())

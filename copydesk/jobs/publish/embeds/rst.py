@@ -19,7 +19,7 @@ from copydesk.jobs.publish.embeds.html import find_in_html
 
 MAX_CHARS = 300_000
 MAX_LINE_CHARS = 10_000
-MAX_COST = 60_000_000
+MAX_COST = 20_000_000
 MARK = re.compile(r"[*`|_]+")
 DIRECTIVE = re.compile(r"^[ \t]*(?:\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?|\|[^|\n]*\|[ \t]+)?([\w:+.-]+)::", re.M)
 CODE = {
