@@ -22,7 +22,8 @@ SERVER = {"fastapi", "jinja2", "starlette", "uvicorn"}
 STORES = {"alembic", "duckdb", "pydantic_settings", "sqlalchemy"}
 JOBS = {"cryptography", "detect_secrets", "pygit2", "regex", "yaml"}
 NETWORK = {"http_message_signatures", "httpx2", "msgspec"}
-EVERYTHING = {*SERVER, *STORES, *JOBS, *NETWORK, "rich"}
+PARSERS = {"docutils", "justhtml", "markdown_it"}
+EVERYTHING = {*SERVER, *STORES, *JOBS, *NETWORK, *PARSERS, "rich"}
 NEEDED_BY_DATABASE = {"pydantic_settings", "sqlalchemy"}
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pygit2.enums import FileMode
 
 from copydesk.jobs.job import JobFailed, Reason
+from copydesk.jobs.limits import FileTooLarge
 from copydesk.jobs.pages.kinds import extension
 from copydesk.jobs.patch import changed_bytes
 from copydesk.jobs.paths import PathRefused, checked, parents
@@ -179,6 +180,9 @@ def _check_paths_and_sizes(tree: Tree, changes: Changes, allowed: Sequence[str],
             refuse_protected(path, allowed, root)
         except PathRefused as refusal:
             raise PublishRefused(str(refusal)) from None
-        size += changed_bytes(tree.read(entry) if entry else b"", data or b"")
+        try:
+            size += changed_bytes(tree.read(entry, path) if entry else b"", data or b"")
+        except FileTooLarge as refusal:
+            raise PublishRefused(str(refusal)) from None
     if size > MOST_BYTES:
         raise PublishRefused(f"The job changed {size:,} bytes; at most {MOST_BYTES:,} can be published at once.")

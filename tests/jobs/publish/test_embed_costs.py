@@ -14,9 +14,10 @@ TRIES = 4
 
 REPEATED = [
     ("a.md", "!["), ("a.md", "["), ("a.md", "![a]("), ("a.md", "[a](<"), ("a.md", "*_"), ("a.md", "`"),
-    ("a.md", "<a b="),    ("a.md", "<!--"), ("a.md", "<!-- --> "), ("a.md", "<style>"), ("a.md", "{"), ("a.md", "{{<"), ("a.md", "> "),
-    ("a.md", "- "), ("a.md", "a <![CDATA["), ("a.md", "import a\n\n"), ("a.md", "    a\n\n"), ("a.md", "```\n"),
-    ("a.mdx", "{"), ("a.mdx", "<X a={"), ("a.mdx", "import a from 'b'\n"), ("a.mdx", "{a(`"), ("a.mdx", "~~~~\n```\n"),
+    ("a.md", "<a b="), ("a.md", "<!--"), ("a.md", "<!-- --> "), ("a.md", "<style>"), ("a.md", "{"), ("a.md", "{{<"),
+    ("a.md", "> "), ("a.md", "- "), ("a.md", "a <![CDATA["), ("a.md", "import a\n\n"), ("a.md", "    a\n\n"),
+    ("a.md", "```\n"), ("a.mdx", "{"), ("a.mdx", "<X a={"), ("a.mdx", "import a from 'b'\n"), ("a.mdx", "{a(`"),
+    ("a.mdx", "~~~~\n```\n"),
     ("a.rst", "`a\n"), ("a.rst", "*a\n"), ("a.rst", ".. x:: y\n\n"), ("a.adoc", "a:"), ("a.adoc", "----\n"),
     ("a.adoc", ":a: {a}{a}\n"), ("a.html", "<"), ("a.html", "<p a=1 "), ("a.html", "&#"), ("a.css", "url("),
     ("a.css", "/*"), ("a.css", "\\75 "), ("mkdocs.yml", "- a: b\n"), ("docs.json", "["),

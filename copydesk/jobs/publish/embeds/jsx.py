@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 WORD = re.compile(r"[A-Za-z_$][\w$]*")
@@ -187,7 +188,12 @@ class _Reader:
         self.position, self.before = word.end(), "word"
 
     def _take_sign(self, character: str) -> None:
-        runs = {"(": self._is_unsafe_call, "[": self._is_lookup, "=": self._is_assignment, "\\": lambda: True}
+        runs: dict[str, Callable[[], bool]] = {
+            "(": self._is_unsafe_call,
+            "[": self._is_lookup,
+            "=": self._is_assignment,
+            "\\": lambda: True,
+        }
         if character in runs and runs[character]():
             self.found.is_plain = False
         self.depth += {"{": 1, "}": -1}.get(character, 0)
