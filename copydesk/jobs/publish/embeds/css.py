@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from copydesk.jobs.publish.embeds.address import Embed, find_host, find_urls, runs_code, shorten
+from copydesk.jobs.publish.embeds.address import Embed, Kind, find_host, find_urls, runs_code, shorten
 
 ESCAPE = re.compile(r"\\(?:([0-9a-f]{1,6})[ \t\n\r\f]?|\r?\n|([^\n]))", re.I)
 ARGUMENT = re.compile(r"\b(?:url|src|image)\(\s*([^()\"']*)", re.I)
@@ -14,7 +14,7 @@ RUNS = re.compile(r"\bexpression\s*\(|-moz-binding|\bbehavior\s*:", re.I)
 
 def find_in_css(text: str) -> Iterator[Embed]:
     """Yields what the text loads, read as it stands and read with its escapes decoded and its comments removed."""
-    kind = "style" if IMPORT.search(text) else "image"
+    kind: Kind = "style" if IMPORT.search(text) else "image"
     seen: set[str] = set()
     for variant in dict.fromkeys((text, _without_comments(text), _unescape(_without_comments(text)))):
         if RUNS.search(variant):
@@ -26,7 +26,7 @@ def find_in_css(text: str) -> Iterator[Embed]:
             if runs_code(value):
                 yield Embed("script", value)
             elif find_host(value):
-                yield Embed(kind, value)  # type: ignore[arg-type]
+                yield Embed(kind, value)
 
 
 def _find_values(text: str) -> Iterator[str]:

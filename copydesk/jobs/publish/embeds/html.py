@@ -80,25 +80,25 @@ def _read(text: str, depth: int) -> Generator[Embed, None, bool]:
 
     inside = ""
     is_whole = False
-    for event, data in stream(text):
-        if event == "start":
-            tag, attributes = data  # type: ignore[misc]
-            tag = tag.lower()
+    for event in stream(text):
+        if event[0] == "start":
+            tag, attributes = event[1][0].lower(), event[1][1]
             inside, is_whole = tag, tag == END
             if tag == "script" and not any(name in attributes for name in ("src", "href", "xlink:href")):
                 yield Embed("script", shorten(f"<script{_show(attributes)}>"))
             yield from find_in_attributes(tag, attributes, depth)
-        elif event == "end":
+        elif event[0] == "end":
             inside = ""
-        elif event == "text":
-            yield from _find_in_text(str(data), inside, depth)
+        elif event[0] == "text":
+            yield from _find_in_text(event[1], inside, depth)
     return is_whole
 
 
 def _find_in_text(text: str, inside: str, depth: int) -> Iterator[Embed]:
     """Reads the text of an element; an element whose text is no markup is also read as if it were markup."""
     if inside == "script":
-        yield Embed("script", shorten(text))
+        if text.strip():
+            yield Embed("script", shorten(text))
         yield from (Embed("script", url) for url in find_urls(text))
         return
     if inside == "style":

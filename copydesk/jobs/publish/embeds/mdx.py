@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from copydesk.jobs.publish.embeds.address import Embed, find_host, find_urls, shorten
+from copydesk.jobs.publish.embeds.address import Embed, Kind, find_host, find_urls, shorten
 from copydesk.jobs.publish.embeds.css import find_in_css
 from copydesk.jobs.publish.embeds.html import LOADS, find_in_attributes
 from copydesk.jobs.publish.embeds.jsx import Expression, Tag, read_expression, read_tag
@@ -202,8 +202,8 @@ class Mdx:
     def _line(self, position: int) -> int:
         return bisect_right(self._starts, position)
 
-    def _add(self, kind: str, url: str, line: int) -> None:
-        self.embeds.append(Embed(kind, url, line))  # type: ignore[arg-type]
+    def _add(self, kind: Kind, url: str, line: int) -> None:
+        self.embeds.append(Embed(kind, url, line))
 
     def _extend(self, embeds: Iterator[Embed], line: int) -> None:
         self.embeds.extend(Embed(found.kind, found.url, line) for found in embeds)

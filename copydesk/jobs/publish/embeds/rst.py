@@ -125,7 +125,7 @@ def _make_directive() -> Any:
         def __bool__(self) -> bool:
             return True
 
-    class AnyDirective(Directive):
+    class AnyDirective(Directive):  # type: ignore[misc]
         optional_arguments = 1
         final_argument_whitespace = True
         has_content = True
