@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from copydesk.core.projects import Project
 from copydesk.jobs.checks import Report, as_data, told
 from copydesk.jobs.checks.command import CommandResult, run_command
-from copydesk.jobs.publish.git import Stoppable
 from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
+from copydesk.jobs.stopping import Stoppable
 from copydesk.jobs.tree import Tree
 from copydesk.jobs.workspace import Changes, Workspace
 

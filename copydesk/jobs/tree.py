@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 import pygit2
-from pygit2.enums import FileMode, ObjectType
+from pygit2.enums import ConfigLevel, FileMode, ObjectType
 
 from copydesk.jobs import folders
 from copydesk.jobs import limits as bounds
@@ -12,6 +12,9 @@ from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.limits import MAX_COMMIT_BYTES, USUAL_LIMITS, RepositoryLimits
 
 __all__ = ["Entry", "Tree", "with_changes"]
+
+for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL):
+    pygit2.settings.search_path[level] = ""  # libgit2 too reads no configuration but the repository's own
 
 
 class Tree:

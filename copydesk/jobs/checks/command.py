@@ -12,9 +12,9 @@ from pathlib import Path
 from pygit2.enums import FileMode
 
 from copydesk.jobs.limits import FileTooLarge
-from copydesk.jobs.publish.git import Stoppable, unstoppable
 from copydesk.jobs.sandbox.order import MIB, Answer
 from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable, private_folder
+from copydesk.jobs.stopping import Stoppable, unstoppable
 from copydesk.jobs.workspace import Workspace
 
 MOST_FILES = 50_000

@@ -17,7 +17,7 @@ import sys
 import threading
 import traceback
 
-PRELOADED = ("copydesk.jobs.isolation.child", "copydesk.jobs.isolation.tasks")
+PRELOADED = ("copydesk.jobs.isolation.child", "copydesk.jobs.isolation.tasks", "justhtml", "markdown_it")
 COMMAND = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from copydesk.jobs.isolation.fork_server import serve_forks; serve_forks(int(sys.argv[1]))"

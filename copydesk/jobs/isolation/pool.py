@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from copydesk.jobs.isolation.child import Answer, Call
 from copydesk.jobs.isolation.fork_server import ForkServer
 from copydesk.jobs.isolation.limits import LimitExceeded, Limits, describe_memory_limit, explain_end
-from copydesk.jobs.publish.git import Stoppable, unstoppable
+from copydesk.jobs.stopping import Stoppable, unstoppable
 
 log = logging.getLogger(__name__)
 

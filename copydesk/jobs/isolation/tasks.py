@@ -13,7 +13,6 @@ from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import Report, check
 from copydesk.jobs.limits import RepositoryLimits
 from copydesk.jobs.publish import executed, outside, policy
-from copydesk.jobs.publish import repository as _repository  # noqa: F401 has libgit2 read no configuration but its own
 from copydesk.jobs.publish.executed import Executed
 from copydesk.jobs.scope import overreach
 from copydesk.jobs.tree import Tree

@@ -13,8 +13,8 @@ from copydesk.jobs.isolation.pool import ChildPool
 from copydesk.jobs.isolation.tasks import WorkspaceCopy
 from copydesk.jobs.job import JobFailed, Reason
 from copydesk.jobs.publish.executed import Executed
-from copydesk.jobs.publish.git import Stoppable
 from copydesk.jobs.publish.policy import PublishRefused
+from copydesk.jobs.stopping import Stoppable
 from copydesk.jobs.tree import Tree
 from copydesk.jobs.workspace import Workspace
 

@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 from copydesk.core.errors import NoRoom
@@ -16,6 +16,7 @@ from copydesk.jobs.limits import USUAL_LIMITS, RepositoryLimits, git_out_of_memo
 from copydesk.jobs.publish.blotting import blotted
 from copydesk.jobs.publish.borrowed import LocalRepository
 from copydesk.jobs.publish.output import read_output
+from copydesk.jobs.stopping import Stoppable, unstoppable
 
 # Neither side may run anything of a repository's own: no hook, no command from its configuration. The far side of a
 # local repository does not even read that configuration, see borrowed.py; this is the second lock on the same door.
@@ -59,13 +60,6 @@ NOISE = (
     "Please make sure you have the correct access rights",
     "and the repository exists",
 )
-
-Stoppable = Callable[[Callable[[], object]], AbstractContextManager[None]]
-"""While the context lasts, a stop from outside calls the function it was given."""
-
-
-def unstoppable(_cancel: Callable[[], object]) -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 class RepositoryAway(RepositoryFailed):

@@ -12,21 +12,17 @@ from pathlib import Path
 from typing import IO
 
 import pygit2
-from pygit2.enums import ConfigLevel
 
 from copydesk.core.errors import NoRoom
 from copydesk.core.projects import Project, checked_ref
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.limits import USUAL_LIMITS, RepositoryLimits, mirror_too_large
 from copydesk.jobs.publish.addresses import pinned_host
-from copydesk.jobs.publish.git import Git, Stoppable, unstoppable
+from copydesk.jobs.publish.git import Git
 from copydesk.jobs.publish.merging import merge_commits, merge_trees
+from copydesk.jobs.stopping import Stoppable, unstoppable
 from copydesk.jobs.tree import Tree, with_changes
 from copydesk.jobs.workspace import Changes
-
-for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL):
-    pygit2.settings.search_path[level] = ""  # libgit2 too reads no configuration but the mirror's own
-
 
 LOOSE_IN_SAMPLE = 27
 LEFT_BEHIND = ("refs/**/*.lock", "objects/pack/tmp_*", "objects/??/tmp_obj_*")

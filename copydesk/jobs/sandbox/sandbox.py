@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
-from copydesk.jobs.publish.git import Stoppable, unstoppable
 from copydesk.jobs.sandbox.order import USUAL, Answer, Backend, Limits, Order
 from copydesk.jobs.sandbox.usage import group_members
 from copydesk.jobs.sandbox.warden import remove
+from copydesk.jobs.stopping import Stoppable, unstoppable
 
 START = (
     "import sys; sys.path.append(sys.argv[1]); from copydesk.jobs.sandbox.warden import main; main(int(sys.argv[2]))",

@@ -22,10 +22,10 @@ from pygit2.enums import FileMode
 
 from copydesk.jobs.checks import command as module
 from copydesk.jobs.checks.command import CommandResult, cleaned, export, run_command
-from copydesk.jobs.publish.git import Stoppable, unstoppable
 from copydesk.jobs.sandbox.order import MIB, USUAL, Backend, Limits
 from copydesk.jobs.sandbox.probe import BACKENDS, probe
 from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
+from copydesk.jobs.stopping import Stoppable, unstoppable
 from copydesk.jobs.tree import Tree
 from copydesk.jobs.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
