@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from copydesk import __version__
 from copydesk.core.metrics import CONTENT_TYPE
@@ -11,6 +12,31 @@ from copydesk.web.gauges import Gauges
 from copydesk.web.readiness import Readiness
 
 SLOWEST_SECONDS = 5
+MAX_CONNECTIONS = 64
+
+
+class ProbeServer(ThreadingHTTPServer):
+    """Answers each connection in a thread, and closes those beyond MAX_CONNECTIONS at once."""
+
+    daemon_threads = True
+
+    def __init__(self, listener: socket.socket, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("", 0), handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
 
 def answer_probes(listener: socket.socket, readiness: Readiness, gauges: Gauges) -> None:
@@ -50,8 +76,5 @@ def answer_probes(listener: socket.socket, readiness: Readiness, gauges: Gauges)
         def log_message(self, format: str, *arguments: object) -> None:
             """Nothing: who asks is nobody's business."""
 
-    server = ThreadingHTTPServer(("", 0), Probes, bind_and_activate=False)
-    server.socket.close()
-    server.socket = listener
-    server.daemon_threads = True
+    server = ProbeServer(listener, Probes)
     threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()
