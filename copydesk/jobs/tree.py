@@ -57,7 +57,7 @@ class Tree:
     def read(self, entry: Entry, path: str = "") -> bytes:
         """Raises FileTooLarge for a file beyond the bound; `path` is for the message."""
         known = _blobs.get(entry.oid)
-        if known is not None:
+        if known is not None and len(known) <= self.limits.file_bytes:
             return known
         self.check()
         if (size := self.size(entry)) > self.limits.file_bytes:

@@ -9,6 +9,7 @@ from copydesk.jobs.checks import check, told
 from copydesk.jobs.checks.listings import listing_of
 from copydesk.jobs.checks.reading import facts_of
 from copydesk.jobs.checks.sites import READERS
+from copydesk.jobs.limits import USUAL_LIMITS
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.cpu_budget import limit_cpu
 
@@ -111,9 +112,12 @@ def test_a_page_of_five_megabytes_and_one_with_ten_thousand_links_are_checked(wo
 
 
 def test_what_is_deep_in_folders_or_long_in_name_is_checked(workspace: MakeWorkspace) -> None:
-    deep = "/".join(["d"] * 300)
+    deep = "/".join(["d"] * USUAL_LIMITS.depth)
     made = workspace(
-        {f"{deep}/a.md": b"[x](" + b"../" * 300 + b"b.md) [y](" + b"x" * 100_000 + b".md)\n", "b.md": b"x"}
+        {
+            f"{deep}/a.md": b"[x](" + b"../" * USUAL_LIMITS.depth + b"b.md) [y](" + b"x" * 100_000 + b".md)\n",
+            "b.md": b"x",
+        }
     )
     assert len(check(made).old) == 1
 
