@@ -135,6 +135,12 @@ def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield from commands(found, f"{name} {word}")
 
 
+def test_every_test_that_the_security_page_names_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", (ROOT / "docs" / "security.md").read_text("utf-8"))
+    assert len(named) > 40
+    assert [f"{path}::{name}" for path, name in named if f"def {name}(" not in (ROOT / path).read_text("utf-8")] == []
+
+
 def test_every_kind_of_event_is_documented() -> None:
     """Kinds are written where events are: as the first half of a pair, in the code of jobs and their workflow."""
     written = set()

@@ -48,7 +48,7 @@ class Settings(BaseSettings):
     """Seconds in which the headers of a request must arrive."""
     body_seconds: float = Field(30, gt=0, le=3600)
     """Seconds in which the body of a request must arrive, and one more for every 32 KiB of it."""
-    body_memory_mib: int = Field(128, ge=16)
+    body_memory_megabytes: int = Field(128, ge=16)
     """MiB that the bodies of all requests under way may take together; the first 64 KiB of each are not counted."""
     streams: int = Field(1000, ge=1)
     """Live streams of events that one server holds at once."""

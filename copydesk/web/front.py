@@ -60,7 +60,7 @@ class Front:
         self.quick = Quick(desk, self.arrivals)
         self.turnstile = Turnstile()
         self.callers = Callers(desk.settings.trusted_proxies)
-        self.reader = BodyReader(BodyMemory(desk.settings.body_memory_mib << 20), desk.settings.body_seconds)
+        self.reader = BodyReader(BodyMemory(desk.settings.body_memory_megabytes << 20), desk.settings.body_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -27,7 +27,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("bounds-service")
-    with serve(folder / "data", repository=repository, with_worker=False, body_memory_mib=16) as running:
+    with serve(folder / "data", repository=repository, with_worker=False, body_memory_megabytes=16) as running:
         yield running
 
 
