@@ -48,6 +48,8 @@ class Trivial:
 
     def housekeeping(self) -> None: ...
 
+    def close(self) -> None: ...
+
 
 def run(database_url: str, jobs: int, data: Path) -> Round:
     desk = open_desk(Settings(data=data, database_url=database_url, jobs_per_hour=NO_LIMIT))

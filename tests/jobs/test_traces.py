@@ -186,10 +186,11 @@ def test_a_stranger_cannot_join_a_trace(stage: Stage, collector: Collector) -> N
     url = stage.serve().url
     headers = {"traceparent": f"00-{'1' * 32}-{'1' * 16}-01"}
     assert httpx.post(f"{url}/v2/agent/{stage.project.id}/job", json={}, headers=headers, timeout=60).status_code == 401
-    assert httpx.post(f"{url}/webhooks/{stage.project.id}", json={}, headers=headers, timeout=60).status_code in (
-        401,
-        404,
-    )
+    address = "https://gitea.example.org/acme/docs.git"
+    project = stage.desk.projects.create("Signed", repository=address, ref="main", forge="gitea", actor="test")
+    stage.desk.secrets.set(project.id, "webhook_secret", "secret", actor="test")
+    forged = {**headers, "X-Gitea-Signature": "0" * 64}
+    assert httpx.post(f"{url}/webhooks/{project.id}", json={}, headers=forged, timeout=60).status_code == 401
     spans = collector.wait_for(lambda spans: any(span.name == "POST webhook" for span in spans))
     assert {span.trace for span in spans} != {"1" * 32}
     assert [span.name for span in spans] == ["POST webhook"], "who has no key leaves no trace"

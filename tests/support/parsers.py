@@ -142,7 +142,7 @@ def check_path(text: str) -> object:
 
 
 def find_secret_in(text: str) -> object:
-    return find_secret(Addition("a.md", encode(text), Before(encode(text[1:]))))
+    return find_secret(Addition("a.md", encode(text), Before((("a.md", encode(text[1:])),))))
 
 
 def call_tool(name: str, argument: str) -> Callable[[str], object]:
