@@ -1,7 +1,9 @@
 """What a worker answers, and a server, on a port for whoever watches over them: /healthz, /readyz and /metrics."""
 
 import json
+import logging
 import socket
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -10,6 +12,8 @@ from copydesk import __version__
 from copydesk.core.metrics import CONTENT_TYPE
 from copydesk.web.gauges import Gauges
 from copydesk.web.readiness import Readiness
+
+log = logging.getLogger(__name__)
 
 SLOWEST_SECONDS = 5
 MAX_CONNECTIONS = 64
@@ -37,6 +41,11 @@ class ProbeServer(ThreadingHTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Logs what went wrong, unless the client went away."""
+        if not isinstance(sys.exception(), OSError):
+            log.exception("a probe failed")
 
 
 def answer_probes(listener: socket.socket, readiness: Readiness, gauges: Gauges) -> None:
