@@ -45,9 +45,9 @@ def _creation(results: Results) -> str:
 
 def _edits(results: Results) -> str:
     how = (
-        "Request to pull request by the mechanic, in a real `copydesk serve`. CPU is that of the server and of every "
-        "git process it started, both sides of fetch and push, from /proc. Cold: the first job, which fetches the "
-        f"whole repository. Wall: jobs one after another, median. Per second: all queued at once, {SLOTS} slots."
+        "Request to pull request by the mechanic, in a real `copydesk serve`. CPU is that of the server, its child "
+        "processes and every git process, both sides of fetch and push, from /proc. Cold: the first job, which fetches "
+        f"the whole repository. Wall: jobs one after another, median. Per second: all queued at once, {SLOTS} slots."
     )
     head = ("files", "task", "cold wall ms", "cold CPU ms", "warm wall ms", "warm CPU ms", "jobs per second",
             "cores busy", "peak MB")  # fmt: skip
