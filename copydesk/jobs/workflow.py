@@ -81,14 +81,14 @@ class Run:
             self._obey_policy(workspace, (self.job.title or "", finished.title, finished.summary, finished.unsure))
             publisher = self._publisher(pinned, workspace, finished)
             committed = self.journal.step("commit", Committed, lambda: self._patiently(publisher.commit))
+            executed, outside = self.work.find_executed(workspace), self.work.list_outside(workspace)
             self.journal.step(
                 "push",
                 str,
                 lambda: self._patiently(lambda: self._push(publisher, committed, pinned)),
                 notes=lambda head: [("pushed", {"branch": self.job.branch, "commit": head})],
             )
-            executed = self.work.find_executed(workspace)
-            opened = self._open(pinned, workspace, finished, reviewed, committed, executed)
+            opened = self._open(pinned, workspace, finished, reviewed, committed, executed, outside)
         where = "and so it is a draft" if opened.draft else "which its text lists"
         faults = f"The checks find faults in the pull request, {where}." if reviewed.faults else None
         runs = f"The pull request changes files that are executed, {where}." if executed else None
@@ -216,6 +216,7 @@ class Run:
         reviewed: Reviewed,
         committed: Committed,
         executed: Sequence[Executed],
+        outside: Sequence[str],
     ) -> Opened:
         tree, changes = workspace.tree, workspace.changes()
         told = Told(
@@ -226,7 +227,7 @@ class Run:
             checks=reviewed.sentences,
             findings=reviewed.faults,
             executed=executed,
-            outside=self.work.list_outside(workspace),
+            outside=outside,
             usage=self.journal.job().usage,
         )
         link = f"{self.settings.base_url}/v2/agent/{self.project.id}/job/{self.job.id}"

@@ -1,6 +1,7 @@
 """Work on untrusted text is stopped by its limits, by a cancel, and by the end of the service."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -123,6 +124,32 @@ def test_a_fork_server_that_died_is_replaced(pool: ChildPool) -> None:
     server.kill()
     wait_until(lambda: not psutil.pid_exists(child))
     assert pool.run(len, "next") == 4
+
+
+def test_a_refused_fork_leaves_other_children_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("copydesk.jobs.isolation.pool.FORK_PAUSES_SECONDS", ())
+    shared_fork_server().close()
+    pool = ChildPool(SMALL)
+    first = pool.run(os.getpid, affinity="one")
+    server = psutil.Process(first).parent()
+    assert server is not None
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (server.num_fds(), server.num_fds()))
+    with pytest.raises(OSError, match="Too many open files"):
+        pool.run(os.getpid, affinity="two")
+    assert pool.run(os.getpid, affinity="one") == first
+    pool.close()
+    shared_fork_server().close()  # the next one has the usual limit
+
+
+def test_a_hard_limit_of_the_system_is_kept() -> None:
+    program = (
+        "import resource\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (2**30, 2**30))\n"
+        "from copydesk.jobs.isolation import ChildPool, Limits\n"
+        "print(ChildPool(Limits()).run(resource.getrlimit, resource.RLIMIT_DATA))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert ran.stdout.split("\n")[0] == str((2**30, 2**30))
 
 
 def test_children_do_not_see_the_service_s_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ its id is not given to another process while the service may still send it a sig
 """
 
 import contextlib
+import errno
 import gc
 import importlib
 import os
@@ -24,6 +25,7 @@ COMMAND = (
 )
 KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 """Environment variables that a child may see; others may hold secrets."""
+FORK = b"fork"
 MESSAGE_BYTES = 64
 
 
@@ -41,19 +43,17 @@ class ForkServer:
             self._ensure_started()
 
     def fork(self, descriptor: int) -> int:
-        """Returns the process id of a new child that serves this socket."""
+        """Returns the process id of a new child that serves this socket. Raises OSError if the system refuses one."""
         with self._lock:
-            for _ in range(2):
-                control = self._ensure_started()
-                with contextlib.suppress(OSError):
-                    socket.send_fds(control, [b"fork"], [descriptor])
-                    if answer := control.recv(MESSAGE_BYTES):
-                        pid = int(answer)
-                        if pid > 0:
-                            return pid
-                        raise BlockingIOError(-pid, os.strerror(-pid))
+            answer = self._ask_for_child(descriptor)
+            if answer is None:  # the process has died: another one takes its place
                 self._stop()
-        raise ChildProcessError("The process that starts child processes ends right after its start.")
+                answer = self._ask_for_child(descriptor)
+        if answer is None:
+            raise ChildProcessError("The process that starts child processes ends right after its start.")
+        if answer < 0:
+            raise OSError(-answer, os.strerror(-answer))
+        return answer
 
     def reap(self, pid: int) -> int | None:
         """Waits for a child that has ended or was killed. Returns its exit code, negative for a signal."""
@@ -68,6 +68,16 @@ class ForkServer:
         """Ends the process and with it every child."""
         with self._lock:
             self._stop()
+
+    def _ask_for_child(self, descriptor: int) -> int | None:
+        """Returns the child's process id, or a negative error number; None if the process is gone."""
+        control = self._ensure_started()
+        try:
+            socket.send_fds(control, [FORK], [descriptor])
+            answer = control.recv(MESSAGE_BYTES)
+        except OSError:
+            return None
+        return int(answer) if answer else None
 
     def _ensure_started(self) -> socket.socket:
         if self._control is None:
@@ -104,8 +114,8 @@ def serve_forks(descriptor: int) -> None:
     control = socket.socket(fileno=descriptor)
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 1)
-        if descriptors:
-            answer = _fork(control, descriptors[0])
+        if message == FORK:
+            answer = _fork(control, descriptors[0]) if descriptors else -errno.EMFILE
         elif message:
             answer = _reap(int(message))
         else:
@@ -118,7 +128,8 @@ def _fork(control: socket.socket, descriptor: int) -> int:
     try:
         pid = os.fork()
     except OSError as error:
-        return -(error.errno or 1)
+        os.close(descriptor)
+        return -(error.errno or errno.EAGAIN)
     if pid:
         os.close(descriptor)
         return pid

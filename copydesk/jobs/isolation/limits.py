@@ -30,9 +30,15 @@ def apply_limits(limits: Limits) -> None:
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     used = usage.ru_utime + usage.ru_stime
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used + limits.cpu_seconds), resource.RLIM_INFINITY))
+    _lower_limit(resource.RLIMIT_CPU, math.ceil(used + limits.cpu_seconds))
     # RLIMIT_AS would count mapped pack files too, which are read from disk and take no memory of their own.
-    resource.setrlimit(resource.RLIMIT_DATA, (limits.memory_bytes, resource.RLIM_INFINITY))
+    _lower_limit(resource.RLIMIT_DATA, limits.memory_bytes)
+
+
+def _lower_limit(kind: int, limit: int) -> None:
+    """Sets a soft limit, or the hard limit that the service was started with where that is lower."""
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def describe_cpu_limit(limits: Limits) -> str:

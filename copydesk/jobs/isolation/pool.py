@@ -7,6 +7,7 @@ import pickle
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -15,12 +16,14 @@ from typing import Any, TypeVar
 
 from copydesk.jobs.isolation.child import Answer, Call
 from copydesk.jobs.isolation.fork_server import ForkServer
-from copydesk.jobs.isolation.limits import LimitExceeded, Limits, describe_memory_limit, explain_end
+from copydesk.jobs.isolation.limits import ChildDied, LimitExceeded, Limits, describe_memory_limit, explain_end
 from copydesk.jobs.stopping import Stoppable, unstoppable
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+FORK_PAUSES_SECONDS = (0.1, 1.0, 3.0)
 
 
 @cache
@@ -97,7 +100,11 @@ class ChildPool:
         """
         request = pickle.dumps(Call(function, arguments, self.limits), pickle.HIGHEST_PROTOCOL)
         try:
-            value: T = self._call(self._take(affinity), request, stoppable)
+            try:
+                value: T = self._call(self._take(affinity), request, stoppable)
+            except ChildDied as death:  # by the operator's hand, or with the fork server: not by what it works on
+                log.warning("%s is run again: %s", function.__name__, death)
+                value = self._call(self._take(affinity), request, stoppable)
         except LimitExceeded as limit:
             log.warning("%s was stopped because it took %s", function.__name__, limit)
             raise
@@ -133,9 +140,19 @@ class ChildPool:
                 break
             child.end()
         if child is None:
-            child = Child(self._server)
+            child = self._fork()
         child.affinity = affinity
         return child
+
+    def _fork(self) -> Child:
+        """Tries for a while: a machine that has no process or memory left now may have some in a moment."""
+        for pause in FORK_PAUSES_SECONDS:
+            try:
+                return Child(self._server)
+            except OSError as error:
+                log.warning("no child process can be started right now: %s", error)
+                time.sleep(pause)
+        return Child(self._server)
 
     def _take_idle(self, affinity: str) -> Child | None:
         """Returns the child that knows this repository; or the one idle for longest, if no more may be kept."""
