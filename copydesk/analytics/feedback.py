@@ -54,9 +54,13 @@ class Feedback:
             raise _refused("path", f"A path begins with / and has at most {LONGEST_PATH:,} bytes.")
         remark = Remark(new_id("fb"), page, helpful, said or None, at)
         self._quota.reserve(project_id, len(page.encode()) + len(said.encode()))
-        with self.database.write() as tx:
-            take(self.database, tx, self._per_day, project_id)
-            tx.execute(insert(feedback).values(project_id=project_id, **vars(remark)))
+        try:
+            with self.database.write() as tx:
+                take(self.database, tx, self._per_day, project_id)
+                tx.execute(insert(feedback).values(project_id=project_id, **vars(remark)))
+        except BaseException:
+            self._quota.forget(project_id)  # the entry was counted, and is not stored
+            raise
         return remark
 
     def page(

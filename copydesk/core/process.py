@@ -12,14 +12,16 @@ from copydesk.core.metrics import Counter, Gauge
 
 STARTED = time.time()
 PAGE = os.sysconf("SC_PAGE_SIZE")
+MOST_OPEN_FILES = 16_384
 
 
 def raise_open_files_limit() -> None:
-    """Lets this process open as many files and connections as the system's hard limit allows."""
+    """Lets this process open as many files and connections as it can use, as far as the system's hard limit allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with suppress(OSError, ValueError):  # macOS refuses its own hard limit
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    wanted = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MOST_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def process() -> list[Counter | Gauge]:

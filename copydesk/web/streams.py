@@ -146,31 +146,34 @@ class Streams:
         with signals.heard(ring):
             while not signals.closing:
                 bell.clear()
-                began = loop.time()
-                await self._look()
-                await asyncio.sleep((loop.time() - began) * REST)
+                rest = await self._look() * REST
+                if signals.closing:
+                    break
+                await asyncio.sleep(min(rest, CHECK_SECONDS))
                 with suppress(TimeoutError):
                     await asyncio.wait_for(bell.wait(), CHECK_SECONDS)
         for stream in self._open:
             stream.bell.set()
 
-    async def _look(self) -> None:
-        streams = list(self._open)
+    async def _look(self) -> float:
+        """Rings the bells of streams that have something to send or are over. Returns the seconds that it took."""
+        streams, began = list(self._open), asyncio.get_running_loop().time()
         try:
             known = await call(self._read_known, streams)
         except StoreDown:  # it will be back, and nobody has to listen anew for that
             await asyncio.sleep(AWAY_SECONDS)
-            return
+            return 0
         except Exception:
             log.exception("live streams could not be looked after; trying again")
             await asyncio.sleep(AWAY_SECONDS)
-            return
+            return 0
         self._reads.clear()  # what began before this look may lack what it found
         for stream in streams:
             job = known.jobs.get(stream.job_id)
             stream.is_over = not stream.may_listen(known)
             if stream.is_over or job is None or job.last_event > stream.seen or job.status is not ACTIVE:
                 stream.bell.set()
+        return asyncio.get_running_loop().time() - began
 
     def _read_known(self, streams: Sequence[Stream]) -> Known:
         key_ids = {stream.holder.key_id for stream in streams if stream.holder.key_id}

@@ -153,6 +153,16 @@ FOREIGN = [
 ]
 
 
+def test_a_form_is_accepted_at_an_address_of_the_local_network(browser: httpx.Client) -> None:
+    """As on a fresh install in a container, which knows only its own address within."""
+    form = {"email": "admin@example.org", "password": PASSWORD}
+    host = "192.168.1.5:8080"
+    answer = browser.post("/sign-in", data=form, headers={"Host": host, "Origin": f"http://{host}"})
+    assert answer.status_code == 303
+    answer = browser.post("/sign-in", data=form, headers={"Host": host, "Origin": "http://192.168.1.6:8080"})
+    assert answer.status_code == 403
+
+
 def test_the_host_header_does_not_make_a_site_the_services_own(browser: httpx.Client, service: Service) -> None:
     """As when a name of the attacker's leads a browser to this service (DNS rebinding)."""
     form = {"email": "admin@example.org", "password": PASSWORD}

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from copydesk.jobs.publish.additions import Addition
-from copydesk.jobs.text import CONTROL
+from copydesk.jobs.text import CONTROL, find_new_control
 
 STEERING = re.compile("[\u202a-\u202e\u2066-\u206f]")
 """They reorder what is read, or once did: Trojan Source."""
@@ -30,6 +30,8 @@ NEIGHBORS = {
     **dict.fromkeys("\u180b\u180c\u180d\u180e\u180f", "MONGOLIAN"),
 }  # fmt: skip
 """The writing that a filler or selector belongs to, by the names of its letters."""
+LETTER_WITH_VARIANTS = "\u2139"
+"""The sign for information, which counts as a letter."""
 WITH_VARIANTS = {"So", "Sm", "Sk", "Po", "Pd", "Lo", "Nl", "No"}
 """Kinds of characters that have variants: pictures, symbols, ideographs, letters of some scripts."""
 WORD = re.compile(r"[^\W\d_]{3,}")
@@ -41,7 +43,10 @@ def find_unseen(addition: Addition) -> tuple[int, str] | None:
     """The first added line with such a character, and what it is."""
     if addition.body.isascii() and not CONTROL.search(addition.body):
         return None
+    new_control = find_new_control(addition.before.body, addition.body)
     for number, line in addition.lines():
+        if new_control is not None and new_control in line:
+            return number, f"the control character U+{ord(new_control):04X}"
         for what, where in _in_line(line):
             if where not in addition.before.body:
                 return number, what
@@ -50,6 +55,8 @@ def find_unseen(addition: Addition) -> tuple[int, str] | None:
 
 def find_unseen_in_name(path: str) -> str | None:
     """Returns what is hidden in the name of a file, or None."""
+    if control := CONTROL.search(path):
+        return f"the control character U+{ord(control.group()):04X}"
     return next((what for what, _ in _in_line(path)), None)
 
 
@@ -64,8 +71,6 @@ def shown(text: str) -> str:
 
 def _in_line(line: str) -> Iterator[tuple[str, str]]:
     """What is there, and the text around it that tells whether it was there before."""
-    for match in CONTROL.finditer(line):
-        yield f"the control character U+{ord(match.group()):04X}", _near(line, match)
     if line.isascii():
         return
     for match in (*STEERING.finditer(line), *HIDDEN.finditer(line)):
@@ -108,4 +113,5 @@ def _is_foreign(character: str) -> bool:
 
 def _has_variants(character: str) -> bool:
     is_visible = bool(character) and not character.isascii() and HIDDEN.match(character) is None
-    return is_visible and unicodedata.category(character) in WITH_VARIANTS
+    has_variants = character == LETTER_WITH_VARIANTS or unicodedata.category(character or " ") in WITH_VARIANTS
+    return is_visible and has_variants

@@ -68,9 +68,11 @@ def count_tasks(uid: int) -> int:
 
 
 def free_space(folder: str) -> Space:
-    """What is left on the folder's disk; where files are not counted there, always the same number of them."""
+    """Returns the bytes that are left on the folder's disk, and the files on it, as a negative number.
+
+    The number of free files would not do: some file systems compute it from the free bytes."""
     found = os.statvfs(folder)
-    return Space(found.f_bavail * found.f_frsize, found.f_ffree)
+    return Space(found.f_bavail * found.f_frsize, found.f_ffree - found.f_files)
 
 
 class FolderMeter:

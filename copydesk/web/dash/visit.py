@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 from fastapi import Depends, Request, Response
 from starlette.responses import RedirectResponse
 
+from copydesk.analytics.addresses import packed
 from copydesk.core.errors import Refusal
 from copydesk.core.person import Person
 from copydesk.core.projects import Project
@@ -129,9 +130,20 @@ def check_origin(request: Request, settings: Settings) -> None:
     if site is not None:
         is_own = site in ("same-origin", "none")
     else:
-        is_own = origin is None or origin.lower() in own_origins(settings.base_url, request.scope.get("server"))
+        own = own_origins(settings.base_url, request.scope.get("server"))
+        is_own = origin is None or origin.lower() in own or _is_address_itself(origin, request.headers.get("host", ""))
     if not is_own:
         raise ForeignOrigin
+
+
+def _is_address_itself(origin: str, host: str) -> bool:
+    """Returns whether a page at an IP address sent a form to that address. Only names can be pointed elsewhere."""
+    try:
+        address = packed(urlsplit(f"//{host}").hostname or "")
+    except ValueError:
+        return False
+    is_specific = address is not None and any(address)  # 0.0.0.0 leads to this machine, whoever names it
+    return is_specific and origin.lower() == f"http://{host.lower()}"
 
 
 @lru_cache(maxsize=64)

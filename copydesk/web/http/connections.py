@@ -40,6 +40,8 @@ class Connections:
         self.total = total or max_connections()
         self.per_address = min(per_address or self.total, max(1, self.total // 2))
         self._proxies = proxies
+        self.lingering = 0
+        """Refused connections that are not closed yet."""
         self._open = 0
         self._open_by_address: dict[bytes, int] = {}
 

@@ -4,7 +4,10 @@ Refusals of this level, such as a head that is too large, are answered in the AP
 
 import asyncio
 import json
+import logging
 import math
+import time
+from functools import lru_cache
 from http import HTTPStatus
 from typing import ClassVar
 
@@ -16,6 +19,8 @@ from copydesk.core.ids import new_request_id
 from copydesk.web.http.body import MAX_DRAINED_BYTES, BodyTimeout
 from copydesk.web.http.connections import Connections
 
+log = logging.getLogger(__name__)
+
 MAX_HEAD_BYTES = 64 * 1024
 MAX_PIPELINED_REQUESTS = 100
 FREE_PIECES, MIN_PIECE_BYTES = 2_000, 16
@@ -23,11 +28,17 @@ FREE_PIECES, MIN_PIECE_BYTES = 2_000, 16
 LINGER_SECONDS = 5.0
 DRAIN_SECONDS = 15.0
 STALLED_SECONDS = 60.0
-"""How long a client may leave an answer unread."""
+"""How long a client may read nothing of an answer that waits for it."""
+MAX_LINGERING_REFUSALS = 64
+"""Refused connections that stay open for a moment, so that the client gets to read why."""
 
 
 class NotHttp(Refusal):
     """This is not a valid HTTP request."""
+
+
+class UpgradeWithBody(NotHttp):
+    """There is no other protocol to change to; send the request without Upgrade."""
 
 
 class HeadersTooLarge(Refusal):
@@ -57,6 +68,9 @@ class Protocol(HttpToolsProtocol):
     deadline = math.inf
     write_deadline = math.inf
     _is_lingering = False
+    _is_refused = False
+    _least_unread_bytes = math.inf
+    """The least that was left of an answer to send, at any look since it began to wait for its reader."""
     _is_in_message = False
     _silent_bytes = 0
     """Bytes since the parser last reported a complete head or a part of a body, this report's own feed not counted."""
@@ -69,10 +83,22 @@ class Protocol(HttpToolsProtocol):
         self.deadline = self.loop.time() + self.header_seconds
         refusal = self.open_connections.admit(self.client[0] if self.client else None)
         if refusal is not None:
-            self._answer(refusal)
+            self._refuse_connection(refusal)
+
+    def _refuse_connection(self, refusal: Refusal) -> None:
+        """Answers before any request. A connection that is closed while its client sends would be reset, unread."""
+        log_refusal(refusal)
+        self._answer(refusal)
+        if self.open_connections.lingering >= MAX_LINGERING_REFUSALS:
             self.transport.close()
+            return
+        self.open_connections.lingering += 1
+        self._is_refused = self._is_lingering = True
+        self.deadline = self.loop.time() + LINGER_SECONDS
+        self.transport.write_eof()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.open_connections.lingering -= self._is_refused
         self.open_connections.release(self.client[0] if self.client else None)
         self.deadline = self.write_deadline = math.inf
         super().connection_lost(exc)
@@ -99,6 +125,8 @@ class Protocol(HttpToolsProtocol):
             self.send_400_response("")
 
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade() and _has_body(self.headers):
+            self._stop(UpgradeWithBody())  # the parser takes the body for something else than HTTP
         if self._silent_bytes + self._last_feed_bytes > MAX_HEAD_BYTES and self._head_bytes() > MAX_HEAD_BYTES:
             self._stop(HeadersTooLarge())
         if len(self.pipeline) >= MAX_PIPELINED_REQUESTS:
@@ -133,15 +161,33 @@ class Protocol(HttpToolsProtocol):
             self.deadline = self.loop.time() + self.timeout_keep_alive + self.header_seconds
 
     def pause_writing(self) -> None:
-        self.write_deadline = self.loop.time() + STALLED_SECONDS
+        self._wait_for_reader()
         super().pause_writing()
 
     def resume_writing(self) -> None:
         self.write_deadline = math.inf
         super().resume_writing()
 
+    def _wait_for_reader(self) -> None:
+        self.write_deadline = self.loop.time() + STALLED_SECONDS
+        self._least_unread_bytes = math.inf
+
+    def _is_being_read(self) -> bool:
+        """Returns whether the client reads the answer that it was sent, however slowly."""
+        unread = self.transport.get_write_buffer_size()
+        if not unread or self._is_lingering:
+            return False
+        if self.write_deadline == math.inf:
+            self._wait_for_reader()
+        if unread < self._least_unread_bytes:
+            self._least_unread_bytes = unread
+            self.write_deadline = self.loop.time() + STALLED_SECONDS
+        return self.loop.time() <= self.write_deadline
+
     def time_out(self) -> None:
         """Ends a connection whose deadline is over, with an answer where one is possible."""
+        if self._is_being_read():
+            return
         began = self._silent_bytes and not self._is_in_message and not self._is_lingering
         if began and self.write_deadline == math.inf:
             self.refuse(HeadersTimeout())
@@ -201,6 +247,20 @@ class Protocol(HttpToolsProtocol):
     def _head_bytes(self) -> int:
         lines = sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
         return len(self.url) + len("OPTIONS  HTTP/1.1\r\n") + lines
+
+
+def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
+    return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in headers)
+
+
+@lru_cache(maxsize=1)
+def _log_once_in(minute: int, code: str) -> None:
+    log.warning("connections are refused: %s", code)
+
+
+def log_refusal(refusal: Refusal) -> None:
+    """Logs at most one line a minute: a flood of connections must not become a flood of lines."""
+    _log_once_in(int(time.monotonic() // 60), refusal.code)
 
 
 def enforce_deadlines(connections: "set[Protocol]", now: float) -> None:

@@ -156,6 +156,7 @@ def test_reading_restructured_text_opens_no_file(workspace: MakeWorkspace, tmp_p
 
 
 ASCIIDOC = {
+    "listings that seem to be underlined": f"----\n}});\n----\n\nimage::{EVIL}[]\n\n----\n}});\n----",
     "an image": f"image::{EVIL}[]",
     "an image in backticks": f"`image:{EVIL}[]`",
     "attributes": ":a: https:\n:b: //evil.example\n\nimage::{a}{b}/x.gif[]",
@@ -210,6 +211,12 @@ HARMLESS = [
     ("docs/page.adoc", f"= Page\n\n[source,html]\n----\n<script src='{EVIL}'></script>\n----\n\nlink:{EVIL}[x]\n"),
     ("docs/page.md", f"<!-- ![x]({EVIL}) -->\n"),
     ("mkdocs.yml", f"site_name: Docs\nsite_url: {EVIL}\nnav:\n  - Home: index.md\n  - Forum: {EVIL}\n"),
+    ("docs/page.adoc", f"= Page\n\n[source,js]\n----\nfetch('{EVIL}').then(() => {{\n}});\n----\n"),
+    ("docs/page.adoc", "= Page\n\ninclude::{snippets}/a.adoc[]\n"),
+    ("docs/page.rst", f"Page\n====\n\n.. versionchanged:: 2.0 See {EVIL}\n\n.. seealso:: {EVIL}\n"),
+    ("docs/page.mdx", f'# Page\n\n<ParamField default="{EVIL}">Words.</ParamField>\n'),
+    ("docs/page.md", f"---\napi: POST {EVIL}\n---\n\nWords.\n"),
+    ("mkdocs.yml", f"site_name: Docs\ncopyright: <a href='{EVIL}'>Us</a>\n"),
 ]  # fmt: skip
 
 

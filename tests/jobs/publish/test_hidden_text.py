@@ -90,6 +90,13 @@ def test_a_control_character_that_was_there_stays(workspace: MakeWorkspace) -> N
     edit(workspace(files), Edit(path="docs/old.txt", hash=digest(old), replacements=[asked]))
 
 
+def test_a_page_with_the_quotation_marks_of_windows_stays_editable(workspace: MakeWorkspace) -> None:
+    old = b"# Page\n\n\x93Caf\xe9\x94 text\n"
+    files: Files = {"docs/old.md": old}
+    assert explain(workspace(files), {"docs/old.md": old.replace(b"text", b"new text")}) == ""
+    assert "U+0093" in explain(workspace(files), {"docs/old.md": old.replace(b"text", b"\x93new\x94 text")})
+
+
 HIDDEN = [
     "word\ufe0f", "a\ufe00b", "1\ufe0f.", "\U0001f600\ufe0f\ufe0e\ufe0f", "user\u3164name", "x\u115fy", "x\u1160y",
     "x\uffa0y", "pass\u2800word", "a\u034fb", "a\u206ab", "a\u206fb", "a\ufff9b\ufffac\ufffb", "a\u2028b", "a\u180bb",

@@ -5,7 +5,6 @@ Only blocks that are certainly code are left out; backticks do not keep macros f
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from copydesk.jobs.publish.embeds.address import Embed, find_host, find_urls, runs_code, shorten
 from copydesk.jobs.publish.embeds.html import find_in_html
@@ -42,44 +41,50 @@ def find_in_asciidoc(text: str) -> Iterator[Embed]:
 
 
 def _find_code(lines: list[str]) -> frozenset[int]:
-    """Returns the lines of listings and literal blocks that begin plainly and end with the mark they began with."""
+    """Returns the lines of listings and literal blocks that begin plainly and end with the mark they began with.
+
+    A line of dashes below a short line may be the underline of a title or begin a listing. What is code must be code
+    either way."""
+    return _list_code(lines, underlines=True) & _list_code(lines, underlines=False)
+
+
+def _list_code(lines: list[str], underlines: bool) -> frozenset[int]:
     code: set[int] = set()
-    number = 0
-    ends = _find_ends(lines)
-    while number < len(lines):
-        mark = DELIMITER.fullmatch(lines[number])
-        end = ends.get(number) if mark else None
-        if mark is None or end is None:
-            number += 1
-            continue
-        before = lines[number - 1].strip() if number else ""
-        if (not before or before.startswith(STARTS)) and "subs" not in before:
-            code.update(range(number, end + 1))
-        number = end + 1
+    for start, end in _find_blocks(lines, underlines):
+        before = lines[start - 1].strip() if start else ""
+        if end is not None and (not before or before.startswith(STARTS)) and "subs" not in before:
+            code.update(range(start, end + 1))
     return frozenset(code)
 
 
-def _find_ends(lines: list[str]) -> dict[int, int]:
-    """Returns where the block that begins at a line ends, for lines that can begin one."""
-    marks = _find_marks(lines).values()
-    return {one: other for numbers in marks for one, other in pairwise(numbers)}
-
-
 def _find_unclosed(lines: list[str]) -> int | None:
-    """Returns the line of a mark that stands an odd number of times: a page that includes this one would be misread."""
-    odd = [numbers[-1] for numbers in _find_marks(lines).values() if len(numbers) % 2]
-    return min(odd, default=None)
+    """Returns the line of a block without an end: a page that includes this one would be misread."""
+    for underlines in (True, False):
+        opened = [start for start, end in _find_blocks(lines, underlines) if end is None]
+        if not opened:
+            return None
+    return opened[0]
 
 
-def _find_marks(lines: list[str]) -> dict[str, list[int]]:
-    """Returns the lines of each mark, but for the underlines of titles."""
-    marks: dict[str, list[int]] = {}
+def _find_blocks(lines: list[str], underlines: bool) -> Iterator[tuple[int, int | None]]:
+    """Yields the first and last line of each block; None for one that has no end. Marks within a block are its text."""
+    start, opened = 0, ""
     for number, line in enumerate(lines):
         mark = DELIMITER.fullmatch(line)
-        title = lines[number - 1].strip() if number else ""
-        if mark and not (title and mark[1][0] == "-" and abs(len(title) - len(mark[1])) <= 1):
-            marks.setdefault(_mark(mark[1]), []).append(number)
-    return marks
+        if mark is None:
+            continue
+        if opened:
+            if _mark(mark[1]) == opened:
+                yield start, number
+                opened = ""
+        elif not (underlines and number and _is_underline(mark[1], lines[number - 1].strip())):
+            start, opened = number, _mark(mark[1])
+    if opened:
+        yield start, None
+
+
+def _is_underline(mark: str, title: str) -> bool:
+    return bool(title) and mark[0] == "-" and abs(len(title) - len(mark)) <= 1
 
 
 def _mark(mark: str) -> str:
@@ -125,7 +130,7 @@ def _read_macros(line: str) -> Iterator[Embed]:
                 yield Embed("script", shorten(target))
             elif find_host(target):
                 yield Embed("image", target)
-            elif (use := USE.match(target)) and not BUILT_IN.match(use[1]):
+            elif name[1].lower() != "include" and (use := USE.match(target)) and not BUILT_IN.match(use[1]):
                 yield Embed("image", use[0])
             if "::" in name.group():
                 break

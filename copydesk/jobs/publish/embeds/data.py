@@ -23,6 +23,7 @@ NOT_LINKS = re.compile(r"(?:server|api|image|img|script|css|style|logo|icon|font
 TEXTS = re.compile(
     r"(?:title|description|summary|subtitle|abstract|excerpt|sidebar_label|name|text|label|tags?)\Z", re.I
 )
+ENDPOINT = re.compile(r"(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS|WEBHOOK)\s")
 Path = tuple[str, ...]
 Pairs = list[tuple[Path, str]]
 
@@ -91,16 +92,24 @@ def list_strings(data: Any) -> Pairs:
 def find_in_data(data: Any) -> Iterator[Embed]:
     """Yields what the strings refer to, keys included: a menu's titles are keys, and may be written as HTML."""
     for path, text in list_strings(data):
+        anchors = set[str]()
         if "<" in text:
-            yield from (one for one in find_in_html(text) if one.kind != "link")
-        kind = _find_kind(path)
+            found = list(find_in_html(text))
+            anchors = {one.url for one in found if one.kind == "link"}
+            yield from (one for one in found if one.kind != "link")
+        kind: Kind = "link" if _is_endpoint(path, text) else _find_kind(path)
         if runs_code(text):
             yield Embed("script", shorten(text))
         elif find_host(text):
             yield Embed(kind, text.strip())
         else:
             named: Kind = "link" if any(TEXTS.match(key) for key in path[-2:]) or "?" in path else kind
-            yield from (Embed(named, url) for url in find_urls(text))
+            yield from (Embed("link" if url in anchors else named, url) for url in find_urls(text))
+
+
+def _is_endpoint(path: Path, text: str) -> bool:
+    """Whether a page names the request that it describes, such as `api: POST https://api.example.com/users`."""
+    return path == ("api",) and ENDPOINT.match(text) is not None
 
 
 def _find_kind(path: Path) -> Kind:

@@ -28,6 +28,7 @@ LINKS = {"href", "to", "link"}
 WORDS = {
     "alt", "title", "cite", "value", "placeholder", "label", "name", "content", "description", "summary", "caption",
     "id", "class", "classname", "key", "lang", "property", "itemtype", "itemid", "vocab", "about", "resource", "prefix",
+    "default", "example", "repo", "repository",
 }  # fmt: skip
 """Attributes that are shown or compared, and never loaded."""
 NO_HANDLERS = {"on", "once", "one", "only", "online", "ontology", "onboarding"}
@@ -48,8 +49,9 @@ LOADS = {
     "srcdoc",
 }
 PLAIN_TEMPLATE = re.compile(
-    r"\{\{-?\s*(?:[\w.]+|'[\w./ -]*'|\"[\w./ -]*\")"
-    r"(?:\s*\|\s*(?:relative_url|absolute_url|relURL|absURL|url))*\s*-?\}\}"
+    r"\{\{-?\s*(?:[\w.$]+|'[\w./ -]*'|\"[\w./ -]*\")"
+    r"(?:\s*\|\s*(?:relative_url|absolute_url|relURL|absURL|url|escape|xml_escape|upcase|downcase|capitalize|strip))*"
+    r"\s*-?\}\}|\{%-?\s*link\s+[\w./-]+\s*-?%\}"
 )
 TEMPLATE = re.compile(r"\{|<%|\$\(")
 MAX_DEPTH = 3
@@ -178,7 +180,8 @@ def _find_kind(tag: str, name: str) -> Kind:
         return "link"
     if tag in TAGS:
         return TAGS[tag]
-    return "link" if name in LINKS or (tag == "a" and name == "xlink:href") else "image"
+    is_link = name in LINKS or (tag == "a" and (name == "xlink:href" or name.startswith("data-")))
+    return "link" if is_link else "image"
 
 
 def _find_in_meta(value: str, attributes: Mapping[str, str | None]) -> Iterator[Embed]:

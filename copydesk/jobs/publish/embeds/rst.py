@@ -28,6 +28,11 @@ CODE = {
 }  # fmt: skip
 """Directives of Sphinx whose text is shown, and not read as a page."""
 RUN = {"ipython", "jupyter-execute", "exec", "plot", "code-cell", "runblock", "command-output", "program-output"}
+TEXTS = {
+    "button-link", "button-ref", "card", "collapse", "deprecated", "dropdown", "grid-item-card", "seealso", "tab",
+    "tab-item", "todo", "versionadded", "versionchanged", "versionremoved",
+}  # fmt: skip
+"""Directives whose argument is shown as text, or linked to."""
 LINK_OPTIONS = {"target", "link", "link-alt", "alt", "caption", "name", "ref"}
 
 
@@ -105,8 +110,9 @@ def _read_directive(node: Any, line: int) -> Iterator[Embed]:
     """Reads a directive that docutils does not know: its argument and options may be loaded."""
     if node["directive"].lower() in RUN:
         yield Embed("script", shorten(node["directive"]), line)
+    kind: Kind = "link" if node["directive"].lower() in TEXTS else "image"
     for url in find_urls(node["argument"]):
-        yield Embed("image", url, line)
+        yield Embed(kind, url, line)
     for name, value in node["options"].items():
         for url in find_urls(value or ""):
             yield Embed("link" if name in LINK_OPTIONS else "image", url, line)
