@@ -16,7 +16,7 @@ from tests.faults.drill import tell
 from tests.support.cpu_budget import measure_slowness
 from tests.support.processes import Orders, Served, environment, free_port
 from tests.support.repositories import make_repository
-from tests.support.sockets import chunk, connect, read_head, send_all, status_of
+from tests.support.sockets import chunk, connect, read_one_answer, send_all, status_of
 
 MEBIBYTE = 1024 * 1024
 PIECE = b"a" * (256 * 1024)
@@ -83,7 +83,7 @@ def json_of(body: str, *headers: str) -> tuple[str, ...]:
 def ask(target: Target, request: bytes, source: str = "127.0.0.1") -> bytes:
     with connect(target.server.url, source) as connection:
         connection.sendall(request)
-        return read_head(connection)
+        return read_one_answer(connection)
 
 
 Attack = Callable[[Target, ExitStack], None]
@@ -138,7 +138,7 @@ def send_tiny_events(target: Target, held: ExitStack) -> None:
     for _ in range(4):
         connection = held.enter_context(connect(target.server.url))
         connection.sendall(target.request(f"/v1/analytics/{target.project}/events", *headers) + body)
-        read_head(connection)
+        read_one_answer(connection)
 
 
 def send_tiny_chunks(target: Target, held: ExitStack) -> None:

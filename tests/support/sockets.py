@@ -1,5 +1,6 @@
 """Raw connections to a service, for requests that no well-behaved client would send."""
 
+import re
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,13 +23,19 @@ def read_answer(connection: socket.socket) -> bytes:
     return answer
 
 
-def read_head(connection: socket.socket) -> bytes:
-    """Returns the answer as far as its headers, and what came with them."""
+def read_one_answer(connection: socket.socket) -> bytes:
+    """Returns the next answer: its headers, and its body as far as they tell its length."""
     answer = b""
     with suppress(ConnectionError):
-        while b"\r\n\r\n" not in answer and (more := connection.recv(65536)):
+        while not _is_whole(answer) and (more := connection.recv(65536)):
             answer += more
     return answer
+
+
+def _is_whole(answer: bytes) -> bool:
+    head, end, body = answer.partition(b"\r\n\r\n")
+    length = re.search(rb"(?im)^content-length: *(\d+)", head)
+    return bool(end) and len(body) >= (int(length[1]) if length else 0)
 
 
 def status_of(answer: bytes) -> int | None:

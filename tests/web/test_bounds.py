@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
-from tests.support.sockets import chunk, code_of, connect, read_answer, read_head, send_all, status_of
+from tests.support.sockets import chunk, code_of, connect, read_answer, read_one_answer, send_all, status_of
 
 HALF_MEBIBYTE = b"a" * (512 * 1024)
 POOLS = ("call", "together", "read", "health", "door", "collect")
@@ -48,7 +48,7 @@ def hasty(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterato
 def ask(service: Service, request: bytes, source: str = "127.0.0.1") -> bytes:
     with connect(service.url, source) as connection:
         connection.sendall(request)
-        return read_head(connection)
+        return read_one_answer(connection)
 
 
 def healthz(service: Service, source: str = "127.0.0.1") -> int | None:
@@ -74,7 +74,7 @@ def test_a_chunked_body_over_the_limit_is_refused_however_its_coding_is_written(
     with connect(service.url) as connection:
         connection.sendall(head.encode() + CODINGS[coding] + b"\r\n")
         send_all(connection, [chunk(HALF_MEBIBYTE)] * 3 + [b"0\r\n\r\n"])
-        answer = read_head(connection)
+        answer = read_one_answer(connection)
     assert (status_of(answer), code_of(answer)) in ((413, "too_large"), (400, "invalid_request"))
 
 
@@ -84,7 +84,7 @@ def test_a_body_that_no_route_reads_is_bounded_too(service: Service, method: str
     with connect(service.url) as connection:
         connection.sendall(head)
         send_all(connection, [chunk(HALF_MEBIBYTE)] * 3 + [b"0\r\n\r\n"])
-        assert status_of(read_head(connection)) == 413
+        assert status_of(read_one_answer(connection)) == 413
 
 
 def test_an_endless_body_is_not_read_for_ever(service: Service) -> None:
@@ -105,7 +105,7 @@ def test_a_body_of_http_1_0_without_a_length_is_no_body(service: Service) -> Non
 def test_a_refused_request_does_not_have_its_body_read_for_ever(service: Service) -> None:
     with connect(service.url) as connection:
         connection.sendall(b"POST /v2/agent/x/job HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-        assert status_of(read_head(connection)) == 401
+        assert status_of(read_one_answer(connection)) == 401
         assert send_all(connection, (chunk(HALF_MEBIBYTE) for _ in range(600))) < 200 * 1024 * 1024
 
 
@@ -158,7 +158,7 @@ def test_a_large_head_behind_another_request_is_431(service: Service) -> None:
         assert read_answer(connection).count(b"HTTP/1.1 200 ") <= 1
     with connect(service.url) as connection:
         connection.sendall(first)
-        assert status_of(read_head(connection)) == 200
+        assert status_of(read_one_answer(connection)) == 200
         connection.sendall(first.replace(b"x\r\n", b"x\r\nX: " + b"a" * 200_000 + b"\r\n"))
         assert b"HTTP/1.1 431 " in read_answer(connection)
 
@@ -167,7 +167,7 @@ def test_an_endless_header_is_answered_while_it_goes_on(service: Service) -> Non
     with connect(service.url) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ")
         send_all(connection, [HALF_MEBIBYTE])
-        assert status_of(read_head(connection)) == 431
+        assert status_of(read_one_answer(connection)) == 431
         assert send_all(connection, [HALF_MEBIBYTE] * 600) < 200 * 1024 * 1024
     assert healthz(service) == 200
 
@@ -263,7 +263,7 @@ def test_a_body_behind_an_upgrade_is_refused_and_is_no_request(service: Service)
     )
     with connect(service.url) as connection:
         connection.sendall(head)
-        answer = read_head(connection)
+        answer = read_one_answer(connection)
         with suppress(OSError):
             connection.sendall(smuggled)
         answer += read_answer(connection)
@@ -302,12 +302,12 @@ def test_held_bodies_take_a_bounded_memory_and_small_requests_pass(service: Serv
         for _ in range(15):
             held.enter_context(connection := hold_body(service, "/nothing", mebibyte))
             connections.append(connection)
-        refused = [read_head(each) for each in wait_for_answers(connections, 7)]
+        refused = [read_one_answer(each) for each in wait_for_answers(connections, 7)]
         assert {(status_of(each), code_of(each)) for each in refused} == {(503, "server_busy")}
         assert all(b"retry-after:" in each.lower() for each in refused)
         with hold_body(service, events, 5 * mebibyte, service.key) as keyed:
             keyed.sendall(b"a")
-            assert status_of(read_head(keyed)) != 503, "requests with a key have room of their own"
+            assert status_of(read_one_answer(keyed)) != 503, "requests with a key have room of their own"
         assert service.http.post(service.at("/job"), json={"prompt": "a" * 30_000}).status_code == 201
     assert wait_for(lambda: status_of(send_whole(service, "/nothing", mebibyte)) == 404), "the memory is given back"
 
@@ -321,7 +321,7 @@ def wait_for_answers(connections: list[socket.socket], count: int) -> list[socke
 def send_whole(service: Service, path: str, size: int) -> bytes:
     with hold_body(service, path, size) as connection:
         connection.sendall(b"a")
-        return read_head(connection)
+        return read_one_answer(connection)
 
 
 def test_a_webhook_of_no_project_is_refused_before_its_body_is_sent(service: Service) -> None:
