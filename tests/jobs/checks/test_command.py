@@ -25,6 +25,7 @@ from copydesk.jobs.checks.command import CommandResult, cleaned, export, run_com
 from copydesk.jobs.sandbox.order import MIB, USUAL, Backend, Limits
 from copydesk.jobs.sandbox.probe import BACKENDS, probe
 from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
+from copydesk.jobs.sandbox.usage import count_tasks
 from copydesk.jobs.stopping import Stoppable, unstoppable
 from copydesk.jobs.tree import Tree
 from copydesk.jobs.workspace import Workspace
@@ -283,6 +284,8 @@ def test_what_it_leaves_behind_is_ended_with_it(bench: Bench) -> None:
 
 
 def test_a_fork_bomb_is_bounded_and_ends(bench: Bench) -> None:
+    """Where the service is not root, its user's other tasks count too; each that ends meanwhile leaves room for one."""
+    others = 0 if os.geteuid() == 0 else count_tasks(os.geteuid())
     counted = bench.python("""
         import os, signal, time
         children = []
@@ -302,7 +305,7 @@ def test_a_fork_bomb_is_bounded_and_ends(bench: Bench) -> None:
     assert time.monotonic() - began < 60
     assert not bomb.ok
     assert processes_with(token) == []
-    assert 16 < int(counted.output) <= USUAL.processes
+    assert 16 < int(counted.output) <= USUAL.processes + others
     assert "within 2 s" in bomb.summary or "status" in bomb.summary
 
 
