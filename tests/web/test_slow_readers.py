@@ -1,11 +1,11 @@
 """A client that reads its answer slowly gets all of it; one that reads nothing is given up."""
 
 import asyncio
-import math
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 import uvicorn
@@ -73,12 +73,18 @@ def test_a_slow_reader_gets_the_whole_answer(port: int) -> None:
 
 def test_a_client_that_reads_nothing_is_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "STALLED_SECONDS", 0.5)
-    with ask(port) as connection:
-        time.sleep(4)
-        received = 0
-        with pytest.raises(ConnectionError):
-            while piece := connection.recv(1024 * 1024):
-                received += len(piece)
-            raise ConnectionError("closed")
-        assert received < ANSWER_BYTES
-    assert math.isfinite(received)
+    received = [ANSWER_BYTES]
+    for seconds in (4, 15, 45):  # a busy machine may look at its connections late
+        if min(received) >= ANSWER_BYTES:
+            received.append(read_after(port, seconds))
+    assert min(received) < ANSWER_BYTES
+
+
+def read_after(port: int, seconds: float) -> int:
+    """Returns how many bytes there are to read for a client that begins to read so late."""
+    size = 0
+    with ask(port) as connection, suppress(ConnectionError):
+        time.sleep(seconds)
+        while size < ANSWER_BYTES and (piece := connection.recv(1024 * 1024)):
+            size += len(piece)
+    return size
