@@ -112,6 +112,13 @@ def serve_forks(descriptor: int) -> None:
     gc.collect()
     gc.freeze()  # children share these objects until they change them
     control = socket.socket(fileno=descriptor)
+    try:
+        _answer_requests(control)
+    except OSError:
+        os._exit(0)  # the service died before it could read the answer
+
+
+def _answer_requests(control: socket.socket) -> None:
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 1)
         if message == FORK:
