@@ -32,7 +32,7 @@ NOT_PAGES = re.compile(
     r"|whl|woff2?|xlsx?|xml|xsl|xz|ya?ml|zip|zst)",
     re.IGNORECASE,
 )
-"""By their extensions."""
+"""Matches paths by their extensions."""
 LONGEST_INDEX = max(map(len, INDEX))
 MACHINERY = (".well-known", "_next", "_nuxt", "_vercel", "_astro", "cdn-cgi")
 """First parts of paths under which frameworks and networks keep their own files, with or without an extension."""

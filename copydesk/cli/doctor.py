@@ -26,7 +26,7 @@ class Ill(Exception):
 
 
 class Warn(Exception):
-    """What should be changed, although everything works."""
+    """Names something that works and should be changed all the same."""
 
 
 class Result(NamedTuple):

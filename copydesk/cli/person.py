@@ -46,7 +46,7 @@ def change_role(
     email: Email,
     role: Annotated[str, typer.Argument(help="viewer, editor or admin.")],
     keep_keys: Annotated[
-        bool, typer.Option("--keep-keys", help="Do not revoke the keys of somebody who stops being an administrator.")
+        bool, typer.Option("--keep-keys", help="Do not revoke the keys of a person who stops being an administrator.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: AsJson = False,

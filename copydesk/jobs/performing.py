@@ -17,9 +17,9 @@ from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.models import ModelUnavailable, model_for
 from copydesk.jobs.housekeeping import notice_merges, pack_mirrors, tidy
 from copydesk.jobs.isolation import ChildPool, Limits
-from copydesk.jobs.isolation.limits import MEBIBYTE
 from copydesk.jobs.job import FAILED, Ending, Job, JobFailed, Reason
 from copydesk.jobs.journal import Journal, Lost
+from copydesk.jobs.limits import MIB
 from copydesk.jobs.publish.access import forge_of_project
 from copydesk.jobs.publish.forges.local import Pulls
 from copydesk.jobs.publish.forges.watch import notice_ends
@@ -41,7 +41,7 @@ class Performer:
         self.database, self.settings, self.secrets, self.pulls = database, settings, secrets, pulls
         self.projects = Projects(database)
         self.model = model
-        limits = Limits(settings.call_cpu_seconds, settings.call_memory_megabytes * MEBIBYTE)
+        limits = Limits(settings.call_cpu_seconds, settings.call_memory_megabytes * MIB)
         self.children = ChildPool(limits, settings.worker_slots)
         self._next_round = time.monotonic() + ROUND_SECONDS
         self._probing = threading.Lock()

@@ -13,7 +13,7 @@ BOM = b"\xef\xbb\xbf"
 ENDING = re.compile(r"\r\n|\n")
 MOST_COMPARED = 4_000_000
 MAX_SEARCHED_CHARS = 1_000_000_000
-"""Of a file, times the replacements that are sought in all of it."""
+"""Limits the characters of a file times the replacements that are sought in all of it."""
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 """Characters that no page needs, and that hide what stands beside them: C0 but for tab and line ends, DEL, C1."""
 WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")

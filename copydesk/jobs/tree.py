@@ -32,7 +32,7 @@ class Tree:
         self.commit = commit
         self.limits = limits
         self.check = check
-        self.root = _root_of(repository, commit)
+        self.root = _read_root(repository, commit)
         self._is_within_limits = False
 
     def entry(self, path: str) -> Entry | None:
@@ -84,7 +84,7 @@ class Tree:
                 yield prefix + name, entry
 
 
-def _root_of(repository: pygit2.Repository, commit: str) -> pygit2.Oid:
+def _read_root(repository: pygit2.Repository, commit: str) -> pygit2.Oid:
     kind, size = repository.odb.read_header(commit)
     if kind != ObjectType.COMMIT:
         raise RepositoryFailed(f"{commit[:12]} is not a commit, so the branch that names it cannot be used.")

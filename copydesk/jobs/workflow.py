@@ -16,6 +16,7 @@ from copydesk.jobs.agent.loop import Budget, Editor, Pinned
 from copydesk.jobs.agent.mechanic import Mechanic
 from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.isolation.pool import ChildPool
+from copydesk.jobs.isolation.tasks import ChangeNotes
 from copydesk.jobs.isolation.work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.job import COMPLETED, Ending, Job, JobFailed, Phase, Reason, RepositoryFailed
 from copydesk.jobs.journal import Journal
@@ -24,7 +25,6 @@ from copydesk.jobs.opening import Opened, Opening
 from copydesk.jobs.patch import patches_between
 from copydesk.jobs.publish import policy
 from copydesk.jobs.publish.access import known_secrets
-from copydesk.jobs.publish.executed import Executed
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.patience import patiently
 from copydesk.jobs.publish.publisher import Committed, Publisher
@@ -81,17 +81,17 @@ class Run:
             self._obey_policy(workspace, (self.job.title or "", finished.title, finished.summary, finished.unsure))
             publisher = self._publisher(pinned, workspace, finished)
             committed = self.journal.step("commit", Committed, lambda: self._patiently(publisher.commit))
-            executed, outside = self.work.find_executed(workspace), self.work.list_outside(workspace)
+            noted = self.work.describe_change(workspace)
             self.journal.step(
                 "push",
                 str,
                 lambda: self._patiently(lambda: self._push(publisher, committed, pinned)),
                 notes=lambda head: [("pushed", {"branch": self.job.branch, "commit": head})],
             )
-            opened = self._open(pinned, workspace, finished, reviewed, committed, executed, outside)
+            opened = self._open(pinned, workspace, finished, reviewed, committed, noted)
         where = "and so it is a draft" if opened.draft else "which its text lists"
         faults = f"The checks find faults in the pull request, {where}." if reviewed.faults else None
-        runs = f"The pull request changes files that are executed, {where}." if executed else None
+        runs = f"The pull request changes files that are executed, {where}." if noted.executed else None
         return Ending(COMPLETED, message=" ".join(filter(None, [committed.note, faults, runs, *opened.notes])) or None)
 
     @cached_property
@@ -215,8 +215,7 @@ class Run:
         finished: Finished,
         reviewed: Reviewed,
         committed: Committed,
-        executed: Sequence[Executed],
-        outside: Sequence[str],
+        noted: ChangeNotes,
     ) -> Opened:
         tree, changes = workspace.tree, workspace.changes()
         told = Told(
@@ -226,8 +225,8 @@ class Run:
             files=patches_between(tree.repository, tree.root, with_changes(tree, changes)),
             checks=reviewed.sentences,
             findings=reviewed.faults,
-            executed=executed,
-            outside=outside,
+            executed=noted.executed,
+            outside=noted.outside,
             usage=self.journal.job().usage,
         )
         link = f"{self.settings.base_url}/v2/agent/{self.project.id}/job/{self.job.id}"
@@ -238,7 +237,7 @@ class Run:
             title=self.job.title or finished.title,
             summary=finished.summary,
             text=pull_text(self.job, [without_secrets(prompt, known) for prompt in self._prompts()], told, link),
-            draft=self.job.draft or bool(reviewed.faults) or bool(executed),
+            draft=self.job.draft or bool(reviewed.faults) or bool(noted.executed),
             base=pinned.base if pinned.head else committed.onto,
             head=committed.commit,
         )

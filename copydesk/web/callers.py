@@ -1,4 +1,4 @@
-"""The address of whoever sent a request, also behind proxies."""
+"""Finds the address that a request came from, also behind proxies."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -17,7 +17,7 @@ class Callers:
         self._proxies = trusted(trusted_proxies)
         self._has_proxies = bool(trusted_proxies)
 
-    def address_of(self, scope: Scope, headers: Headers) -> str | None:
+    def find_address(self, scope: Scope, headers: Headers) -> str | None:
         """Returns the caller's address without port, brackets or zone, and IPv4 within IPv6 as IPv4.
 
         None means that it is not known: a local socket, or a trusted proxy that names no address."""

@@ -86,9 +86,9 @@ async def _rings(bell: asyncio.Event) -> bool:
     return True
 
 
-async def streams_of(request: Request) -> Streams:
+async def get_streams(request: Request) -> Streams:
     streams: Streams = request.app.state.streams
     return streams
 
 
-AllStreams = Annotated[Streams, Depends(streams_of)]
+AllStreams = Annotated[Streams, Depends(get_streams)]

@@ -125,7 +125,7 @@ class Front:
     async def _open(self, scope: Scope, headers: Headers) -> None:
         """Puts the caller's address and, in the closed areas, the project into the request's state; or refuses."""
         path, state = scope["path"], scope["state"]
-        state["address"] = address = self.callers.address_of(scope, headers)
+        state["address"] = address = self.callers.find_address(scope, headers)
         state["project"] = None
         if scope["method"] == "POST" and (webhook := WEBHOOK.fullmatch(path)):
             await call(webhooks.check_project, self.desk, webhook[1], headers)

@@ -19,7 +19,7 @@ THREADS = {"call": 16, "together": 1, "read": 1, "health": 2, "door": 4}
 
 
 class Pools:
-    """The thread pools of one server. Whoever runs its event loop closes them."""
+    """The thread pools of one server, which closes them when its event loop ends."""
 
     def __init__(self) -> None:
         self._pools: dict[str, ThreadPoolExecutor] = {}

@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from copydesk.jobs.isolation import ChildPool, LimitExceeded, Limits
-from copydesk.jobs.isolation.limits import MEBIBYTE
 from copydesk.jobs.isolation.pool import shared_fork_server
 from copydesk.jobs.job import Reason
+from copydesk.jobs.limits import MIB
 from copydesk.jobs.publish.policy import PublishRefused
 from copydesk.jobs.queue import Claim
 from copydesk.jobs.worker import Attempt, Interrupted
@@ -26,7 +26,7 @@ from tests.support import isolated_calls
 from tests.support.repositories import make_repository
 from tests.support.service import serve
 
-SMALL = Limits(cpu_seconds=1, memory_bytes=256 * MEBIBYTE)
+SMALL = Limits(cpu_seconds=1, memory_bytes=256 * MIB)
 
 
 @pytest.fixture
@@ -67,13 +67,13 @@ def test_cpu_time_is_counted_for_each_call_anew(pool: ChildPool) -> None:
 
 def test_a_call_over_its_memory_limit_is_stopped(pool: ChildPool) -> None:
     with pytest.raises(LimitExceeded, match="more than 256 MiB of memory"):
-        pool.run(bytearray, 400 * MEBIBYTE)
+        pool.run(bytearray, 400 * MIB)
     assert pool.run(len, "next") == 4
 
 
 def test_a_child_that_has_grown_is_not_used_again(pool: ChildPool) -> None:
     small = pool.run(isolated_calls.keep_memory, 1)
-    assert pool.run(isolated_calls.keep_memory, 150 * MEBIBYTE) == small
+    assert pool.run(isolated_calls.keep_memory, 150 * MIB) == small
     assert pool.run(os.getpid) != small
 
 

@@ -31,7 +31,7 @@ CONSTANTS = {
 }
 
 MOST_DOTS = 100
-"""In a line of TOML. A name of very many parts takes its reader very long."""
+"""Limits the dots in a line of TOML: a name of many parts takes its parser long."""
 
 TEXT = "a text"
 NUMBER = "a number"

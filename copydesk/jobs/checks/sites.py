@@ -201,7 +201,7 @@ def _other(kind: str) -> Callable[[str, str], Site]:
 
 
 MAX_SITES = 200
-"""Of one repository, those nearest to its top: each page is looked for in each of them."""
+"""Limits the sites of one repository to those nearest its top: each page is looked for in each of them."""
 MAX_ROOTS = 50
 VITEPRESS = re.compile(r"(?:^|/)\.vitepress/config(?:/index)?\.[cm]?[jt]s$")
 READERS: dict[str, Callable[[str, str], Site | None]] = {

@@ -1,6 +1,5 @@
 """Answers calls in a child process, one after another, within limits."""
 
-import ctypes
 import os
 import pickle
 import resource
@@ -11,8 +10,8 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from copydesk.jobs.isolation.limits import Limits, apply_limits
+from copydesk.jobs.sandbox.kernel import die_with_parent
 
-PR_SET_PDEATHSIG = 1
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -72,7 +71,5 @@ def _resident_bytes() -> int:
 
 def _end_with_fork_server() -> None:
     """Has the kernel kill this process when the fork server ends, which ends when the service does."""
-    server = os.getppid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != server:
+    if not die_with_parent(os.getppid(), signal.SIGKILL):
         os._exit(0)

@@ -5,13 +5,13 @@ import resource
 import signal
 from typing import NamedTuple
 
-MEBIBYTE = 2**20
+from copydesk.jobs.limits import MIB
 
 
 class Limits(NamedTuple):
     cpu_seconds: int = 60
     """CPU time that one call may take."""
-    memory_bytes: int = 2048 * MEBIBYTE
+    memory_bytes: int = 2048 * MIB
     """Memory that a child may have allocated, between calls and during one."""
 
 
@@ -46,7 +46,7 @@ def describe_cpu_limit(limits: Limits) -> str:
 
 
 def describe_memory_limit(limits: Limits) -> str:
-    return f"more than {limits.memory_bytes // MEBIBYTE:,} MiB of memory"
+    return f"more than {limits.memory_bytes // MIB:,} MiB of memory"
 
 
 def explain_end(status: int | None, limits: Limits) -> Exception:

@@ -12,8 +12,9 @@ from copydesk.jobs.agent.tools.tool import Arguments
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import Report, check
 from copydesk.jobs.limits import RepositoryLimits
-from copydesk.jobs.publish import executed, outside, policy
-from copydesk.jobs.publish.executed import Executed
+from copydesk.jobs.publish import policy
+from copydesk.jobs.publish.executed import Executed, find_executed
+from copydesk.jobs.publish.outside import hosts_in, list_outside, outside
 from copydesk.jobs.scope import overreach
 from copydesk.jobs.tree import Tree
 from copydesk.jobs.workspace import Changes, Workspace
@@ -46,6 +47,13 @@ class WorkspaceCopy(NamedTuple):
         return workspace
 
 
+class ChangeNotes(NamedTuple):
+    executed: list[Executed]
+    """The changed files that a browser, a build or a host executes."""
+    outside: list[str]
+    """A line for each address that the change adds."""
+
+
 class ToolOutcome(NamedTuple):
     text: str
     changes: Changes | None
@@ -61,7 +69,7 @@ def describe_repository(repository: str, commit: str, limits: RepositoryLimits, 
     return opening(open_tree(repository, commit, limits), root)
 
 
-def reply_as_mechanic(conversation: Conversation, copy: WorkspaceCopy) -> Reply:
+def reply_as_mechanic(copy: WorkspaceCopy, conversation: Conversation) -> Reply:
     return answer(conversation, copy.open())
 
 
@@ -95,18 +103,14 @@ def check_policy(copy: WorkspaceCopy, known: Sequence[str], texts: Sequence[str]
         root=copy.root,
         known=known,
         texts=texts,
-        hosts=outside.hosts_in(prompts),
+        hosts=hosts_in(prompts),
     )
 
 
-def list_outside(copy: WorkspaceCopy) -> list[str]:
-    """Returns a line for each address that the change adds."""
-    return outside.list_outside(outside.outside(copy.open().tree, copy.changes))
-
-
-def find_executed(copy: WorkspaceCopy) -> list[Executed]:
-    """Returns the changed files that a browser, a build or a host executes."""
-    return executed.find_executed(copy.open().tree, copy.changes)
+def describe_change(copy: WorkspaceCopy) -> ChangeNotes:
+    """Returns what the pull request warns its reviewer of."""
+    tree = copy.open().tree
+    return ChangeNotes(find_executed(tree, copy.changes), list_outside(outside(tree, copy.changes)))
 
 
 def find_overreach(copy: WorkspaceCopy) -> tuple[str, str] | None:

@@ -54,7 +54,7 @@ class LocalRepository:
             for part in LINKED:
                 if part == "packed-refs" or (self.common / part).exists():
                     (folder / part).symlink_to(self.common / part)
-            (folder / "HEAD").write_text(_head_of(self.own), errors="surrogateescape")
+            (folder / "HEAD").write_text(_read_head(self.own), errors="surrogateescape")
             (folder / "config").write_text(self._config())
             yield folder
 
@@ -62,7 +62,7 @@ class LocalRepository:
         """Raises RepositoryFailed where a work tree has the branch checked out: its files would not be the branch's."""
         heads = [self.common / "HEAD"] if not self._is_bare() else []
         heads += (self.common / "worktrees").glob("*/HEAD")
-        if f"ref: refs/heads/{branch}" in [_head_of(head.parent).strip() for head in heads]:
+        if f"ref: refs/heads/{branch}" in [_read_head(head.parent).strip() for head in heads]:
             raise RepositoryFailed(
                 f"The branch {branch} is checked out in {self.path}, so Copydesk does not move it. Merge it there with "
                 "git, or check out another branch there and try again."
@@ -118,7 +118,7 @@ def _common_folder(own: Path) -> Path:
     return Path(os.path.normpath(own.absolute() / named)) if named else own.absolute()
 
 
-def _head_of(folder: Path) -> str:
+def _read_head(folder: Path) -> str:
     head = folder / "HEAD"
     if head.is_symlink():  # as very old versions of git wrote it
         return f"ref: {os.readlink(head)}\n"

@@ -117,7 +117,7 @@ class Lines:
 
     def find(self, embed: Embed) -> int:
         """Returns the line where the address stands, or that of its block, or 0."""
-        start = self._start_of(embed.line)
+        start = self._find_start(embed.line)
         for begin in (start, 0) if start else (0,):
             if self.budget < 0:
                 return embed.line
@@ -127,7 +127,7 @@ class Lines:
                 return self._count(place)
         return embed.line
 
-    def _start_of(self, line: int) -> int:
+    def _find_start(self, line: int) -> int:
         """Returns where a line begins; lines are mostly asked for in order."""
         if line <= 1:
             return 0

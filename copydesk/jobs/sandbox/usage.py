@@ -33,7 +33,7 @@ def group_members(group: int) -> list[Process]:
     return [each for each in processes() if int(each.stat[2]) == group and each.stat[0] not in "ZX"]
 
 
-def memory_of(members: list[Process]) -> int:
+def measure_memory(members: list[Process]) -> int:
     return sum(kilobytes * 1024 for each in members for kilobytes in _status(each, *COUNTED))
 
 

@@ -25,7 +25,7 @@ from copydesk.jobs.sandbox.usage import (
     count_tasks,
     free_space,
     group_members,
-    memory_of,
+    measure_memory,
 )
 
 LOOK_SECONDS = 0.25
@@ -149,7 +149,7 @@ class Warden:
 
     def _over_in_memory(self) -> Ending | None:
         members = group_members(self.child)
-        if memory_of(members) > self.limits.memory:
+        if measure_memory(members) > self.limits.memory:
             return "memory"
         return "sockets" if count_sockets(members, self.limits.sockets) > self.limits.sockets else None
 

@@ -81,7 +81,7 @@ class BodyReader:
                 deadline = timeout.when() or 0.0
                 has_more = True
                 while has_more and body.size <= MAX_DRAINED_BYTES:
-                    part, has_more = _part_of(await receive())
+                    part, has_more = _read_part(await receive())
                     body.add(part)
                     if has_more and not body.is_too_large:
                         timeout.reschedule(deadline + body.size / MIN_BYTES_PER_SECOND)
@@ -122,7 +122,7 @@ class _Body:
         self.kept = bytearray()
 
 
-def _part_of(message: Message) -> tuple[bytes, bool]:
+def _read_part(message: Message) -> tuple[bytes, bool]:
     """Returns the part of the body in this message, and whether more may follow."""
     if message["type"] == "http.disconnect":
         raise ClientDisconnect

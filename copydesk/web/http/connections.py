@@ -1,11 +1,16 @@
 """Open connections, counted in total and by address, so that no one client takes the place of all others."""
 
+import logging
 import resource
+import time
 
 from copydesk.analytics.addresses import Networks, packed
 from copydesk.core.errors import Refusal
 
+log = logging.getLogger(__name__)
+
 MAX_CONNECTIONS = 10_000
+LOG_SECONDS = 60.0
 RESERVED_FILES = 256
 """Files that the databases, the worker and the log need beside the connections."""
 IPV6_NETWORK_BYTES = 8
@@ -42,6 +47,7 @@ class Connections:
         self._proxies = proxies
         self.lingering = 0
         """Refused connections that are not closed yet."""
+        self._logs_again_at = 0.0
         self._open = 0
         self._open_by_address: dict[bytes, int] = {}
 
@@ -63,6 +69,12 @@ class Connections:
         count = self._open_by_address.pop(address) - 1
         if count:
             self._open_by_address[address] = count
+
+    def log_refusal(self, refusal: Refusal) -> None:
+        """Logs at most one line a minute: a flood of connections must not become a flood of lines."""
+        if time.monotonic() >= self._logs_again_at:
+            self._logs_again_at = time.monotonic() + LOG_SECONDS
+            log.warning("connections are refused: %s", refusal.code)
 
     def _address(self, peer: str | None) -> bytes | None:
         """Returns whom a connection counts for; None for a trusted proxy and for a local socket."""

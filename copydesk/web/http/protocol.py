@@ -4,10 +4,7 @@ Refusals of this level, such as a head that is too large, are answered in the AP
 
 import asyncio
 import json
-import logging
 import math
-import time
-from functools import lru_cache
 from http import HTTPStatus
 from typing import ClassVar
 
@@ -18,8 +15,6 @@ from copydesk.core.errors import Refusal
 from copydesk.core.ids import new_request_id
 from copydesk.web.http.body import MAX_DRAINED_BYTES, BodyTimeout
 from copydesk.web.http.connections import Connections
-
-log = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_PIPELINED_REQUESTS = 100
@@ -87,7 +82,7 @@ class Protocol(HttpToolsProtocol):
 
     def _refuse_connection(self, refusal: Refusal) -> None:
         """Answers before any request. A connection that is closed while its client sends would be reset, unread."""
-        log_refusal(refusal)
+        self.open_connections.log_refusal(refusal)
         self._answer(refusal)
         if self.open_connections.lingering >= MAX_LINGERING_REFUSALS:
             self.transport.close()
@@ -197,7 +192,7 @@ class Protocol(HttpToolsProtocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Answers whatever stopped the parser."""
+        """Answers with the reason that stopped the parser."""
         self.refuse(self.refusal or NotHttp())
 
     def refuse(self, refusal: Refusal) -> None:
@@ -251,16 +246,6 @@ class Protocol(HttpToolsProtocol):
 
 def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
     return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in headers)
-
-
-@lru_cache(maxsize=1)
-def _log_once_in(minute: int, code: str) -> None:
-    log.warning("connections are refused: %s", code)
-
-
-def log_refusal(refusal: Refusal) -> None:
-    """Logs at most one line a minute: a flood of connections must not become a flood of lines."""
-    _log_once_in(int(time.monotonic() // 60), refusal.code)
 
 
 def enforce_deadlines(connections: "set[Protocol]", now: float) -> None:

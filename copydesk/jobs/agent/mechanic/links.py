@@ -21,7 +21,7 @@ from copydesk.jobs.workspace import Workspace
 CLOSE, SHORTEST = 0.86, 4
 LONGEST_NAME = 100
 MAX_COMPARISONS, MAX_STEPS_PER_NAME = 5000, 10_000
-"""Of names that have nearly the same letters, in one job."""
+"""Limits the comparisons of names that have nearly the same letters, in one job."""
 NUMBER = re.compile(r"\d+")
 NOT_HEADINGS = re.compile(r"L\d+(-L\d+)?$|:~:|top$|/|!")
 
@@ -142,13 +142,13 @@ class Fixer:
         wanted = unquote(target[mark + 1 :])
         if mark < 0 or not wanted or extension(file) not in MARKDOWN or NOT_HEADINGS.match(wanted):
             return target
-        same = self._anchors_of(file).get(_letters(wanted), [])
+        same = self._group_anchors(file).get(_letters(wanted), [])
         if wanted in same:
             return target
         return f"{target[:mark]}#{same[0]}" if len(same) == 1 else None
 
-    def _anchors_of(self, file: str) -> dict[str, list[str]]:
-        """The anchors of a page, by their letters."""
+    def _group_anchors(self, file: str) -> dict[str, list[str]]:
+        """Returns the anchors of a page, by their letters."""
         if file not in self._anchors:
             data = self._workspace.read(file) if self._workspace.is_readable(file) else b""
             body = Text.of(data).body if is_text(data) else ""

@@ -12,7 +12,7 @@ from copydesk.jobs.workspace import Workspace, digest
 MOST_FILES = 100
 MOST_REPLACEMENTS = 2000
 MAX_CHANGED_LINES = 20_000
-"""Of one file. They go in parts, and each part reads the whole file again."""
+"""Limits the lines of one file. They are sent in parts, and each part reads the whole file again."""
 Edits = list[tuple[int, int, str]]
 
 

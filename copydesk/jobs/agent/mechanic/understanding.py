@@ -106,7 +106,7 @@ FIELD = re.compile(
 PAIR = re.compile(r"(?P<name>[A-Za-z_][\w-]*)\s*:\s*(?P<value>\S.*)")
 LONGEST_PROMPT = 4000
 MAX_PHRASE_WORDS = 100
-"""Of a phrase to replace. At each of its places a page may hold all but its last word."""
+"""Limits a phrase to replace: a page may hold all but its last word again and again."""
 
 
 def understand(prompt: str) -> list[Instruction] | NotUnderstood:
