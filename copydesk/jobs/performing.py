@@ -46,7 +46,10 @@ class Performer:
         self._next_round = time.monotonic() + ROUND_SECONDS
         self._probing = threading.Lock()
         self._sandbox: Sandbox | Unavailable | None = None
-        if any(project.policy.check_command for project in self.projects.all()):
+        projects = self.projects.all()
+        if projects:
+            self.children.start()  # the first job would wait for it
+        if any(project.policy.check_command for project in projects):
             threading.Thread(target=self.sandbox, name="probe", daemon=True).start()
 
     def perform(self, attempt: Attempt) -> None:

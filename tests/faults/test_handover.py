@@ -13,6 +13,9 @@ from tests.faults.traffic import PROMPT
 from tests.support.model_server import ModelServer
 from tests.support.postgres import new_database
 
+WARM_UP_SECONDS = 2.0
+"""A worker that has just started loads modules for its child processes; a job that it takes now waits for them."""
+
 
 @pytest.fixture
 def model() -> Iterator[ModelServer]:
@@ -39,6 +42,7 @@ def test_a_job_of_a_killed_worker_goes_on_within_seconds_and_of_a_stopped_one_at
     fleet.workers[0].kill()
     after_kill = _asked_again(model, 2) - killed
     fleet.work()
+    time.sleep(WARM_UP_SECONDS)
     stopped = time.monotonic()
     took = fleet.workers[1].stop()
     after_stop = _asked_again(model, 3) - stopped
