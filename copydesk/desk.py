@@ -3,28 +3,28 @@
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from copydesk.core.database import Database
-from copydesk.core.keys import Keys
-from copydesk.core.migrate import migrate
-from copydesk.core.people import People
-from copydesk.core.projects import Project, Projects
-from copydesk.core.secrets import Secrets
+from copydesk.core.accounts.api_keys import Keys
+from copydesk.core.accounts.people import People
+from copydesk.core.db.database import Database
+from copydesk.core.db.migrate import migrate
+from copydesk.core.projects.projects import Project, Projects
+from copydesk.core.projects.sealed_secrets import Secrets
 from copydesk.core.settings import BadSettings, Settings
-from copydesk.jobs.agent.names import FORMS, known_model
+from copydesk.jobs.agent.models.model_names import FORMS, known_model
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from copydesk.analytics.collect import Collector
     from copydesk.analytics.feedback import Feedback
-    from copydesk.analytics.keeping import Keeper
-    from copydesk.analytics.sites import Sites
-    from copydesk.analytics.store import Store
-    from copydesk.jobs.performing import ModelFor
+    from copydesk.analytics.ingest.collector import Collector
+    from copydesk.analytics.ingest.site_registry import Sites
+    from copydesk.analytics.stores.base import Store
+    from copydesk.analytics.stores.fold_scheduler import Keeper
+    from copydesk.jobs.execution.worker import Worker
     from copydesk.jobs.publish.forges.local import Pulls
-    from copydesk.jobs.publish.repository import Mirror
+    from copydesk.jobs.publish.git.mirror import Mirror
     from copydesk.jobs.service import Jobs
-    from copydesk.jobs.worker import Worker
+    from copydesk.jobs.workflow.executor import ModelFor
 
 
 class Desk:
@@ -61,19 +61,19 @@ class Desk:
 
     @cached_property
     def sites(self) -> "Sites":
-        from copydesk.analytics.sites import Sites
+        from copydesk.analytics.ingest.site_registry import Sites
 
         return Sites(self.projects, self.secrets, self.settings.data)
 
     @cached_property
     def store(self) -> "Store":
-        from copydesk.analytics.opening import open_store
+        from copydesk.analytics.stores.open_store import open_store
 
         return open_store(self.settings, self.database)
 
     @cached_property
     def keeper(self) -> "Keeper":
-        from copydesk.analytics.keeping import Keeper
+        from copydesk.analytics.stores.fold_scheduler import Keeper
 
         projects = self.projects
         return Keeper(
@@ -84,7 +84,7 @@ class Desk:
 
     @cached_property
     def collector(self) -> "Collector":
-        from copydesk.analytics.collect import Collector
+        from copydesk.analytics.ingest.collector import Collector
 
         return Collector(self.store.log, lambda: self.keeper.arrived())
 
@@ -113,9 +113,9 @@ class Desk:
 
     def worker(self, model: "ModelFor | None" = None) -> "Worker":
         from copydesk.core.clock import SECOND
-        from copydesk.jobs.performing import Performer
-        from copydesk.jobs.queue import Bounds, Queue
-        from copydesk.jobs.worker import Worker
+        from copydesk.jobs.execution.queue import Bounds, Queue
+        from copydesk.jobs.execution.worker import Worker
+        from copydesk.jobs.workflow.executor import Performer
 
         settings = self.settings
         bounds = Bounds(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
@@ -126,8 +126,8 @@ class Desk:
 
     def mirror(self, project: Project) -> "Mirror":
         """The repository, with the token that the project has for it."""
-        from copydesk.jobs.limits import RepositoryLimits
-        from copydesk.jobs.publish.repository import Mirror
+        from copydesk.jobs.publish.git.mirror import Mirror
+        from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 
         token, limits = self.secrets.get(project.id, "forge_token"), RepositoryLimits.of(self.settings)
         return Mirror.of(self.settings.mirrors, project, token, limits=limits)
@@ -135,7 +135,7 @@ class Desk:
     @property
     def may_have_views(self) -> bool:
         """An embedded store that nothing ever came to is not opened only to find that out."""
-        from copydesk.analytics.shared.owner import FILE
+        from copydesk.analytics.stores.shared.server import FILE
 
         return bool(self.settings.analytics_url) or (self.settings.data / FILE).exists()
 

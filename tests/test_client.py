@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from copydesk.analytics.view import Class, View
+from copydesk.analytics.page_view import Class, View
 from copydesk.client import ApiError, Client
 from copydesk.core.clock import DAY
 from tests.support.repositories import make_repository

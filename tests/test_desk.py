@@ -4,10 +4,10 @@ import asyncio
 import threading
 from pathlib import Path
 
-from copydesk.analytics.rates import SharedRate
-from copydesk.analytics.view import Class, View
+from copydesk.analytics.page_view import Class, View
 from copydesk.core import clock
-from copydesk.core.limits import Limit
+from copydesk.core.rate_limits.in_memory import SharedRate
+from copydesk.core.rate_limits.limits import Limit
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from tests.support import migrated

@@ -10,10 +10,10 @@ from alembic.migration import MigrationContext
 
 import copydesk
 import copydesk.analytics.tables
-import copydesk.jobs.tables  # their tables join the others' metadata
-from copydesk.core.database import Database
-from copydesk.core.migrate import migrate
-from copydesk.core.tables import metadata
+import copydesk.jobs.storage.tables  # their tables join the others' metadata
+from copydesk.core.db.database import Database
+from copydesk.core.db.migrate import migrate
+from copydesk.core.db.tables import metadata
 
 PACKAGE = Path(copydesk.__file__).parent
 TESTS = Path(__file__).parent
@@ -29,9 +29,9 @@ MAY_IMPORT = {
     "jobs": {"core"},
     "analytics": {"core"},
     "desk": {"core", "jobs", "analytics"},
-    "moving": {"core", "jobs", "analytics"},
+    "transfer": {"core", "jobs", "analytics"},
     "web": {"core", "jobs", "analytics", "desk"},
-    "cli": {"core", "jobs", "analytics", "desk", "moving", "web", "client"},
+    "cli": {"core", "jobs", "analytics", "desk", "transfer", "web", "client"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }

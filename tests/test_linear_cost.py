@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from copydesk.jobs.agent.mechanic.fix_links import plan as plan_links
 from copydesk.jobs.agent.mechanic.instructions import FixLinks
-from copydesk.jobs.agent.mechanic.links import plan as plan_links
-from copydesk.jobs.agent.mechanic.understanding import LONGEST_PROMPT, understand
+from copydesk.jobs.agent.mechanic.prompt_parser import LONGEST_PROMPT, understand
 from copydesk.jobs.agent.tools.tool import ToolRefused
 from copydesk.jobs.agent.tools.toolbox import TOOLS
-from copydesk.jobs.checks.reading import facts_of
-from copydesk.jobs.comparison import BoundedMatcher
+from copydesk.jobs.checks.parsing.markdown import facts_of
 from copydesk.jobs.publish.forges.gitea import _covers
-from copydesk.jobs.scope import overreach
-from copydesk.jobs.text import MAX_SEARCHED_CHARS, NotEditable, Replacement, replace
+from copydesk.jobs.workspace.bounded_matcher import BoundedMatcher
+from copydesk.jobs.workspace.edit_scope import overreach
+from copydesk.jobs.workspace.text_edits import MAX_SEARCHED_CHARS, NotEditable, Replacement, replace
 from tests.support.cpu_budget import limit_cpu
 from tests.support.cpu_growth import Pump, TooSlow, assert_cheap, assert_linear
 from tests.support.parsers import PARSERS, workspace_of
@@ -195,7 +195,7 @@ def test_a_pattern_that_takes_long_to_compile_is_refused(pattern: str) -> None:
 
 def test_the_deadline_of_a_search_holds_for_all_lines_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line alone takes less than the deadline; the whole text matches at once by its first line."""
-    monkeypatch.setattr("copydesk.jobs.agent.tools.looking.SEARCH_SECONDS", 0.5)
+    monkeypatch.setattr("copydesk.jobs.agent.tools.read_tools.SEARCH_SECONDS", 0.5)
     search = TOOLS["search"]
     page = workspace_of(a_md="x\n" + ("a" * 24 + "!\n") * 20_000)
     with pytest.raises(ToolRefused, match="too long"):

@@ -10,8 +10,8 @@ from pydantic_core import ErrorDetails
 
 from copydesk.core.errors import Explained
 from copydesk.jobs.job import LONGEST_PROMPT
-from copydesk.jobs.paths import PathRefused, checked
-from copydesk.jobs.text import BOM
+from copydesk.jobs.workspace.path_rules import PathRefused, checked
+from copydesk.jobs.workspace.text_edits import BOM
 
 BUILT_IN = Path(__file__).parent / "cases"
 

@@ -1,9 +1,9 @@
 """Bytes from a case's text: its files, and what its reference makes of them."""
 
 from benchmarks.agent.cases import Case, CaseRefused, Content, Edited
-from copydesk.jobs.text import NotEditable, Text
-from copydesk.jobs.tree import Tree
-from copydesk.jobs.workspace import Changes
+from copydesk.jobs.workspace.git_tree import Tree
+from copydesk.jobs.workspace.text_edits import NotEditable, Text
+from copydesk.jobs.workspace.workspace import Changes
 
 
 def files_of(case: Case) -> Changes:

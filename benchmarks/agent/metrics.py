@@ -9,8 +9,8 @@ from difflib import SequenceMatcher
 import pygit2
 from pygit2.enums import DiffOption
 
-from copydesk.jobs.patch import changed_bytes, common_prefix
-from copydesk.jobs.text import BOM
+from copydesk.jobs.workspace.patches import changed_bytes, common_prefix
+from copydesk.jobs.workspace.text_edits import BOM
 
 Files = Mapping[str, bytes]
 Hunk = tuple[int, int, int, int]

@@ -10,9 +10,9 @@ import pygit2
 from pygit2.enums import SortMode
 
 from copydesk.jobs.agent.mechanic.plan import counted
-from copydesk.jobs.pages.kinds import is_page
-from copydesk.jobs.paths import PathRefused
-from copydesk.jobs.publish.policy import refuse_protected
+from copydesk.jobs.pages.page_types import is_page
+from copydesk.jobs.publish.guard.publish_guard import refuse_protected
+from copydesk.jobs.workspace.path_rules import PathRefused
 
 NAVIGATION = re.compile(
     r"(?:.*/)?(?:docs\.json|mint\.json|mkdocs\.ya?ml|_?sidebars?\.(?:js|ts|json|ya?ml)|_toc\.ya?ml)"

@@ -16,11 +16,11 @@ from benchmarks.agent.sources import BRANCH, Prepared, Sources
 from copydesk.core.settings import read_settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.conversation import Model
-from copydesk.jobs.agent.names import FORMS, known_model
+from copydesk.jobs.agent.models.model_names import FORMS, known_model
 from copydesk.jobs.checks import check
 from copydesk.jobs.job import ACTIVE, Job
-from copydesk.jobs.records import job_topic
 from copydesk.jobs.service import NewJob
+from copydesk.jobs.storage.records import job_topic
 
 SCRIPT = "script:"
 _opening = threading.Lock()

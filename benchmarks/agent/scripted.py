@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from benchmarks.agent.cases import CaseRefused
 from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall, Usage
-from copydesk.jobs.workspace import Workspace, digest
+from copydesk.jobs.workspace.workspace import Workspace, digest
 
 NEEDS_HASH = ("edit", "write")
 

@@ -12,9 +12,9 @@ from pygit2.enums import FileMode
 from benchmarks.agent.cases import Case, CaseRefused
 from benchmarks.agent.made import files_of, reference_of
 from benchmarks.agent.metrics import Files, touched
-from copydesk.core.projects import checked_root
-from copydesk.jobs.tree import Tree, with_changes
-from copydesk.jobs.workspace import Workspace
+from copydesk.core.projects.projects import checked_root
+from copydesk.jobs.workspace.git_tree import Tree, with_changes
+from copydesk.jobs.workspace.workspace import Workspace
 
 BRANCH = "main"
 AUTHOR = pygit2.Signature("Ada", "ada@example.org", 1_700_000_000, 0)

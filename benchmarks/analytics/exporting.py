@@ -15,9 +15,9 @@ import duckdb
 from benchmarks.analytics.collecting import served
 from benchmarks.analytics.traffic import DAYS, FIRST, PROJECT, traffic
 from benchmarks.jobs.measure import cpu_of, percentile
-from copydesk.analytics.duckdb import DuckStore
-from copydesk.analytics.report import date_of
-from copydesk.analytics.shared.owner import FILE
+from copydesk.analytics.date_ranges import date_of
+from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.shared.server import FILE
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 

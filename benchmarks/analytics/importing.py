@@ -17,22 +17,22 @@ from typing import Any, TypeVar
 from msgspec import convert
 
 from benchmarks.analytics.logs import ASSETS_A_PAGE, write
-from copydesk.analytics.agents import table
-from copydesk.analytics.classify import Classifier
-from copydesk.analytics.duckdb import DuckStore
-from copydesk.analytics.event import Raw, Site, read
-from copydesk.analytics.identify import Key
-from copydesk.analytics.logs.apart import batches_apart
-from copydesk.analytics.logs.importing import batches
-from copydesk.analytics.logs.judging import Job
-from copydesk.analytics.logs.keeping import Tally, keep
-from copydesk.analytics.opinions import opinions
-from copydesk.analytics.pipeline import accept
-from copydesk.analytics.ranges import Ranges, shipped
-from copydesk.analytics.sent import Event
-from copydesk.analytics.view import View
-from copydesk.core import memory
+from copydesk.analytics.classification.agent_table import table
+from copydesk.analytics.classification.classifier import Classifier
+from copydesk.analytics.classification.crawler_list import opinions
+from copydesk.analytics.classification.ip_ranges import Ranges, shipped
+from copydesk.analytics.ingest.event_schema import Event
+from copydesk.analytics.ingest.pipeline import accept
+from copydesk.analytics.ingest.raw_view import Raw, Site, read
+from copydesk.analytics.ingest.visitor_ids import Key
+from copydesk.analytics.log_import.batches import batches
+from copydesk.analytics.log_import.line_converter import Job
+from copydesk.analytics.log_import.loader import Tally, keep
+from copydesk.analytics.log_import.reader_process import batches_apart
+from copydesk.analytics.page_view import View
+from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.core.clock import now
+from copydesk.core.runtime import memory
 
 T = TypeVar("T")
 LEAST = 60_000

@@ -15,10 +15,10 @@ from typing import TypeVar
 import duckdb
 
 from benchmarks.analytics.traffic import DAYS, FIRST, HOST, PROJECT, TABLE, traffic
-from copydesk.analytics.duckdb import DuckStore
-from copydesk.analytics.duckdb.reports import KINDS
-from copydesk.analytics.store import Page, Range
-from copydesk.analytics.view import Class, View
+from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.stores.base import Page, Range
+from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.reports import KINDS
 from copydesk.core.clock import DAY
 
 T = TypeVar("T")

@@ -14,12 +14,12 @@ from benchmarks.analytics.collecting import served
 from benchmarks.analytics.exporting import prepare, repeated
 from benchmarks.analytics.traffic import PROJECT
 from benchmarks.jobs.measure import cpu_of
-from copydesk.analytics.shared.owner import FILE
-from copydesk.core.people import People
+from copydesk.analytics.stores.shared.server import FILE
+from copydesk.core.accounts.people import People
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.service import NewJob
-from copydesk.web.dash.visit import cookie_name
+from copydesk.web.dashboard.auth.session import cookie_name
 
 JOBS = 10_000
 MOST = 300.0

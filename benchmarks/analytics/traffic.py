@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from itertools import accumulate
 
-from copydesk.analytics.view import Class, View
+from copydesk.analytics.page_view import Class, View
 from copydesk.core.clock import DAY
 
 PAGES = 2_000

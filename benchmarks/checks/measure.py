@@ -11,9 +11,9 @@ import pygit2
 
 from benchmarks.checks.repository import PER_SECTION
 from copydesk.jobs.checks import Report, check
-from copydesk.jobs.checks.checking import forget
-from copydesk.jobs.tree import Tree, with_changes
-from copydesk.jobs.workspace import Workspace
+from copydesk.jobs.checks.checker import forget
+from copydesk.jobs.workspace.git_tree import Tree, with_changes
+from copydesk.jobs.workspace.workspace import Workspace
 
 CHANGED = 5
 

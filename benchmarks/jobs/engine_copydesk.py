@@ -12,14 +12,14 @@ from sqlalchemy import Connection, text
 
 from benchmarks.jobs.race import AT_ONCE, STEPS, Round, race
 from copydesk.core.clock import SECOND
-from copydesk.core.database import Database
+from copydesk.core.db.database import Database
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
+from copydesk.jobs.execution.journal import Journal
+from copydesk.jobs.execution.queue import Bounds, Claim, Queue
+from copydesk.jobs.execution.worker import Attempt, Worker
 from copydesk.jobs.job import COMPLETED, Ending
-from copydesk.jobs.journal import Journal
-from copydesk.jobs.queue import Bounds, Claim, Queue
 from copydesk.jobs.service import NewJob
-from copydesk.jobs.worker import Attempt, Worker
 
 NO_LIMIT = 1_000_000_000
 TAKEN_UP = text("update messages set run_id = :run where job_id = :job and run_id is null")

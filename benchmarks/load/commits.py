@@ -18,10 +18,10 @@ from benchmarks.analytics.traffic import FIRST, traffic
 from benchmarks.jobs.measure import own_cpu, percentile
 from benchmarks.load.sampling import by_process
 from benchmarks.load.stores import SCALE_OUT, Stores, account, stores
-from copydesk.analytics.clickhouse import ClickHouseStore
-from copydesk.analytics.clickhouse.batches import Batches
-from copydesk.analytics.view import View
-from copydesk.core.database import Database
+from copydesk.analytics.page_view import View
+from copydesk.analytics.stores.clickhouse import ClickHouseStore
+from copydesk.analytics.stores.clickhouse.folding.batches import Batches
+from copydesk.core.db.database import Database
 
 CASES = ((1, 10), (1, 100), (1, 1000), (2, 100), (4, 100), (8, 100), (4, 1000))
 PENDING, REPEATS = (100, 1_000, 3_000, 10_000), 5

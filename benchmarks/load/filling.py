@@ -6,14 +6,14 @@ from contextlib import closing
 from sqlalchemy import insert, text
 
 from benchmarks.analytics.traffic import DAYS, FIRST, traffic
-from copydesk.analytics.opening import open_store
-from copydesk.analytics.store import Store
-from copydesk.analytics.view import View
+from copydesk.analytics.page_view import View
+from copydesk.analytics.stores.base import Store
+from copydesk.analytics.stores.open_store import open_store
 from copydesk.core import clock
 from copydesk.core.ids import new_id
 from copydesk.desk import Desk
 from copydesk.jobs.job import COMPLETED, Phase, branch_of
-from copydesk.jobs.tables import events, jobs, messages, runs
+from copydesk.jobs.storage.tables import events, jobs, messages, runs
 
 TOGETHER = 5_000
 KINDS = ("queued", "phase", "pushed", "pull_request", "finished")

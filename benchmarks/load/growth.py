@@ -20,10 +20,10 @@ from benchmarks.jobs.measure import own_cpu, percentile
 from benchmarks.load.filling import add_jobs, add_views
 from benchmarks.load.sampling import by_process
 from benchmarks.load.stores import EMBEDDED, PAIRS, Fleet, Stores, account, running, stores
-from copydesk.analytics.opening import open_store
-from copydesk.analytics.report import date_of
-from copydesk.analytics.store import Store
-from copydesk.core.projects import Project
+from copydesk.analytics.date_ranges import date_of
+from copydesk.analytics.stores.base import Store
+from copydesk.analytics.stores.open_store import open_store
+from copydesk.core.projects.projects import Project
 
 SIZES = (1, 10, 100)
 JOBS, VIEWS = 1_000, {PAIRS[0]: 100_000, PAIRS[1]: 20_000}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from benchmarks.jobs.measure import percentile
-from copydesk.analytics.keeping import Pace
+from copydesk.analytics.stores.fold_scheduler import Pace
 
 DAY = 86_400.0
 LEASE = 10.0

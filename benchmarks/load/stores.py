@@ -18,7 +18,7 @@ import psycopg
 
 from benchmarks.jobs.repository import make_repository
 from benchmarks.jobs.service import NO_LIMIT, ROOT, Account, healthy
-from copydesk.core.projects import Project
+from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from tests.support.clickhouse import ClickHouse, clickhouse_server

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, case, delete, func, insert, select
 
 from copydesk.analytics.feedback_quota import FeedbackQuota
-from copydesk.analytics.paths import LONGEST_PATH
-from copydesk.analytics.store import ALWAYS, Range
+from copydesk.analytics.page_paths import LONGEST_PATH
+from copydesk.analytics.stores.base import ALWAYS, Range
 from copydesk.analytics.tables import feedback
 from copydesk.core.clock import DAY
-from copydesk.core.database import Database
+from copydesk.core.db.database import Database
 from copydesk.core.errors import Detail, InvalidRequest
 from copydesk.core.ids import new_id
-from copydesk.core.limits import Limit, take
+from copydesk.core.rate_limits.limits import Limit, take
 
 LONGEST_COMMENT = 4_000
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, LargeBinary, cast, func, select
 
 from copydesk.analytics.tables import feedback
-from copydesk.core.database import Database
+from copydesk.core.db.database import Database
 from copydesk.core.errors import Refusal
 
 MEASURE_SECONDS = 60

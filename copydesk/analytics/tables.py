@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, String, Table, Text
 
-from copydesk.core.tables import metadata
+from copydesk.core.db.tables import metadata
 
 feedback = Table(
     "feedback",

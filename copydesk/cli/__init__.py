@@ -8,11 +8,11 @@ import sys
 import typer
 
 from copydesk import __version__
-from copydesk.cli.commands import LazyGroup
+from copydesk.cli.command_table import LazyGroup
 from copydesk.cli.output import fail
 from copydesk.cli.quick_exit import QuickExit
 from copydesk.core.errors import Explained
-from copydesk.core.private_umask import create_files_privately
+from copydesk.core.runtime.private_umask import create_files_privately
 
 app = typer.Typer(
     cls=LazyGroup,

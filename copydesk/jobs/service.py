@@ -9,17 +9,29 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select, text
 
 from copydesk.core import clock
-from copydesk.core.database import Database, batched
+from copydesk.core.db.database import Database, batched
 from copydesk.core.errors import Conflict, InvalidRequest, NotFound
 from copydesk.core.ids import is_id, new_id
-from copydesk.core.limits import Limit, take
-from copydesk.core.projects import Project, checked_ref
+from copydesk.core.projects.projects import Project, checked_ref
+from copydesk.core.rate_limits.limits import Limit, take
 from copydesk.jobs.agent.conversation import Usage
+from copydesk.jobs.execution.journal import end_job
+from copydesk.jobs.execution.queue import end_runs
 from copydesk.jobs.job import ACTIVE, ARCHIVED, FAILED, Ending, Job, Phase, Reason, Status, branch_of, moved
-from copydesk.jobs.journal import end_job
-from copydesk.jobs.queue import end_runs
-from copydesk.jobs.records import JOB, Event, Progress, append, change, enqueue, job_of, locked, stamped
-from copydesk.jobs.tables import events, idempotency, job_files, jobs, messages, runs
+from copydesk.jobs.storage.records import (
+    JOB,
+    Event,
+    EventKind,
+    NewEvent,
+    Progress,
+    append,
+    change,
+    enqueue,
+    job_of,
+    locked,
+    stamped,
+)
+from copydesk.jobs.storage.tables import events, idempotency, job_files, jobs, messages, runs
 
 KEPT_FOR = clock.DAY
 NEW_JOB = insert(jobs)
@@ -108,7 +120,9 @@ class Jobs:
                 tx.execute(NEW_JOB, {**vars(job), "usage": job.usage.model_dump()})
                 self._post(tx, job.id, new.prompt)
                 enqueue(self.database, tx, job.id, project.id, number=1)
-                append(self.database, tx, job.id, 1, job.created_at, [("queued", {"prompt": new.prompt})])
+                append(
+                    self.database, tx, job.id, 1, job.created_at, [NewEvent(EventKind.QUEUED, {"prompt": new.prompt})]
+                )
         if first is not None:
             return Created(self.get(project.id, first), replayed=True, headers={})
         return Created(job, replayed=False, headers=headers)
@@ -157,9 +171,9 @@ class Jobs:
                 raise WrongState("The job is archived; unarchive it first.")
             headers = take(self.database, tx, self.limit, project.id)
             self._post(tx, job_id, prompt)
-            note = ("message", {"prompt": prompt})
+            event = NewEvent(EventKind.MESSAGE, {"prompt": prompt})
             if job.status is ACTIVE:
-                change(self.database, tx, job_id, [note])
+                change(self.database, tx, job_id, [event])
             else:
                 number = tx.execute(select(runs.c.number).where(runs.c.job_id == job_id)).scalars()
                 enqueue(self.database, tx, job_id, project.id, max(number) + 1)
@@ -168,7 +182,7 @@ class Jobs:
                     "phase": Phase.QUEUED,
                     "finished_at": None,
                 }
-                change(self.database, tx, job_id, [note], **again, reason=None, message=None)
+                change(self.database, tx, job_id, [event], **again, reason=None, message=None)
         return self.get(project.id, job_id), headers
 
     def cancel(self, project_id: str, job_id: str) -> Job:
@@ -192,8 +206,8 @@ class Jobs:
             job = self._held(tx, project_id, job_id)
             if job.status is ARCHIVED:
                 status = moved(ARCHIVED, job.archived_from or FAILED)
-                note = ("unarchived", {"status": status})
-                change(self.database, tx, job_id, [note], status=status, archived_at=None, archived_from=None)
+                event = NewEvent(EventKind.UNARCHIVED, {"status": status})
+                change(self.database, tx, job_id, [event], status=status, archived_at=None, archived_from=None)
         return self.get(project_id, job_id)
 
     def models(self, project: Project) -> list[str]:
@@ -312,4 +326,4 @@ def archive(database: Database, tx: Connection, job: Job) -> None:
         return
     before = FAILED if job.status is ACTIVE else job.status
     values = {"status": moved(before, ARCHIVED), "archived_from": before, "archived_at": clock.now()}
-    change(database, tx, job.id, [("archived", {"from": before})], **values)
+    change(database, tx, job.id, [NewEvent(EventKind.ARCHIVED, {"from": before})], **values)

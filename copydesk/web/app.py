@@ -13,12 +13,17 @@ from starlette.responses import Response
 from copydesk import __version__
 from copydesk.core.errors import InvalidRequest, NotFound, Refusal, WrongMediaType
 from copydesk.desk import Desk
-from copydesk.web import analytics, assets, collect, dash, health, jobs, reference, review, webhooks
-from copydesk.web.dash.visit import SignInFirst, to_sign_in
-from copydesk.web.faults import explained
-from copydesk.web.front import Front, refused
-from copydesk.web.pages import page
-from copydesk.web.streams import Streams
+from copydesk.web import dashboard as dash
+from copydesk.web import public_review as review
+from copydesk.web.api import analytics, jobs, reference, webhooks
+from copydesk.web.api.job_streams import Streams
+from copydesk.web.collection import routes as collect
+from copydesk.web.dashboard.auth.session import SignInFirst, to_sign_in
+from copydesk.web.middleware.request_gate import Front, refused
+from copydesk.web.operations import health
+from copydesk.web.responses import static_files as assets
+from copydesk.web.responses.html import page
+from copydesk.web.responses.validation_errors import explained
 
 FOR_PEOPLE = re.compile(r"/(?:$|projects|people|system|account|sign-|join/|review/)")
 """Where people look: what is refused there is said on a page, to those who ask for one."""

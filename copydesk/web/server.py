@@ -14,16 +14,16 @@ from typing import cast
 
 import uvicorn
 
-from copydesk.analytics.addresses import trusted
-from copydesk.core import memory
+from copydesk.analytics.ip_addresses import trusted
+from copydesk.core.runtime import memory
+from copydesk.core.runtime import thread_pool as threads
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk
-from copydesk.web import threads
 from copydesk.web.app import make_app
-from copydesk.web.health import Health
 from copydesk.web.http.connections import Connections
 from copydesk.web.http.protocol import Protocol, enforce_deadlines
-from copydesk.web.readiness import Readiness
+from copydesk.web.operations.health import Health
+from copydesk.web.operations.readiness import Readiness
 
 log = logging.getLogger(__name__)
 

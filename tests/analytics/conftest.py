@@ -1,11 +1,11 @@
 import pytest
 
-from copydesk.analytics.agents import table
-from copydesk.analytics.classify import Classifier
-from copydesk.analytics.event import Site
-from copydesk.analytics.identify import Key
-from copydesk.analytics.opinions import opinions
-from copydesk.analytics.ranges import Ranges, shipped
+from copydesk.analytics.classification.agent_table import table
+from copydesk.analytics.classification.classifier import Classifier
+from copydesk.analytics.classification.crawler_list import opinions
+from copydesk.analytics.classification.ip_ranges import Ranges, shipped
+from copydesk.analytics.ingest.raw_view import Site
+from copydesk.analytics.ingest.visitor_ids import Key
 
 
 @pytest.fixture(scope="session")

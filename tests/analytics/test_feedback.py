@@ -7,7 +7,7 @@ import pytest
 
 from copydesk.analytics.feedback import LONGEST_COMMENT, Feedback
 from copydesk.analytics.feedback_quota import FeedbackFull, FeedbackQuota
-from copydesk.analytics.store import Range
+from copydesk.analytics.stores.base import Range
 from copydesk.core.clock import DAY
 from copydesk.core.errors import InvalidRequest
 from copydesk.core.settings import Settings

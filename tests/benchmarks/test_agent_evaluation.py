@@ -19,7 +19,7 @@ from benchmarks.agent.report import compare, render
 from benchmarks.agent.results import Result, Run, Sum, read, save
 from benchmarks.agent.running import Chosen, run_cases
 from benchmarks.agent.sources import Sources
-from copydesk.jobs.text import BOM
+from copydesk.jobs.workspace.text_edits import BOM
 from tests.support.model_server import ModelServer, call
 from tests.support.repositories import branches, commit, make_repository
 

@@ -16,7 +16,7 @@ from benchmarks.load.running import BASE, load, reckon, summed_up, times
 from benchmarks.load.sampling import Held, Sample
 from benchmarks.load.simulation import Arrivals, Durations, Shard, Workers
 from benchmarks.load.stores import PAIRS, account, running, stores
-from copydesk.analytics.keeping import Pace
+from copydesk.analytics.stores.fold_scheduler import Pace
 
 
 def sample(at: float, memory: float = 100.0, cpu: float = 0.0) -> Sample:

@@ -9,7 +9,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from copydesk.cli import app
-from tests.jobs.forges.more import FAKES
+from tests.jobs.publish.forges.extra_calls import FAKES
 from tests.support import migrated
 from tests.support.repositories import make_repository
 

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from copydesk import cli
-from copydesk.cli.commands import COMMANDS, load_command
+from copydesk.cli.command_table import COMMANDS, load_command
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk, open_desk_lazily
 from tests.support.drills import drills
@@ -99,7 +99,7 @@ def test_every_command_of_a_module_is_in_the_table() -> None:
         names = [name for name, entry in COMMANDS.items() if entry.module == module]
         commands = [load_command(name) for name in names]
         if not isinstance(commands[0], typer.core.TyperGroup):
-            app = sys.modules[f"copydesk.cli.{module}"].app
+            app = sys.modules[f"copydesk.cli.commands.{module}"].app
             assert names == list(typer.main.get_group(app).commands)
         else:
             assert names == [commands[0].name]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import copydesk
-from copydesk.analytics.sent import NAMES
+from copydesk.analytics.ingest.event_schema import NAMES
 from copydesk.middleware import Views
 
 PACKAGE = Path(copydesk.__file__).parent

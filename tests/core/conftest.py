@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.core.projects import Project
+from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 

@@ -15,14 +15,14 @@ from typing import Any
 import pygit2
 from sqlalchemy import select
 
-from copydesk.core.projects import Project
+from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.conversation import Reply
 from copydesk.jobs.job import ACTIVE, COMPLETED, Job
 from copydesk.jobs.service import NewJob
-from copydesk.jobs.tables import runs, steps
-from copydesk.jobs.workspace import digest
+from copydesk.jobs.storage.tables import runs, steps
+from copydesk.jobs.workspace.workspace import digest
 from tests.crash.worker import Orders, work
 from tests.support import migrated
 from tests.support.leases import expire_leases

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import make_url
 
 from tests.crash.harness import BEFORE, PATIENCE, Case, new_desk, wait_until
-from tests.jobs.forges.stage import fake_forge, project_on, watched
+from tests.jobs.publish.forges.stage import fake_forge, project_on, watched
 from tests.support.repositories import branches
 
 OPENING = {

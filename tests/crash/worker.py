@@ -17,17 +17,18 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from copydesk.core.database import Database
+from copydesk.core.db.database import Database
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
-from copydesk.jobs import journal, performing, queue
 from copydesk.jobs.agent import loop
 from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall, ToolResult
 from copydesk.jobs.agent.tools import Toolbox
+from copydesk.jobs.execution import journal, queue
+from copydesk.jobs.execution.worker import Attempt
 from copydesk.jobs.job import Ending, Phase
-from copydesk.jobs.publish.git import Git
-from copydesk.jobs.worker import Attempt
-from copydesk.jobs.workspace import Workspace
+from copydesk.jobs.publish.git.git_command import Git
+from copydesk.jobs.workflow import executor as performing
+from copydesk.jobs.workspace.workspace import Workspace
 from tests.support.scripted import ScriptedModel
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import yaml
 
 from copydesk import __version__
 from copydesk.core.settings import PREFIX, Settings, variable
-from copydesk.jobs.worker import DRAIN_SECONDS
+from copydesk.jobs.execution.worker import DRAIN_SECONDS
 from copydesk.web.server import GRACE_SECONDS
 from tests.deploy.chart import (
     CHART,

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from copydesk.core.settings import Settings, read_settings, variable
-from copydesk.jobs.worker import DRAIN_SECONDS
+from copydesk.jobs.execution.worker import DRAIN_SECONDS
 from copydesk.web.server import GRACE_SECONDS
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

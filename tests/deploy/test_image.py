@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from copydesk import __version__
-from copydesk.cli.doctor import OLDEST_GIT
+from copydesk.cli.commands.doctor import OLDEST_GIT
 from tests.deploy.chart import CHART
 from tests.deploy.image import DOCKERFILE, ROOT, copied, is_sent, only, steps
 from tests.support.programs import find_program
@@ -45,7 +45,7 @@ def test_everything_copied_is_there_and_is_sent() -> None:
 )  # fmt: skip
 def test_nothing_else_of_the_repository_is_sent(path: str) -> None:
     assert not is_sent(path)
-    assert is_sent("copydesk/core/migrations/versions/x.py")
+    assert is_sent("copydesk/core/db/migrations/versions/x.py")
 
 
 def test_it_runs_as_a_user_that_is_not_root_and_the_same_everywhere() -> None:

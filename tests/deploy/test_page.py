@@ -12,8 +12,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from copydesk.core.database import Database
-from copydesk.core.migrate import migrate
+from copydesk.core.db.database import Database
+from copydesk.core.db.migrate import migrate
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from tests.deploy.chart import deployment, of_kind, render

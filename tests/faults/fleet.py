@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2 as httpx
 
-from copydesk.core.projects import Project
+from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from tests.crash.harness import BEFORE, SCRIPT, wait_until

@@ -8,17 +8,17 @@ import pytest
 from sqlalchemy import text
 
 from copydesk.core.clock import HOUR, SECOND
-from copydesk.core.limits import Limit, TooManyRequests, take
+from copydesk.core.rate_limits.limits import Limit, TooManyRequests, take
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
+from copydesk.jobs.execution.journal import Journal
+from copydesk.jobs.execution.queue import Bounds, Queue
 from copydesk.jobs.job import ACTIVE, FAILED, Ending
-from copydesk.jobs.journal import Journal
-from copydesk.jobs.queue import Bounds, Queue
 from copydesk.jobs.service import NewJob
 from tests.conftest import DATABASES
 from tests.faults.drill import SCALE
+from tests.faults.final_state import reckon
 from tests.faults.fleet import LEASE, new_fleet, slow_model
-from tests.faults.reckoning import reckon
 from tests.faults.traffic import Traffic
 from tests.support.drills import drills
 from tests.support.postgres import new_database

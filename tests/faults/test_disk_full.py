@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from copydesk.core.errors import NoRoom
-from copydesk.jobs.publish.git import Git
-from copydesk.jobs.publish.repository import Mirror
+from copydesk.jobs.publish.git.git_command import Git
+from copydesk.jobs.publish.git.mirror import Mirror
 from tests.crash.harness import wait_until
 from tests.faults.drill import SCALE
+from tests.faults.final_state import reckon
 from tests.faults.fleet import new_fleet, slow_model
-from tests.faults.reckoning import reckon
 from tests.faults.traffic import PROMPT, Account, Traffic
 from tests.support.postgres import new_database
 from tests.support.repositories import AUTHOR, make_repository

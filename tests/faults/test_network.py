@@ -12,8 +12,8 @@ import pytest
 
 from tests.crash.harness import wait_until
 from tests.faults.drill import SCALE, tell
+from tests.faults.final_state import reckon
 from tests.faults.fleet import Fleet, new_fleet, slow_model
-from tests.faults.reckoning import reckon
 from tests.faults.traffic import Traffic
 from tests.support.postgres import line_to, new_database, through
 from tests.support.tcp_proxy import Proxy, proxied

@@ -9,8 +9,8 @@ from sqlalchemy import text
 
 from tests.crash.harness import wait_until
 from tests.faults.drill import SCALE
+from tests.faults.final_state import reckon
 from tests.faults.fleet import LEASE, SCRIPTED, new_fleet, slow_model
-from tests.faults.reckoning import reckon
 from tests.faults.traffic import PROMPT, Account, Traffic
 from tests.support.model_server import Request
 from tests.support.postgres import new_database

@@ -13,8 +13,8 @@ import pytest
 from copydesk.jobs.job import ACTIVE
 from tests.crash.harness import wait_until
 from tests.faults.drill import SCALE, tell
+from tests.faults.final_state import check_logs, reckon
 from tests.faults.fleet import SCRIPTED, Site, new_fleet, slow_model
-from tests.faults.reckoning import check_logs, reckon
 from tests.faults.traffic import PROMPT, Traffic
 from tests.support.postgres import new_database, own_server
 from tests.support.processes import Served

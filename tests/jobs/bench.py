@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from copydesk.core.projects import Project
+from copydesk.core.projects.projects import Project
 from copydesk.desk import Desk
 from copydesk.jobs.agent.conversation import Conversation, Model, Reply
+from copydesk.jobs.execution.worker import Attempt, Workflow
 from copydesk.jobs.job import ACTIVE, Job
 from copydesk.jobs.service import NewJob
-from copydesk.jobs.worker import Attempt, Workflow
-from copydesk.jobs.workspace import Workspace
+from copydesk.jobs.workspace.workspace import Workspace
 from tests.support.scripted import ScriptedModel, Turn
 
 PATIENCE = 60.0

@@ -6,8 +6,8 @@ import pygit2
 import pytest
 from pygit2.enums import FileMode
 
-from copydesk.jobs.tree import Tree
-from copydesk.jobs.workspace import Workspace
+from copydesk.jobs.workspace.git_tree import Tree
+from copydesk.jobs.workspace.workspace import Workspace
 
 Files = dict[str, bytes]
 MakeWorkspace = Callable[[Files], Workspace]

@@ -11,12 +11,12 @@ from secrets import token_hex
 from typing import Any
 
 from copydesk.client import Client, Job
-from copydesk.core.policy import Policy
+from copydesk.core.projects.policy import Policy
 from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall, Usage
-from copydesk.jobs.workspace import Workspace, digest
-from tests.jobs.forges.more import FAKES
-from tests.jobs.forges.stage import APP, REPOSITORY
-from tests.jobs.forges.test_github_app import pair
+from copydesk.jobs.workspace.workspace import Workspace, digest
+from tests.jobs.publish.forges.extra_calls import FAKES
+from tests.jobs.publish.forges.stage import APP, REPOSITORY
+from tests.jobs.publish.forges.test_github_app import pair
 from tests.support.forges.server import Handler
 from tests.support.model_server import ModelServer, Said, Turn, call
 from tests.support.repositories import make_repository

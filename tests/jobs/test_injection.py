@@ -12,8 +12,8 @@ import pytest
 from pygit2.enums import FileMode
 
 from copydesk.client import Job
-from copydesk.jobs.agent.wire import system_prompt
-from copydesk.jobs.workspace import digest
+from copydesk.jobs.agent.models.messages import system_prompt
+from copydesk.jobs.workspace.workspace import digest
 from tests.jobs.drills import FILES, MENDED, PAGE, Obedient, Place, edited, finished, obeying, place_on
 from tests.jobs.traces import files, pulls, traces
 from tests.support.model_server import Said, call, together

@@ -12,7 +12,7 @@ from copydesk.jobs.agent.conversation import Conversation, Observed
 from copydesk.jobs.agent.mechanic import Mechanic
 from copydesk.jobs.job import COMPLETED
 from tests.jobs.bench import bench_on
-from tests.jobs.forges.stage import fake_forge, on_branch, project_on
+from tests.jobs.publish.forges.stage import fake_forge, on_branch, project_on
 from tests.support.repositories import branches
 from tests.support.scripted import calls, edit, finish
 

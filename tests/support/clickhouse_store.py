@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from copydesk.analytics.clickhouse import ClickHouseStore
-from copydesk.analytics.clickhouse.address import address_of
-from copydesk.analytics.clickhouse.cluster import Cluster
-from copydesk.core.database import Database
+from copydesk.analytics.stores.clickhouse import ClickHouseStore
+from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
+from copydesk.analytics.stores.clickhouse.connection.url import address_of
+from copydesk.core.db.database import Database
 from tests.support import migrated
 from tests.support.clickhouse import ask, new_database
 

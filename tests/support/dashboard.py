@@ -1,13 +1,14 @@
 """The routes of the dashboard, whichever of its modules has them."""
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 from fastapi.routing import APIRoute
 
-from copydesk.web import dash
+from copydesk.web import dashboard
 
 
 def routes() -> list[APIRoute]:
-    modules = [import_module(f"{dash.__name__}.{module.name}") for module in iter_modules(dash.__path__)]
+    found = walk_packages(dashboard.__path__, f"{dashboard.__name__}.")
+    modules = [import_module(module.name) for module in found if not module.ispkg]
     return [route for module in modules if hasattr(module, "router") for route in module.router.routes]

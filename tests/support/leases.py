@@ -2,7 +2,7 @@
 
 from sqlalchemy import text
 
-from copydesk.core.database import Database
+from copydesk.core.db.database import Database
 
 
 def expire_leases(database: Database) -> None:

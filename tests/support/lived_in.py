@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from copydesk.cli.traffic import ASSISTANTS, BROWSERS, CRAWLERS
+from copydesk.cli.demo.sample_traffic import ASSISTANTS, BROWSERS, CRAWLERS
 from copydesk.core.clock import DAY, HOUR, iso, now
 from tests.support.people import person
 from tests.support.service import Service

@@ -4,8 +4,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from copydesk.core.database import Database
-from copydesk.core.migrate import migrate
+from copydesk.core.db.database import Database
+from copydesk.core.db.migrate import migrate
 from tests.support import postgres
 
 FILE = "copydesk.db"

@@ -8,36 +8,49 @@ from typing import NamedTuple
 
 import pygit2
 
-from copydesk.analytics.addresses import client, trusted
-from copydesk.analytics.classify import markdown_asked
-from copydesk.analytics.logs.formats import FORMATS
-from copydesk.analytics.paths import clean
-from copydesk.jobs.agent.failures import without_secrets as without_keys
-from copydesk.jobs.agent.mechanic import fields, links, replacing, tidying
+from copydesk.analytics.classification.classifier import markdown_asked
+from copydesk.analytics.ip_addresses import client, trusted
+from copydesk.analytics.log_import.formats import FORMATS
+from copydesk.analytics.page_paths import clean
+from copydesk.jobs.agent.mechanic import (
+    add_fields as fields,
+)
+from copydesk.jobs.agent.mechanic import (
+    fix_formatting as tidying,
+)
+from copydesk.jobs.agent.mechanic import (
+    fix_links as links,
+)
+from copydesk.jobs.agent.mechanic import (
+    replace_text as replacing,
+)
 from copydesk.jobs.agent.mechanic.instructions import AddField, FixHeadings, FixLinks, Replace, TrimSpace
+from copydesk.jobs.agent.models.errors import without_secrets as without_keys
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import check
-from copydesk.jobs.checks.anchors import Anchors
-from copydesk.jobs.checks.checking import forget
-from copydesk.jobs.checks.facts import Facts
-from copydesk.jobs.checks.listings import listing_of
-from copydesk.jobs.checks.reading import facts_of
-from copydesk.jobs.checks.sites import reader_of
-from copydesk.jobs.pages import frontmatter, headings, markup, navigation
+from copydesk.jobs.checks.checker import forget
+from copydesk.jobs.checks.parsing.markdown import facts_of
+from copydesk.jobs.checks.parsing.page_facts import Facts
+from copydesk.jobs.checks.site.anchors import Anchors
+from copydesk.jobs.checks.site.generators import reader_of
+from copydesk.jobs.checks.site.nav_files import listing_of
+from copydesk.jobs.pages import front_matter as frontmatter
+from copydesk.jobs.pages import headings, navigation
+from copydesk.jobs.pages import prose as markup
 from copydesk.jobs.pages.links import links as page_links
-from copydesk.jobs.pages.moving import move_page
-from copydesk.jobs.paths import PathRefused, checked
-from copydesk.jobs.publish.additions import Addition, Before
-from copydesk.jobs.publish.forges import hooks
-from copydesk.jobs.publish.forges import text as forge_text
+from copydesk.jobs.pages.move_page import move_page
+from copydesk.jobs.publish.forges import markers as forge_text
+from copydesk.jobs.publish.forges.api_client import hidden
 from copydesk.jobs.publish.forges.gitea import DRAFT_MARKS
-from copydesk.jobs.publish.forges.http import hidden
-from copydesk.jobs.publish.secrets import find_secret, without_secrets
-from copydesk.jobs.publish.wording import heading, quiet
-from copydesk.jobs.text import NotEditable, Replacement, replace
-from copydesk.jobs.tree import Tree
-from copydesk.jobs.workspace import Workspace
-from copydesk.web.dash.diffs import parsed
+from copydesk.jobs.publish.forges.webhooks import payloads as hooks
+from copydesk.jobs.publish.guard.added_lines import Addition, Before
+from copydesk.jobs.publish.guard.secret_scanner import find_secret, without_secrets
+from copydesk.jobs.publish.messages import heading, quiet
+from copydesk.jobs.workspace.git_tree import Tree
+from copydesk.jobs.workspace.path_rules import PathRefused, checked
+from copydesk.jobs.workspace.text_edits import NotEditable, Replacement, replace
+from copydesk.jobs.workspace.workspace import Workspace
+from copydesk.web.dashboard.jobs.diff_parser import parsed
 from tests.support.repositories import commit
 
 MARKDOWN = (

@@ -7,11 +7,11 @@ from argon2 import PasswordHasher
 from sqlalchemy import insert
 
 from copydesk.core import clock
+from copydesk.core.accounts.person import Person
+from copydesk.core.db.tables import people
 from copydesk.core.ids import new_id
-from copydesk.core.person import Person
-from copydesk.core.tables import people
 from copydesk.desk import Desk
-from copydesk.web.dash.visit import cookie_name
+from copydesk.web.dashboard.auth.session import cookie_name
 from tests.support.service import Service
 
 PASSWORD = "correct horse battery"

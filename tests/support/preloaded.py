@@ -7,12 +7,12 @@ import pydantic_ai.direct
 import pydantic_ai.models.openai
 import pydantic_ai.providers.openai_compatible
 
-import copydesk.analytics.keeping
-import copydesk.analytics.opening
-import copydesk.analytics.sites
-import copydesk.cli.backup
-import copydesk.cli.serve
-import copydesk.jobs.performing
+import copydesk.analytics.ingest.site_registry
+import copydesk.analytics.stores.fold_scheduler
+import copydesk.analytics.stores.open_store
+import copydesk.cli.commands.backup
+import copydesk.cli.commands.serve
+import copydesk.jobs.workflow.executor
 import copydesk.web.server
 import tests.crash.worker
 

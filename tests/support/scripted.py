@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall, Usage
-from copydesk.jobs.workspace import Workspace, digest
+from copydesk.jobs.workspace.workspace import Workspace, digest
 
 Turn = Reply | Callable[[Conversation, Workspace], Reply]
 

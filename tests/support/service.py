@@ -13,12 +13,12 @@ from typing import Any
 
 import httpx2 as httpx
 
-from copydesk.analytics.keeping import Keeper, Pace
+from copydesk.analytics.stores.fold_scheduler import Keeper, Pace
 from copydesk.client import Client
-from copydesk.core.projects import Project
+from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from copydesk.jobs.performing import ModelFor
+from copydesk.jobs.workflow.executor import ModelFor
 from copydesk.web.server import Server
 from tests.support import clickhouse, migrated
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
     from copydesk.jobs.agent.tools.tool import Tool
-    from copydesk.jobs.workspace import Workspace
+    from copydesk.jobs.workspace.workspace import Workspace
 
 
 class _Data(BaseModel):

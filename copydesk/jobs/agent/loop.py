@@ -10,8 +10,7 @@ from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import ColumnElement, Connection, select, update
 
 from copydesk.core.settings import Settings
-from copydesk.jobs.agent import spending, steering
-from copydesk.jobs.agent.context import opening
+from copydesk.jobs.agent import stuck_detection as steering
 from copydesk.jobs.agent.conversation import (
     Brief,
     Briefable,
@@ -23,16 +22,18 @@ from copydesk.jobs.agent.conversation import (
     Reply,
     Usage,
 )
-from copydesk.jobs.agent.saved import Acted, splices
+from copydesk.jobs.agent.models import usage_metrics as spending
+from copydesk.jobs.agent.repository_overview import opening
+from copydesk.jobs.agent.tool_round import Acted, splices
 from copydesk.jobs.agent.tools import LONGEST_SUMMARY, Finished, RunTool, Toolbox, run_here, toolset
+from copydesk.jobs.execution.journal import EarlierRun, Journal
+from copydesk.jobs.execution.worker import Attempt
 from copydesk.jobs.job import JobFailed, Reason
-from copydesk.jobs.journal import EarlierRun, Journal
-from copydesk.jobs.patch import FilePatch, patches_between
-from copydesk.jobs.records import Note, keep_files
-from copydesk.jobs.tables import messages
-from copydesk.jobs.tree import Tree, with_changes
-from copydesk.jobs.worker import Attempt
-from copydesk.jobs.workspace import Workspace
+from copydesk.jobs.storage.records import EventKind, NewEvent, keep_files
+from copydesk.jobs.storage.tables import messages
+from copydesk.jobs.workspace.git_tree import Tree, with_changes
+from copydesk.jobs.workspace.patches import FilePatch, patches_between
+from copydesk.jobs.workspace.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -165,8 +166,8 @@ class Editor:
             spending.note(self.model.name, began, reply.usage, "answered")
             return reply
 
-        def notes(reply: Reply) -> list[Note]:
-            return [("thought", {"text": reply.text[:4000]})] if reply.text else []
+        def notes(reply: Reply) -> list[NewEvent]:
+            return [NewEvent(EventKind.THOUGHT, {"text": reply.text[:4000]})] if reply.text else []
 
         def spent(tx: Connection, reply: Reply) -> None:
             self.journal.set(tx, usage=(used + reply.usage).model_dump())
@@ -251,13 +252,13 @@ def _start(run: EarlierRun) -> str | None:
     return Pinned.model_validate_json(run.results["pin"]).start if "pin" in run.results else None
 
 
-def _told(reply: Reply, acted: Acted) -> list[Note]:
+def _told(reply: Reply, acted: Acted) -> list[NewEvent]:
     """What the tools did, for whoever watches."""
-    notes: list[Note] = []
+    notes: list[NewEvent] = []
     for call, result in zip(reply.calls, acted.results, strict=True):
         about = {"tool": call.name, "ok": result.ok, "result": _first_line(result.text)}
         path = call.arguments.get("path")
-        notes.append(("tool", {**about, "path": path} if isinstance(path, str) else about))
+        notes.append(NewEvent(EventKind.TOOL, {**about, "path": path} if isinstance(path, str) else about))
     return notes
 
 

@@ -5,19 +5,19 @@ from typing import NamedTuple
 
 import pygit2
 
-from copydesk.jobs.agent.context import opening
 from copydesk.jobs.agent.conversation import Conversation, Reply
 from copydesk.jobs.agent.mechanic.model import answer
+from copydesk.jobs.agent.repository_overview import opening
 from copydesk.jobs.agent.tools.tool import Arguments
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import Report, check
-from copydesk.jobs.limits import RepositoryLimits
-from copydesk.jobs.publish import policy
-from copydesk.jobs.publish.executed import Executed, find_executed
-from copydesk.jobs.publish.outside import hosts_in, list_outside, outside
-from copydesk.jobs.scope import overreach
-from copydesk.jobs.tree import Tree
-from copydesk.jobs.workspace import Changes, Workspace
+from copydesk.jobs.publish.guard import publish_guard as policy
+from copydesk.jobs.publish.guard.executed_files import Executed, find_executed
+from copydesk.jobs.publish.guard.external_resources import hosts_in, list_outside, outside
+from copydesk.jobs.workspace.edit_scope import overreach
+from copydesk.jobs.workspace.git_tree import Tree
+from copydesk.jobs.workspace.repository_limits import RepositoryLimits
+from copydesk.jobs.workspace.workspace import Changes, Workspace
 
 
 class WorkspaceCopy(NamedTuple):

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from copydesk.jobs.pages.kinds import MARKDOWN, extension
 from copydesk.jobs.pages.lines import Span, lines_from
-from copydesk.jobs.pages.markup import prose, without_blocks
+from copydesk.jobs.pages.page_types import MARKDOWN, extension
+from copydesk.jobs.pages.prose import prose, without_blocks
 
 DESTINATION = re.compile(r"[ \t]*+(?:\n[ \t]*+)?+(?:<(?P<angle>[^<>\n]*)>|(?P<plain>[^\s<()\\][^\s()\\]*|(?=[(\\)])))")
 BARE = re.compile(r"([^\s<>()\\]+)\)")

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from copydesk.jobs.pages import frontmatter
+from copydesk.jobs.pages import front_matter as frontmatter
 from copydesk.jobs.pages.lines import Span, blank, blanked
 
 # A fence may stand in a quotation or right after a list marker; in a list it may be indented by any amount.

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import yaml
 
-from copydesk.jobs.pages import frontmatter
-from copydesk.jobs.pages.kinds import PAGES, extension, without_extension
+from copydesk.jobs.pages import front_matter as frontmatter
+from copydesk.jobs.pages.js_tokens import tokens
 from copydesk.jobs.pages.lines import Span
-from copydesk.jobs.pages.literals import tokens
-from copydesk.jobs.pages.site import Site, split
+from copydesk.jobs.pages.link_targets import Site, split
+from copydesk.jobs.pages.page_types import PAGES, extension, without_extension
 
 LITERALS = {"docs.json", "mint.json", *(f"sidebars.{kind}" for kind in ("js", "ts", "cjs", "mjs", "json"))}
 YAMLS = {"mkdocs.yml", "mkdocs.yaml", "_toc.yml"}

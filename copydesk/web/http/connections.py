@@ -4,7 +4,7 @@ import logging
 import resource
 import time
 
-from copydesk.analytics.addresses import Networks, packed
+from copydesk.analytics.ip_addresses import Networks, packed
 from copydesk.core.errors import Refusal
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from copydesk.core.errors import Refusal
 from copydesk.core.ids import new_request_id
-from copydesk.web.http.body import MAX_DRAINED_BYTES, BodyTimeout
 from copydesk.web.http.connections import Connections
+from copydesk.web.http.request_body import MAX_DRAINED_BYTES, BodyTimeout
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_PIPELINED_REQUESTS = 100

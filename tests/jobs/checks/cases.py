@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from copydesk.jobs.checks import Finding, check
-from copydesk.jobs.workspace import Workspace
+from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
 
 CORPUS = Path(__file__).parent / "corpus"

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from copydesk.jobs.checks import Report, check
-from copydesk.jobs.checks.checking import after_state, state_of
+from copydesk.jobs.checks.checker import after_state, state_of
 from copydesk.jobs.checks.findings import ordered
-from copydesk.jobs.checks.sites import READERS, settled
-from copydesk.jobs.checks.state import Scope, State
-from copydesk.jobs.workspace import Workspace
+from copydesk.jobs.checks.site.generators import READERS, settled
+from copydesk.jobs.checks.snapshot import Scope, State
+from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
 
 SITE = {

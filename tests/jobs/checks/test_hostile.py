@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from copydesk.jobs.agent.context import opening
+from copydesk.jobs.agent.repository_overview import opening
 from copydesk.jobs.checks import check, told
-from copydesk.jobs.checks.listings import listing_of
-from copydesk.jobs.checks.reading import facts_of
-from copydesk.jobs.checks.sites import READERS
-from copydesk.jobs.limits import USUAL_LIMITS
+from copydesk.jobs.checks.parsing.markdown import facts_of
+from copydesk.jobs.checks.site.generators import READERS
+from copydesk.jobs.checks.site.nav_files import listing_of
+from copydesk.jobs.workspace.repository_limits import USUAL_LIMITS
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.cpu_budget import limit_cpu
 

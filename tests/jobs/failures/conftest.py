@@ -8,8 +8,8 @@ import pytest
 
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from tests.jobs.forges.more import FAKES, UNLIKE
-from tests.jobs.forges.stage import fake_forge
+from tests.jobs.publish.forges.extra_calls import FAKES, UNLIKE
+from tests.jobs.publish.forges.stage import fake_forge
 from tests.support.drills import drills
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from copydesk.desk import Desk
 from copydesk.jobs.job import ARCHIVED, COMPLETED, FAILED, Job, Reason, RepositoryFailed
-from copydesk.jobs.publish.access import usable_branch
+from copydesk.jobs.publish.repository_access import usable_branch
 from tests.jobs.bench import Bench, bench_on, meanwhile
-from tests.jobs.forges.conftest import TOKEN
-from tests.jobs.forges.stage import FILES, fake_forge, on_branch, project_on, watched
+from tests.jobs.publish.forges.conftest import TOKEN
+from tests.jobs.publish.forges.stage import FILES, fake_forge, on_branch, project_on, watched
 from tests.support.repositories import branches, commit
 from tests.support.scripted import Turn, edit, finish
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from copydesk.jobs.agent.conversation import Conversation, ModelFailed, Prompt, Reply
-from copydesk.jobs.agent.language import LanguageModel
-from copydesk.jobs.agent.models import model_for
-from copydesk.jobs.workspace import Workspace
+from copydesk.jobs.agent.models.language_model import LanguageModel
+from copydesk.jobs.agent.models.registry import model_for
+from copydesk.jobs.workspace.workspace import Workspace
 from tests.support.model_server import ModelServer, Request, Turn
 
 KEY = "a-very-private-key"

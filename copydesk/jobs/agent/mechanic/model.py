@@ -4,7 +4,21 @@ import asyncio
 from collections.abc import Iterator
 
 from copydesk.jobs.agent.conversation import Conversation, Observed, Prompt, Reply, ToolCall, ToolResult
-from copydesk.jobs.agent.mechanic import fields, links, moving, replacing, tidying
+from copydesk.jobs.agent.mechanic import (
+    add_fields as fields,
+)
+from copydesk.jobs.agent.mechanic import (
+    fix_formatting as tidying,
+)
+from copydesk.jobs.agent.mechanic import (
+    fix_links as links,
+)
+from copydesk.jobs.agent.mechanic import (
+    move_page as moving,
+)
+from copydesk.jobs.agent.mechanic import (
+    replace_text as replacing,
+)
 from copydesk.jobs.agent.mechanic.instructions import (
     AddField,
     FixHeadings,
@@ -16,8 +30,8 @@ from copydesk.jobs.agent.mechanic.instructions import (
     TrimSpace,
 )
 from copydesk.jobs.agent.mechanic.plan import Plan, counted, listed
-from copydesk.jobs.agent.mechanic.understanding import understand
-from copydesk.jobs.workspace import Workspace
+from copydesk.jobs.agent.mechanic.prompt_parser import understand
+from copydesk.jobs.workspace.workspace import Workspace
 
 NO_CHANGE = "No change"
 LONGEST_TITLE, LONGEST_SUMMARY = 120, 20_000

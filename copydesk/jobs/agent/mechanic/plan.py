@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from copydesk.jobs.agent.mechanic.instructions import Scope
-from copydesk.jobs.pages.kinds import is_page, without_extension
 from copydesk.jobs.pages.lines import line_at, lines_of, spliced
-from copydesk.jobs.text import NotEditable, Replacement, Text, replace
-from copydesk.jobs.workspace import Workspace, digest
+from copydesk.jobs.pages.page_types import is_page, without_extension
+from copydesk.jobs.workspace.text_edits import NotEditable, Replacement, Text, replace
+from copydesk.jobs.workspace.workspace import Workspace, digest
 
 MOST_FILES = 100
 MOST_REPLACEMENTS = 2000

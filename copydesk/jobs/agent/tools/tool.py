@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from copydesk.jobs.workspace import Workspace
+from copydesk.jobs.workspace.workspace import Workspace
 
 MOST_OUTPUT = 40_000
 

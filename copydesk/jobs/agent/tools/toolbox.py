@@ -6,13 +6,13 @@ from typing import Any
 from pydantic import Field, ValidationError, field_validator
 
 from copydesk.jobs.agent.conversation import ToolCall, ToolResult
-from copydesk.jobs.agent.tools.changing import CHANGING
-from copydesk.jobs.agent.tools.looking import LOOKING, check_tool
+from copydesk.jobs.agent.tools.read_tools import LOOKING, check_tool
 from copydesk.jobs.agent.tools.tool import Arguments, Tool, ToolRefused
-from copydesk.jobs.limits import FileTooLarge
-from copydesk.jobs.paths import PathRefused
-from copydesk.jobs.text import NotEditable
-from copydesk.jobs.workspace import Workspace
+from copydesk.jobs.agent.tools.write_tools import CHANGING
+from copydesk.jobs.workspace.path_rules import PathRefused
+from copydesk.jobs.workspace.repository_limits import FileTooLarge
+from copydesk.jobs.workspace.text_edits import NotEditable
+from copydesk.jobs.workspace.workspace import Workspace
 
 LONGEST_SUMMARY = 20_000
 MOST_SHOWN = 80_000

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from copydesk.core.clock import SECOND
 from copydesk.jobs.job import JobFailed, Reason
-from copydesk.jobs.publish.git import RepositoryAway
+from copydesk.jobs.publish.git.git_command import RepositoryAway
 
 State = Literal["open", "merged", "closed"]
 

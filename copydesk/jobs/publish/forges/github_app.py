@@ -17,9 +17,9 @@ from pydantic import BaseModel
 
 from copydesk.core.errors import Explained
 from copydesk.jobs.job import Reason
+from copydesk.jobs.publish.forges.api_client import Http
 from copydesk.jobs.publish.forges.forge import ForgeRefused
 from copydesk.jobs.publish.forges.github import HEADERS
-from copydesk.jobs.publish.forges.http import Http
 
 RIGHTS = {"contents": "write", "pull_requests": "write"}
 RENEWED_BEFORE = 10 * 60.0

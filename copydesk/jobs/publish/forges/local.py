@@ -5,18 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Row, func, insert, select, update
 
-from copydesk.core import audit, clock
-from copydesk.core.database import Database
+from copydesk.core import audit_log as audit
+from copydesk.core import clock
+from copydesk.core.db.database import Database
+from copydesk.core.db.tables import projects
 from copydesk.core.errors import Conflict, NotFound
 from copydesk.core.ids import random_text
-from copydesk.core.tables import projects
 from copydesk.jobs.job import ACTIVE, Job
-from copydesk.jobs.records import locked
 from copydesk.jobs.service import Jobs, archive
-from copydesk.jobs.tables import jobs, pulls
+from copydesk.jobs.storage.records import locked
+from copydesk.jobs.storage.tables import jobs, pulls
 
 if TYPE_CHECKING:
-    from copydesk.jobs.publish.repository import Mirror
+    from copydesk.jobs.publish.git.mirror import Mirror
 
 OPEN, MERGED, CLOSED = "open", "merged", "closed"
 

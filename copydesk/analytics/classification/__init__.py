@@ -1,0 +1,1 @@
+"""Decides whether a request came from a person or from AI, and from which agent."""

@@ -1,5 +1,0 @@
-"""The store for several machines: ClickHouse holds the views, the main database what is agreed on."""
-
-from copydesk.analytics.clickhouse.store import ClickHouseStore
-
-__all__ = ["ClickHouseStore"]

@@ -1,5 +1,0 @@
-"""The embedded store: one DuckDB file, opened by one process."""
-
-from copydesk.analytics.duckdb.store import DuckStore
-
-__all__ = ["DuckStore"]

@@ -1,0 +1,1 @@
+"""Turns events into page views and stores them."""

@@ -1,5 +1,0 @@
-"""The embedded store for several processes: the first to open it owns the file and serves the others by a socket."""
-
-from copydesk.analytics.shared.store import SharedStore
-
-__all__ = ["SharedStore"]

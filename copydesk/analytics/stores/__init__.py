@@ -1,0 +1,1 @@
+"""The stores of page views: DuckDB for one machine, ClickHouse for several."""

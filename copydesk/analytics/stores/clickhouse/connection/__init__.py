@@ -1,0 +1,1 @@
+"""Connections to ClickHouse: servers, shards, replicas and errors."""

@@ -1,0 +1,59 @@
+"""What an error of ClickHouse means to the person who has to mend it."""
+
+import logging
+
+from clickhouse_connect.driver.exceptions import ClickHouseError, Error
+from urllib3.exceptions import HTTPError
+
+from copydesk.analytics.stores.base import StoreFull
+from copydesk.core.errors import StoreDown
+
+log = logging.getLogger(__name__)
+
+REFUSED = {192, 193, 194, 497, 516}
+FULL = {75, 243}
+PASSING = {
+    159, 160, 164, 173, 202, 203, 209, 210, 225, 236, 241, 242, 246, 252, 279, 285, 286, 289, 319, 341, 394, 415, 425,
+    439, 594, 692, 999,
+}  # fmt: skip
+"""Too busy, too many parts, read-only, out of memory, shutting down, a replica or the keeper away, and their kin."""
+
+
+class StoreRefuses(StoreDown):
+    """ClickHouse refuses the user or the password of COPYDESK_ANALYTICS_URL, or what the user wants to do."""
+
+    code = "store_refuses"
+
+
+class NoSuchCluster(StoreDown):
+    """ClickHouse knows no cluster of the name that COPYDESK_ANALYTICS_URL gives."""
+
+    code = "store_unknown_cluster"
+
+
+class StoreBusy(StoreDown):
+    """Another process is counting, and takes long; try again shortly."""
+
+    code = "store_busy"
+
+
+class StoreLags(StoreDown):
+    """ClickHouse does not show all views that were kept; a replica may have to catch up."""
+
+    code = "store_lags"
+
+
+def explained(error: Exception) -> Exception:
+    """What a person can do about it; an error of ours stays what it is."""
+    if isinstance(error, HTTPError | OSError):
+        return StoreDown()
+    if not isinstance(error, ClickHouseError):
+        return error
+    code = error.code if isinstance(error, Error) else None
+    if code in REFUSED:
+        return StoreRefuses()
+    if code in FULL or "No space left" in str(error):
+        return StoreFull()
+    if code is None or code in PASSING:
+        return StoreDown()
+    return error

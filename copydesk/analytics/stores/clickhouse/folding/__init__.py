@@ -1,0 +1,1 @@
+"""Folds new views into visitors, one shard at a time."""

@@ -1,0 +1,134 @@
+"""copydesk person invite|list|role|remove|reset|link"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from copydesk.cli.output import AsJson, actor, fail, plain, print_facts, print_json, print_table, the_desk
+from copydesk.core.clock import iso, now
+
+if TYPE_CHECKING:
+    from copydesk.core.accounts.person import Person
+    from copydesk.desk import Desk
+
+app = typer.Typer(rich_markup_mode=None, help="People who sign in to the dashboard.", no_args_is_help=True)
+
+Email = Annotated[str, typer.Argument(help="The person's e-mail address.")]
+
+
+@app.command()
+def invite(
+    email: Email,
+    role: Annotated[str, typer.Option("--role", help="viewer, editor or admin.")] = "viewer",
+    json: AsJson = False,
+) -> None:
+    """Makes a link by which somebody makes their account; it works once, within 7 days."""
+    with the_desk() as desk:
+        secret = desk.people.invite(email, role, actor=actor())
+        _print_link(desk, secret, {"email": email.strip().lower(), "role": role}, json)
+
+
+@app.command("list")
+def list_people(json: AsJson = False) -> None:
+    """Lists who has an account, by e-mail address, and how many live keys each has made."""
+    with the_desk() as desk:
+        people, keys = desk.people.all(), desk.people.keys_made()
+    facts = [_facts(person, keys.get(person.email, 0)) for person in people]
+    if json:
+        print_json(facts)
+    else:
+        rows = [tuple(fact.values())[1:] for fact in facts]
+        print_table(("email", "name", "role", "since", "keys"), rows, "Nobody has an account yet.")
+
+
+@app.command("role")
+def change_role(
+    email: Email,
+    role: Annotated[str, typer.Argument(help="viewer, editor or admin.")],
+    keep_keys: Annotated[
+        bool, typer.Option("--keep-keys", help="Do not revoke the keys of a person who stops being an administrator.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Changes a person's role, at once. An administrator who becomes less loses the keys they created."""
+    with the_desk() as desk:
+        person = desk.people.by_email(email)
+        loses_keys = person.role == "admin" and role != "admin" and not keep_keys
+        if loses_keys and not yes and _print_created_keys(desk, person):
+            typer.confirm(f"Make {person.email} {role} and revoke these keys?", abort=True, err=True)
+        revoked = desk.people.change_role(person.id, role, actor=actor(), keep_keys=keep_keys)
+    if json:
+        print_json({"email": person.email, "role": role, "keysRevoked": revoked})
+    else:
+        typer.echo(f"The role of {person.email} is {role}; {revoked} keys are revoked.")
+
+
+@app.command()
+def remove(
+    email: Email, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False, json: AsJson = False
+) -> None:
+    """Removes somebody: ends their sessions and revokes the keys they made, at once and for good."""
+    with the_desk() as desk:
+        person = desk.people.by_email(email)
+        if not yes:
+            keys = _print_created_keys(desk, person)
+            asked = f"Remove {person.email} and revoke the {keys} live keys they made?"
+            typer.confirm(asked, abort=True, err=True)
+        revoked = desk.people.remove(person.id, actor=actor())
+    if json:
+        print_json({"email": person.email, "keysRevoked": revoked})
+    else:
+        typer.echo(f"{person.email} is removed; {revoked} keys are revoked.")
+
+
+@app.command()
+def reset(email: Email, json: AsJson = False) -> None:
+    """Makes a link by which somebody who forgot their password sets a new one."""
+    with the_desk() as desk:
+        person = desk.people.by_email(email)
+        secret = desk.people.reset(person, actor=actor())
+        _print_link(desk, secret, {"email": person.email, "role": person.role}, json)
+
+
+@app.command()
+def link(json: AsJson = False) -> None:
+    """Makes the link of the first start again, by which the first administrator creates their account."""
+    with the_desk() as desk:
+        secret = desk.people.first_link()
+        if secret is None:
+            fail("There is an administrator already; 'copydesk person invite' or 'copydesk person reset' makes a link.")
+        _print_link(desk, secret, {"role": "admin"}, json)
+
+
+def _print_link(desk: "Desk", secret: str, facts: dict[str, Any], json: bool) -> None:
+    from copydesk.core.accounts.people import INVITATION
+
+    link = f"{desk.settings.base_url}/join/{secret}"
+    facts = {"link": link, **facts, "expiresAt": iso(now() + INVITATION)}
+    if json:
+        print_json(facts)
+    else:
+        print_facts(facts)
+        typer.echo("\nKeep the link now: it is not shown again.", err=True)
+
+
+def _print_created_keys(desk: "Desk", person: "Person") -> int:
+    """Prints the keys that this person created and that still work, to standard error. Returns how many."""
+    created = desk.keys.created_by(person.email)
+    for key, project_name in created:
+        used = f"last used {iso(key.last_used_at)}" if key.last_used_at else "never used"
+        scopes = "+".join(key.scopes)
+        typer.echo(plain(f"{key.id}  {key.name}  {key.hint}…  {scopes}  {project_name}  {used}"), err=True)
+    return len(created)
+
+
+def _facts(person: "Person", keys: int) -> dict[str, Any]:
+    return {
+        "id": person.id,
+        "email": person.email,
+        "name": person.name,
+        "role": person.role,
+        "createdAt": iso(person.created_at),
+        "liveKeys": keys,
+    }

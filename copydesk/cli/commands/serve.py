@@ -1,0 +1,161 @@
+"""copydesk serve, copydesk work, copydesk demo"""
+
+import logging
+import signal
+import socket
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from copydesk.cli.output import fail
+
+if TYPE_CHECKING:
+    from copydesk.core.settings import Settings
+    from copydesk.desk import Desk
+
+log = logging.getLogger(__name__)
+
+Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen on.")]
+
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    no_worker: Annotated[
+        bool, typer.Option("--no-worker", help="Serve the API alone; run 'copydesk work' beside.")
+    ] = False,
+    metrics_port: Annotated[
+        int,
+        typer.Option(
+            "--metrics-port", min=0, max=65535, help="A port of its own for /metrics, out of users' reach; 0 for none."
+        ),
+    ] = 0,
+) -> None:
+    """Serves the API and a worker in one process, on the embedded stores unless set otherwise."""
+    from copydesk.core.runtime import memory
+    from copydesk.core.settings import read_settings
+    from copydesk.core.telemetry import logs, traces
+    from copydesk.core.telemetry.process_metrics import raise_open_files_limit
+    from copydesk.desk import open_desk
+    from copydesk.web.server import Server
+
+    memory.share_heaps()
+    raise_open_files_limit()
+    settings = read_settings()
+    listener = _listen(host, port)
+    apart = _listen(settings.metrics_host, metrics_port) if metrics_port else None
+    settings = _addressed(settings, host, listener.getsockname()[1])
+    logs.set_up(settings)
+    traces.set_up()
+    desk = open_desk(settings)
+    _announce(desk, settings)
+    _protect_files(settings)
+    server = Server(desk, with_worker=not no_worker)
+    if apart:
+        from copydesk.cli.probe_server import answer_probes
+
+        server.health.are_figures_apart = True
+        answer_probes(apart, server.health.readiness, server.health.gauges)
+    server.run([listener])
+    desk.close()
+    traces.shut_down()
+
+
+@app.command()
+def work() -> None:
+    """Runs a worker alone."""
+    from copydesk.cli.probe_server import answer_probes
+    from copydesk.core.runtime import memory
+    from copydesk.core.settings import read_settings
+    from copydesk.core.telemetry import logs, traces
+    from copydesk.desk import open_desk
+    from copydesk.web.operations.metrics import Gauges
+    from copydesk.web.operations.readiness import Readiness
+
+    memory.share_heaps()
+    settings = read_settings()
+    logs.set_up(settings)
+    traces.set_up()
+    listener = _listen(settings.metrics_host, settings.metrics_port) if settings.metrics_port else None
+    desk = open_desk(settings)
+    worker = desk.worker()
+    readiness = Readiness(desk, with_analytics=False)
+
+    def stop(*_: object) -> None:
+        if readiness.is_draining or not settings.drain_seconds:
+            worker.stop()
+        else:
+            worker.leave(settings.drain_seconds)
+        readiness.is_draining = True
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, stop)
+    if listener:
+        answer_probes(listener, readiness, Gauges(desk, readiness, worker))
+    _say(settings, f"Worker {worker.id} is waiting for jobs. Stop it with Ctrl-C.")
+    _protect_files(settings)
+    worker.run()
+    desk.close()
+    traces.shut_down()
+
+
+@app.command()
+def demo(
+    serve: Annotated[bool, typer.Option("--serve", help="Keep serving afterwards, to look around.")] = False,
+    port: Port = 0,
+) -> None:
+    """A sample repository and a job through to its pull request, here and now; exit code 0 when all of it worked."""
+    from copydesk.cli.demo.run import run_demo
+
+    run_demo(keep_serving=serve, port=port)
+
+
+def _protect_files(settings: "Settings") -> None:
+    """Repairs files that an older release, or a copy, left open to other users. Warns where it cannot, and goes on."""
+    from copydesk.core.runtime.private_files import make_files_private
+
+    changed, failed = make_files_private(settings)
+    if changed:
+        log.warning("other users could read %s; that is no longer so", ", ".join(map(str, changed)))
+    if failed:
+        log.warning("other users can read %s, and this user may not change that", ", ".join(map(str, failed)))
+
+
+def _announce(desk: "Desk", settings: "Settings") -> None:
+    """Prints the address, and the first administrator's link; logs that programs collect do not get the link."""
+    _say(settings, f"Copydesk is at {settings.base_url} (data in {settings.data.absolute()}). Stop it with Ctrl-C.")
+    if secret := desk.people.first_link():
+        link = f"at {settings.base_url}/join/{secret}"
+        is_shown = settings.log_format == "text"
+        _say(
+            settings,
+            f"There is no administrator yet. Create the first {link if is_shown else 'with copydesk person link'}",
+        )
+
+
+def _say(settings: "Settings", words: str) -> None:
+    if settings.log_format == "json":
+        log.info(words)
+    else:
+        typer.echo(words, err=True)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        fail(f"Cannot listen on {host}:{port}: {error.strerror}.")
+
+
+def _addressed(settings: "Settings", host: str, port: int) -> "Settings":
+    """Links begin with the address that was set, else with the one that is listened on."""
+    if "base_url" in settings.model_fields_set:
+        return settings
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
+    return settings.model_copy(update={"base_url": f"http://{f'[{shown}]' if ':' in shown else shown}:{port}"})

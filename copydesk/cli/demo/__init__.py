@@ -1,0 +1,1 @@
+"""The demo: a sample repository, sample traffic, and one job to its pull request."""

@@ -1,0 +1,1 @@
+"""People, their sessions and passwords, and the API keys of projects."""

@@ -1,0 +1,267 @@
+"""Admin API keys: made once, shown once, stored as a digest, fixed for their life."""
+
+import hmac
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields
+from ipaddress import ip_address, ip_network
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, bindparam, select, update
+from sqlalchemy.exc import IntegrityError
+
+from copydesk.core import audit_log as audit
+from copydesk.core import clock
+from copydesk.core.db.database import Database, batched
+from copydesk.core.db.tables import keys, projects
+from copydesk.core.errors import (
+    AddressRefused,
+    Conflict,
+    InvalidRequest,
+    KeyRejected,
+    NotFound,
+    ProjectNotFound,
+    ScopeMissing,
+)
+from copydesk.core.ids import digest, is_id, is_wellformed_key, new_id, new_key
+from copydesk.core.projects.projects import Project, stored_project
+from copydesk.core.rate_limits.limits import Limit, take
+
+SCOPES = ("read", "write", "events")
+"""`write` includes the others. `events` is for web servers and middlewares: it sends events and opens nothing else."""
+UNITS = {"h": clock.HOUR, "d": clock.DAY, "w": 7 * clock.DAY}
+USE_NOTED_EVERY = 60 * clock.SECOND
+
+
+class KeyNotFound(NotFound):
+    """There is no such API key."""
+
+    code = "key_not_found"
+
+
+class KeyMadeBefore(Conflict):
+    """This form was sent before: the key that it made was shown then, and cannot be shown again."""
+
+    code = "key_made_before"
+
+
+@dataclass(frozen=True)
+class Key:
+    id: str
+    project_id: str
+    name: str
+    hint: str
+    scopes: tuple[str, ...]
+    allow: tuple[str, ...]
+    created_at: int
+    created_by: str
+    expires_at: int | None
+    last_used_at: int | None
+    revoked_at: int | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > clock.now())
+
+    def has_scope(self, scope: str) -> bool:
+        return scope in self.scopes or (scope == "events" and "write" in self.scopes)
+
+    @property
+    def use_is_due(self) -> bool:
+        """Whether its last use was noted so long ago that this one should be."""
+        return self.last_used_at is None or self.last_used_at + USE_NOTED_EVERY < clock.now()
+
+    def admits(self, address: str | None) -> bool:
+        """Without a list every address will do; with one, a caller whose address is not known will not."""
+        if not self.allow:
+            return True
+        try:
+            caller = ip_address(address or "")
+        except ValueError:
+            return False
+        caller = getattr(caller, "ipv4_mapped", None) or caller
+        return any(caller in ip_network(network) for network in self.allow)
+
+
+class CreatedKey(NamedTuple):
+    key: Key
+    project_name: str
+
+
+BY_DIGEST = (
+    select(keys, *(column.label(f"project_{column.name}") for column in projects.c if column.name != "id"))
+    .join(projects, projects.c.id == keys.c.project_id)
+    .where(keys.c.digest == bindparam("digest"))
+)
+KEY_FIELDS = tuple(field.name for field in fields(Key))
+PROJECT_FIELDS = tuple((field.name, f"project_{field.name}") for field in fields(Project))
+
+
+class Keys:
+    def __init__(self, database: Database, per_hour: int) -> None:
+        self.database = database
+        self.limit = Limit("keys", per_hour, clock.HOUR)
+
+    def create(
+        self,
+        project_id: str,
+        *,
+        name: str = "",
+        scopes: Sequence[str] = (),
+        expires_in: int | None = None,
+        allow: Sequence[str] = (),
+        key_id: str | None = None,
+        actor: str,
+    ) -> tuple[Key, str]:
+        """The key's record, and the key itself, which cannot be had again.
+
+        Whoever may ask twice for the same names its id beforehand, and gets KeyMadeBefore instead of a second key.
+        """
+        if key_id is not None and not is_id(key_id, "key"):
+            raise InvalidRequest("This is not an API key's id; reload the page and try again.")
+        secret, now = new_key(), clock.now()
+        key = Key(
+            id=key_id or new_id("key"),
+            project_id=project_id,
+            name=_checked_name(name),
+            hint=secret[:9],
+            scopes=_checked_scopes(scopes),
+            allow=tuple(_checked_network(network) for network in allow),
+            created_at=now,
+            created_by=actor,
+            expires_at=None if expires_in is None else now + expires_in,
+            last_used_at=None,
+            revoked_at=None,
+        )
+        row = {**key.__dict__, "scopes": list(key.scopes), "allow": list(key.allow), "digest": digest(secret)}
+        try:
+            with self.database.write() as tx:
+                if tx.execute(select(projects.c.id).where(projects.c.id == project_id)).first() is None:
+                    raise ProjectNotFound
+                take(self.database, tx, self.limit, project_id)
+                tx.execute(keys.insert().values(row))
+                audit.record(tx, project_id, actor, "key.created", key.id, name=key.name, scopes=list(key.scopes))
+        except IntegrityError:
+            raise KeyMadeBefore from None
+        return key, secret
+
+    def get(self, project_id: str, key_id: str) -> Key:
+        """One of this project's; another's is as good as not there."""
+        mine = (keys.c.id == key_id) & (keys.c.project_id == project_id)
+        with self.database.read() as tx:
+            row = tx.execute(select(keys).where(mine)).first()
+        if row is None:
+            raise KeyNotFound
+        return _key(row)
+
+    def get_all(self, key_ids: Collection[str]) -> dict[str, Key]:
+        """Returns those of these keys that there are, by their ids."""
+        found: dict[str, Key] = {}
+        with self.database.read() as tx:
+            for some in batched(key_ids):
+                found |= {row.id: _key(row) for row in tx.execute(select(keys).where(keys.c.id.in_(some)))}
+        return found
+
+    def of_project(self, project_id: str) -> list[Key]:
+        with self.database.read() as tx:
+            rows = tx.execute(select(keys).where(keys.c.project_id == project_id).order_by(keys.c.id.desc()))
+            return [_key(row) for row in rows]
+
+    def revoke(self, key_id: str, *, actor: str) -> Key:
+        """Revoking twice is the same as once."""
+        with self.database.write() as tx:
+            row = tx.execute(select(keys).where(keys.c.id == key_id)).first()
+            if row is None:
+                raise KeyNotFound
+            if row.revoked_at is None:
+                tx.execute(update(keys).where(keys.c.id == key_id).values(revoked_at=clock.now()))
+                audit.record(tx, row.project_id, actor, "key.revoked", key_id)
+            return _key(tx.execute(select(keys).where(keys.c.id == key_id)).one())
+
+    def created_by(self, creator: str) -> list[CreatedKey]:
+        """Returns the keys that this person created and that still open something, of all projects."""
+        columns = select(keys, projects.c.name.label("project_name"))
+        live = (keys.c.created_by == creator) & keys.c.revoked_at.is_(None)
+        query = columns.join(projects, projects.c.id == keys.c.project_id).where(live)
+        with self.database.read() as tx:
+            rows = tx.execute(query.order_by(projects.c.name, keys.c.id)).all()
+        return [CreatedKey(_key(row), row.project_name) for row in rows if _key(row).is_open]
+
+    def revoke_made_by(self, tx: Connection, creator: str, *, actor: str, because: str) -> int:
+        """Revokes all that this person made, in whichever project. Returns how many keys that were."""
+        mine = keys.c.created_by == creator, keys.c.revoked_at.is_(None)
+        found = tx.execute(select(keys.c.id, keys.c.project_id).where(*mine)).all()
+        tx.execute(update(keys).where(*mine).values(revoked_at=clock.now()))
+        for row in found:
+            audit.record(tx, row.project_id, actor, "key.revoked", row.id, because=because)
+        return len(found)
+
+    def open(self, secret: str, project_id: str, scope: str, address: str | None) -> tuple[Key, Project]:
+        """The key and the project, when the one opens the other for this scope from this address. Only reads."""
+        if not is_wellformed_key(secret):
+            raise KeyRejected("This is not a Copydesk API key: it is malformed or mistyped.")
+        digested = digest(secret)
+        with self.database.read() as tx:
+            row = tx.execute(BY_DIGEST, {"digest": digested}).first()
+        if row is None or not hmac.compare_digest(row.digest, digested):
+            raise KeyRejected
+        key = _key(row)
+        if not key.is_open:
+            raise KeyRejected
+        if key.project_id != project_id:
+            raise ProjectNotFound
+        if not key.has_scope(scope):
+            raise ScopeMissing(f"This API key lacks the scope '{scope}'.")
+        if not key.admits(address):
+            raise AddressRefused
+        return key, _project(row)
+
+    def note_use(self, key: Key) -> None:
+        due = keys.c.last_used_at.is_(None) | (keys.c.last_used_at < clock.now() - USE_NOTED_EVERY)
+        with self.database.write() as tx:
+            tx.execute(update(keys).where(keys.c.id == key.id, due).values(last_used_at=clock.now()))
+
+
+def lifetime(text: str) -> int:
+    """'90d', '12h' or '2w' in milliseconds."""
+    match = re.fullmatch(r"([1-9]\d{0,4})([hdw])", text.strip())
+    if match is None:
+        raise InvalidRequest("An expiry is a number and h, d or w: 12h, 90d, 2w.")
+    return int(match[1]) * UNITS[match[2]]
+
+
+def _checked_name(name: str) -> str:
+    name = name.strip() or "API key"
+    if len(name) > 200 or not name.isprintable():
+        raise InvalidRequest("A key's name has at most 200 printable characters.")
+    return name
+
+
+def _checked_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
+    for scope in scopes:
+        if scope not in SCOPES:
+            raise InvalidRequest(f"A scope is 'read', 'write' or 'events', not '{scope}'.")
+    if not scopes or "write" in scopes:
+        return ("read", "write")
+    return tuple(scope for scope in SCOPES if scope in scopes)
+
+
+def _checked_network(text: str) -> str:
+    try:
+        network = ip_network(text.strip(), strict=False)
+    except ValueError:
+        raise InvalidRequest(f"'{text}' is no IP address or CIDR network.") from None
+    if network.prefixlen == 0:
+        raise InvalidRequest(f"'{text}' would admit every address; leave the list out instead.")
+    return str(network)
+
+
+def _key(row: Row[Any]) -> Key:
+    row_values = row._mapping
+    values = {name: row_values[name] for name in KEY_FIELDS}
+    return Key(**{**values, "scopes": tuple(row.scopes), "allow": tuple(row.allow)})
+
+
+def _project(row: Row[Any]) -> Project:
+    row_values = row._mapping
+    return stored_project({name: row_values[label] for name, label in PROJECT_FIELDS})

@@ -1,0 +1,1 @@
+"""The main database: transactions, schema, migrations and notifications, on SQLite or PostgreSQL."""

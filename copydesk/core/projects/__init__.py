@@ -1,0 +1,1 @@
+"""Projects, their options and their encrypted secrets."""

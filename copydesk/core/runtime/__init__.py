@@ -1,0 +1,1 @@
+"""Helpers of a long-running process: threads, futures, memory, private files."""

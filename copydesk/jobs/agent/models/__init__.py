@@ -1,0 +1,1 @@
+"""Language models: names, providers, messages, errors and cost."""

@@ -1,0 +1,1 @@
+"""Reads what the checks need to know from one page."""

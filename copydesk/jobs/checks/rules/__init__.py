@@ -1,0 +1,1 @@
+"""The rules of the checks: links, includes and navigation."""

@@ -1,0 +1,1 @@
+"""Durable execution: the queue, leases, the journal of steps, and the worker."""

@@ -1,0 +1,100 @@
+"""The work of one attempt that reads untrusted text: each method runs in a child process and says what exceeded it."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+from copydesk.jobs.agent.conversation import Conversation, ModelFailed, Reply
+from copydesk.jobs.agent.tools.tool import Arguments, Tool, ToolRefused
+from copydesk.jobs.checks import Report
+from copydesk.jobs.execution.stoppable import Stoppable
+from copydesk.jobs.isolation import tasks
+from copydesk.jobs.isolation.child_limits import LimitExceeded
+from copydesk.jobs.isolation.child_pool import ChildPool
+from copydesk.jobs.isolation.tasks import ChangeNotes, WorkspaceCopy
+from copydesk.jobs.job import JobFailed, Reason
+from copydesk.jobs.publish.guard.publish_guard import PublishRefused
+from copydesk.jobs.workspace.git_tree import Tree
+from copydesk.jobs.workspace.workspace import Workspace
+
+T = TypeVar("T")
+
+
+class IsolatedWork:
+    """`allowed_paths` are patterns of protected paths that the project allows to change."""
+
+    def __init__(self, pool: ChildPool, stoppable: Stoppable, allowed_paths: Sequence[str] = ()) -> None:
+        self._pool, self._stoppable = pool, stoppable
+        self._allowed_paths = tuple(allowed_paths)
+
+    def describe_repository(self, origin: Tree, root: str) -> str:
+        path = origin.repository.path
+        with _raising(lambda limit: JobFailed(f"Reading the repository took {limit}.", Reason.REPOSITORY_ERROR)):
+            return self._run(path, tasks.describe_repository, path, origin.commit, origin.limits, root)
+
+    def run_tool(self, tool: Tool, workspace: Workspace, asked: Arguments) -> str:
+        """Returns the tool's answer, with its changes made to the workspace."""
+        with _raising(lambda limit: ToolRefused(f"This call took {limit} and was stopped. Ask for less at once.")):
+            outcome = self._run_on(workspace, tasks.run_tool, tool.name, asked)
+        if outcome.changes is not None:
+            workspace.restore(outcome.changes)
+        return outcome.text
+
+    def check_workspace(
+        self, workspace: Workspace, origin: Tree, required_fields: Sequence[str], ignored: Sequence[str]
+    ) -> Report:
+        sentence = "Checking the documentation took {}, so nothing was published."
+        with _raising(lambda limit: JobFailed(sentence.format(limit), Reason.CHECKS_FAILED)):
+            return self._run_on(workspace, tasks.check_workspace, origin.commit, tuple(required_fields), tuple(ignored))
+
+    def check_policy(
+        self, workspace: Workspace, known: Sequence[str], texts: Sequence[str], prompts: Sequence[str]
+    ) -> None:
+        """Raises PublishRefused unless the change may be published."""
+        with _raising(lambda limit: PublishRefused(f"Looking for secrets and embeds in the change took {limit}.")):
+            self._run_on(workspace, tasks.check_policy, tuple(known), tuple(texts), tuple(prompts))
+
+    def describe_change(self, workspace: Workspace) -> ChangeNotes:
+        """Returns what the pull request warns its reviewer of."""
+        with _raising(lambda limit: PublishRefused(f"Listing what the change adds took {limit}.")):
+            return self._run_on(workspace, tasks.describe_change)
+
+    def find_overreach(self, workspace: Workspace) -> tuple[str, str] | None:
+        """Returns the first file that was rewritten rather than edited, with advice; None if that takes too long."""
+        with suppress(LimitExceeded):
+            return self._run_on(workspace, tasks.find_overreach)
+        return None
+
+    def reply_as_mechanic(self, conversation: Conversation, workspace: Workspace) -> Reply:
+        with _raising(lambda limit: ModelFailed(f"The built-in mechanic took {limit}.")):
+            return self._run_on(workspace, tasks.reply_as_mechanic, conversation)
+
+    def _run_on(self, workspace: Workspace, task: Callable[..., T], *arguments: object) -> T:
+        """Runs a task whose first argument is a copy of the workspace."""
+        copy = WorkspaceCopy.from_workspace(workspace, self._allowed_paths)
+        return self._run(copy.repository, task, copy, *arguments)
+
+    def _run(self, repository: str, task: Callable[..., T], *arguments: object) -> T:
+        return self._pool.run(task, *arguments, affinity=repository, stoppable=self._stoppable)
+
+
+@contextmanager
+def _raising(explain: Callable[[LimitExceeded], Exception]) -> Iterator[None]:
+    """Raises what `explain` returns in place of LimitExceeded."""
+    try:
+        yield
+    except LimitExceeded as limit:
+        raise explain(limit) from None
+
+
+class IsolatedMechanic:
+    """The mechanic, in a child process."""
+
+    name = "mechanic"
+
+    def __init__(self, work: IsolatedWork) -> None:
+        self._work = work
+
+    async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
+        return await asyncio.to_thread(self._work.reply_as_mechanic, conversation, workspace)

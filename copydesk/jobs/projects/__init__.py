@@ -1,0 +1,1 @@
+"""Creates projects and checks the options that depend on models and checks."""

@@ -1,0 +1,1 @@
+"""Fetches, commits, merges and pushes."""

@@ -1,0 +1,1 @@
+"""Decides whether a change may be published."""

@@ -1,0 +1,57 @@
+"""What a change adds: the lines that were in none of the files it touches before."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from copydesk.jobs.workspace.git_tree import Tree
+from copydesk.jobs.workspace.text_edits import Text, is_text
+from copydesk.jobs.workspace.workspace import Changes
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A file as it will be; `before` is all that the change's files were, so that moving a page adds nothing."""
+
+    path: str
+    data: bytes
+    before: "Before"
+
+    @cached_property
+    def body(self) -> str:
+        return Text.of(self.data).shown if is_text(self.data) else ""
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        for number, line in enumerate(self.body.split("\n"), 1):
+            if line not in self.before.lines:
+                yield number, line
+
+
+@dataclass(frozen=True)
+class Before:
+    """The changed files as they were, by path."""
+
+    files: tuple[tuple[str, bytes], ...] = ()
+
+    @cached_property
+    def data(self) -> bytes:
+        return b"\x00".join(data for _, data in self.files)
+
+    @cached_property
+    def bodies(self) -> tuple[tuple[str, str], ...]:
+        """The text of each file that is text."""
+        return tuple((path, Text.of(data).shown) for path, data in self.files if is_text(data))
+
+    @cached_property
+    def body(self) -> str:
+        return "\n".join(body for _, body in self.bodies)
+
+    @cached_property
+    def lines(self) -> frozenset[str]:
+        return frozenset(self.body.split("\n"))
+
+
+def additions(tree: Tree, changes: Changes) -> list[Addition]:
+    entries = [(path, tree.entry(path)) for path in sorted(changes)]
+    before = Before(tuple((path, tree.read(entry)) for path, entry in entries if entry is not None and entry.is_file))
+    return [Addition(path, data, before) for path, data in sorted(changes.items()) if data is not None]

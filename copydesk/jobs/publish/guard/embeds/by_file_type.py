@@ -1,0 +1,98 @@
+"""Reads any file for what it loads or runs, by the parser for its kind."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from copydesk.jobs.pages import front_matter as frontmatter
+from copydesk.jobs.pages.page_types import MARKDOWN, extension
+from copydesk.jobs.publish.guard.embeds.asciidoc import find_in_asciidoc
+from copydesk.jobs.publish.guard.embeds.css import find_in_css
+from copydesk.jobs.publish.guard.embeds.data_files import Unreadable, find_in_data, find_in_front_matter, parse_data
+from copydesk.jobs.publish.guard.embeds.html import find_in_html
+from copydesk.jobs.publish.guard.embeds.markdown import find_in_markdown
+from copydesk.jobs.publish.guard.embeds.rst import find_in_rst
+from copydesk.jobs.publish.guard.embeds.urls import TOO_DEEP, TOO_LARGE, Embed, find_urls
+from copydesk.jobs.publish.guard.executed_files import is_site_settings
+
+MAX_CHARS = 1_000_000
+ASCIIDOC = (".adoc", ".asciidoc", ".asc", ".ad")
+HTML = (".html", ".htm", ".xhtml", ".xht", ".shtml", ".svg", ".xml", ".xsl", ".xslt", ".vue", ".svelte", ".astro")
+TEMPLATES = (
+    ".liquid",
+    ".njk",
+    ".ejs",
+    ".hbs",
+    ".mustache",
+    ".jinja",
+    ".jinja2",
+    ".j2",
+    ".tmpl",
+    ".tpl",
+    ".erb",
+    ".php",
+)
+STYLES = (".css", ".scss", ".sass", ".less", ".styl")
+NOTEBOOKS = (".qmd", ".rmd")
+RUN_BY_NAME = (".js", ".mjs", ".cjs", ".css", ".wasm")
+RST_DIRECTIVE = re.compile(r"^[ \t]*\.\.[ \t]+\S", re.M)
+
+
+@lru_cache(64)
+def find_embeds(path: str, body: str) -> tuple[Embed, ...]:
+    """Returns what the file refers to; a parser that gives up counts as a script."""
+    if len(body) > MAX_CHARS:
+        return (Embed("script", TOO_LARGE),)
+    try:
+        return tuple(_find(path, extension(path), body))
+    except RecursionError:
+        return (Embed("script", TOO_DEEP),)
+
+
+def _find(path: str, kind: str, body: str) -> Iterator[Embed]:
+    if kind in (*MARKDOWN, *NOTEBOOKS):
+        yield from _find_in_page(body, is_mdx=kind == ".mdx")
+    elif kind == ".rst" or (kind == ".txt" and RST_DIRECTIVE.search(body)):
+        yield from find_in_rst(body)
+    elif kind in ASCIIDOC:
+        yield from find_in_asciidoc(body)
+    elif kind in (*HTML, *TEMPLATES):
+        yield from find_in_html(body)
+    elif kind in STYLES:
+        yield from find_in_css(body)
+    elif is_site_settings(path):
+        yield from _find_in_settings(path, body)
+    else:
+        yield from _find_in_other(body, is_text=kind == ".txt")
+
+
+def _find_in_page(body: str, is_mdx: bool) -> Iterator[Embed]:
+    stop = frontmatter.stop_of(body)
+    head, rest = body[:stop], body[stop:]
+    if head:
+        yield from find_in_front_matter(head)
+        first = head.count("\n")
+        for one in find_in_markdown(rest, is_mdx=is_mdx):
+            yield Embed(one.kind, one.url, one.line + first if one.line else 0, one.dialect)
+        # A generator without front matter shows it as text.
+        yield from (one for one in find_in_markdown(head.strip("-+\n"), depth=1) if one.kind != "link")
+    else:
+        yield from find_in_markdown(body, is_mdx=is_mdx)
+
+
+def _find_in_settings(path: str, body: str) -> Iterator[Embed]:
+    try:
+        yield from find_in_data(parse_data(path.lower(), body))
+    except Unreadable:
+        yield from (Embed("script", url) for url in find_urls(body))
+
+
+def _find_in_other(body: str, is_text: bool) -> Iterator[Embed]:
+    """Reads a file of another kind by its words alone: what ends as a script does is one."""
+    if "<script" in body and not is_text:
+        yield from (one for one in find_in_html(body) if one.kind == "script")
+    for url in find_urls(body):
+        if url.startswith("\\"):
+            continue  # an escape in a string
+        is_run = url.split("?")[0].split("#")[0].lower().endswith(RUN_BY_NAME)
+        yield Embed("script" if is_run and not is_text else "link", url)

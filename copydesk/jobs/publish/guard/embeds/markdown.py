@@ -1,0 +1,267 @@
+"""What a page of Markdown loads or runs, by the tokens of a CommonMark parser.
+
+Generators read Markdown in dialects. Where they differ on what is code, the page is read in both ways.
+"""
+
+import html
+import re
+from collections.abc import Generator, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from copydesk.jobs.publish.guard.embeds.html import PLAIN_TEMPLATE, find_in_attributes, find_in_html
+from copydesk.jobs.publish.guard.embeds.mdx import Mdx
+from copydesk.jobs.publish.guard.embeds.urls import Dialect, Embed, find_host, find_urls, runs_code, shorten
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+MAX_NESTING = 40
+MAX_BRACKETS = 20
+"""So deep brackets may be nested; the parser leaves deeper ones unread, and takes long over them."""
+MAX_DEPTH = 3
+FENCES = re.compile(r"`{3,}|~{3,}")
+TAG_IN_TEXT = re.compile(r"<[A-Za-z]")
+DEFINITION = re.compile(r"^[ \t>]*\[[^\]\n]+\]:[ \t]*\n?[ \t]*<?([^\s>]+)", re.M)
+SIMPLE_INFO = re.compile(r"[\w#.+-]*")
+CODE_DIRECTIVES = {"code", "code-block", "sourcecode", "math", "literalinclude", "parsed-literal", "prompt", "mermaid"}
+DIRECTIVE = re.compile(r"\{([\w:+=-]*)\}[ \t]*([^\n]*)")
+COLON_DIRECTIVE = re.compile(r"^[ \t>]*:{2,}[^\n]*", re.M)
+BRACES = re.compile(r"\{:?([^{}\n]*)\}")
+SHORTCODE = re.compile(r"\{\{[<%]([^{}\n]*)[%>]\}\}|\{%([^{}\n]*)%\}")
+TEMPLATE = re.compile(r"\{\{(?![<%])[^{}\n]*\}\}")
+SNIPPET = re.compile(r"(?<!-)-+8<-+[^\n]*")
+
+
+def find_in_markdown(text: str, *, is_mdx: bool = False, depth: int = 0) -> Iterator[Embed]:
+    """Yields what the page refers to, with the line where it stands."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if is_mdx and depth == 0:
+        yield from _find_in_mdx(text)
+        return
+    yield from Page(text, is_mdx, depth).read()
+    if depth == 0:  # some generators read every page as MDX
+        yield from (Embed(one.kind, one.url, one.line, "mdx") for one in Mdx(text).read() if one.kind != "link")
+
+
+def _find_in_mdx(text: str) -> Iterator[Embed]:
+    """Reads a page of MDX; where it is in doubt which lines are fenced code, once more as if none were."""
+    mdx = Mdx(text)
+    yield from mdx.read()
+    lines = text.split("\n")
+    for first, last in mdx.fences:
+        lines[first:last] = [""] * (last - first)
+    page = Page("\n".join(lines), True, 0)
+    yield from page.read()
+    if not mdx.is_regular or page.fences:
+        bare = FENCES.sub(lambda mark: " " * len(mark.group()), text)
+        yield from Mdx(bare).read()
+        yield from Page(bare, True, MAX_DEPTH).read()
+
+
+class Page:
+    """One reading of a page; `depth` counts how often a piece of code was read as a page of its own."""
+
+    def __init__(self, text: str, is_mdx: bool, depth: int) -> None:
+        self.text, self.is_mdx, self.depth = text, is_mdx, depth
+        self.lines = text.split("\n")
+        self.fences: list[tuple[int, int]] = []
+        self.pieces: list[str] = []
+        """The page as the generator writes it, but without code: for tags that run over several blocks."""
+        self.open_tags = 0
+        self.has_open_image = False
+
+    def read(self) -> Iterator[Embed]:
+        references: dict[str, Any] = {}
+        flat = yield from _flatten_brackets(self.text)
+        tokens = _parser(self.is_mdx).parse(flat, references)
+        for token in tokens:
+            line = token.map[0] + 1 if token.map else 0
+            for embed in self._read_token(token):
+                yield Embed(embed.kind, embed.url, embed.line or line, embed.dialect)
+        if self.has_open_image:  # other dialects take more for an image, and for the definition of one
+            for match in DEFINITION.finditer(self.text):
+                if find_host(match[1]):
+                    yield Embed("image", match[1], self.text.count("\n", 0, match.start()) + 1)
+        if not self.is_mdx:
+            yield from (one for one in find_in_html("\n".join(self.pieces)) if one.kind != "link")
+
+    def _read_token(self, token: "Token") -> Iterator[Embed]:
+        if token.level >= MAX_NESTING - 2:
+            yield Embed("script", shorten(f"nested too deeply: {token.content}"))
+        if token.type == "fence":
+            yield from self._read_fence(token)
+        elif token.type == "code_block":  # in a list, an admonition or a definition other dialects read text here
+            yield from self._read_code(token.content)
+        elif token.type == "html_block":
+            self.pieces.append(token.content)
+            self.open_tags += len(re.findall(r"<[a-z]", token.content, re.I)) - token.content.count("</")
+            yield from find_in_html(token.content)
+            yield from self._read_text_between_tags(token.content)
+        elif token.type == "inline":
+            yield from self._read_inline(token)
+
+    def _read_fence(self, token: "Token") -> Iterator[Embed]:
+        start, end = token.map or [0, 0]
+        info = token.info.strip()
+        last = self.lines[end - 1].strip(" \t>") if 0 < end <= len(self.lines) else ""
+        is_closed = end - start > 1 and set(last) == {token.markup[0]} and len(last) >= len(token.markup)
+        self.fences.append((start, end))
+        if directive := DIRECTIVE.match(info):
+            yield from self._read_directive(directive[1], directive[2], token.content)
+        elif re.search(r"\blive\b", info):
+            yield Embed("script", shorten(token.content), dialect="mdx")
+        elif info.startswith("mermaid"):
+            shown = "\n".join(line for line in token.content.split("\n") if not line.lstrip().startswith("click"))
+            yield from (Embed("image", url) for url in find_urls(shown))
+        elif not is_closed:
+            yield from self._read_code(token.content)
+        elif not self.is_mdx and self._is_in_doubt(token, last, info):
+            yield from self._read_code(token.content, "strict fences")
+
+    def _is_in_doubt(self, token: "Token", closing: str, info: str) -> bool:
+        """Whether Python-Markdown or kramdown may read the fence as text: in a list, in HTML, with another end."""
+        opening = self.lines[token.map[0]] if token.map else ""
+        is_plain = opening.startswith(token.markup) and closing == token.markup and SIMPLE_INFO.fullmatch(info)
+        return token.level > 0 or self.open_tags > 0 or not is_plain
+
+    def _read_directive(self, name: str, argument: str, content: str) -> Iterator[Embed]:
+        """Reads a directive of MyST, which looks like a fence."""
+        if name in CODE_DIRECTIVES:
+            return
+        if name.startswith("code-cell"):
+            yield Embed("script", shorten(content))
+        elif name == "eval-rst":
+            from copydesk.jobs.publish.guard.embeds.rst import find_in_rst
+
+            yield from (Embed(one.kind, one.url) for one in find_in_rst(content))
+        yield from (Embed("image", url) for url in find_urls(argument))
+        options = re.findall(r"^:[\w-]+:[ \t]*(.*)$", content, re.M)
+        yield from (Embed("image", url) for option in options for url in find_urls(option))
+        yield from self._read_code(content)
+
+    def _read_code(self, content: str, dialect: Dialect = "") -> Iterator[Embed]:
+        """Reads code as text, since another dialect may; links in it are not worth telling."""
+        if self.depth < MAX_DEPTH:
+            found = find_in_markdown(content, is_mdx=self.is_mdx, depth=self.depth + 1)
+        else:
+            found = find_in_html(content)
+        yield from (Embed(one.kind, one.url, 0, dialect) for one in found if one.kind != "link")
+
+    def _read_text_between_tags(self, content: str) -> Iterator[Embed]:
+        """Reads the text of a block of HTML as Markdown, which some dialects do."""
+        text = re.sub(r"<[^<>]*>", " ", content)
+        if "![" in text:
+            for token in _parser(self.is_mdx).parseInline(text):
+                yield from (one for one in self._read_children(token.children or ()) if one.kind != "link")
+
+    def _read_inline(self, token: "Token") -> Iterator[Embed]:
+        children = token.children or []
+        yield from self._read_children(children)
+        text = "".join(_show(child) for child in children)
+        self.pieces.append(text)
+        plain = "".join(_show_plainly(child) for child in children)
+        if "![" in plain:
+            self.has_open_image = True
+        if not self.is_mdx and TAG_IN_TEXT.search(plain):  # no tag to CommonMark, and one to laxer dialects
+            yield from (one for one in find_in_html(plain) if one.kind != "link")
+        yield from _find_in_extensions(plain)
+
+    def _read_children(self, children: "Sequence[Token]") -> Iterator[Embed]:
+        for child in children:
+            if child.type == "image":
+                source = str(child.attrs.get("src", ""))
+                yield from find_in_attributes("img", {"src": source})
+            elif child.type == "link_open":
+                address = str(child.attrs.get("href", ""))
+                if runs_code(address):
+                    yield Embed("script", shorten(address))
+                elif find_host(address):
+                    yield Embed("link", address)
+            elif child.type == "html_inline":
+                yield from find_in_html(child.content)
+            elif child.type in ("text", "text_special"):
+                yield from (Embed("link", url) for url in find_urls(child.content))
+            elif child.type == "code_inline" and child.meta.get("lines"):
+                yield from (one for one in find_in_html(child.content) if one.kind != "link")
+
+
+def _find_in_extensions(text: str) -> Iterator[Embed]:
+    """Yields what attribute lists, shortcodes, templates and directives in a text refer to."""
+    if "{" in text:
+        for match in BRACES.finditer(text):
+            if "=" in match[1]:
+                yield from (one for one in find_in_html(f"<img {match[1]}>") if one.kind != "link")
+        for match in SHORTCODE.finditer(text):
+            inner = match[1] or match[2] or ""
+            yield from find_in_html(f"<x-{inner.strip()}>")
+            yield from (Embed("image", url) for url in find_urls(inner))
+        for match in TEMPLATE.finditer(text):
+            if not PLAIN_TEMPLATE.fullmatch(match.group()):
+                yield Embed("script", shorten(match.group()), dialect="templates")
+    if "8<" in text:
+        yield from (Embed("script", url) for match in SNIPPET.finditer(text) for url in find_urls(match.group()))
+    if "::" in text:
+        yield from (Embed("image", url) for match in COLON_DIRECTIVE.finditer(text) for url in find_urls(match.group()))
+
+
+def _show(child: "Token") -> str:
+    if child.type == "html_inline":
+        return child.content
+    if child.type == "code_inline":
+        return child.content if child.meta.get("lines") else " "
+    return "\n" if "break" in child.type else html.escape(child.content)
+
+
+def _show_plainly(child: "Token") -> str:
+    """Returns the text as it stands, without code, and without signs that were escaped."""
+    if child.type == "code_inline":
+        return " "
+    if child.type == "text_special" and child.content in ("<", "{", "!"):
+        return " "
+    return "\n" if "break" in child.type else child.content
+
+
+def _flatten_brackets(text: str) -> Generator[Embed, None, str]:
+    """Takes the brackets from paragraphs that nest them too deeply, and yields what these may load."""
+    if text.count("[") < MAX_BRACKETS:
+        return text
+    paragraphs = text.split("\n\n")
+    for number, paragraph in enumerate(paragraphs):
+        if paragraph.count("[") >= MAX_BRACKETS and _measure_depth(paragraph) >= MAX_BRACKETS:
+            yield Embed("script", shorten(f"nested too deeply: {paragraph}"))
+            yield from (Embed("image", url) for url in find_urls(paragraph))
+            paragraphs[number] = re.sub(r"[\[\]]", " ", paragraph)
+    return "\n\n".join(paragraphs)
+
+
+def _measure_depth(text: str) -> int:
+    depth = deepest = 0
+    for bracket in re.findall(r"[\[\]]", text):
+        depth = depth + 1 if bracket == "[" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+@cache
+def _parser(is_mdx: bool) -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline, backtick
+
+    def mark_lines(state: StateInline, silent: bool) -> bool:
+        """Reads a piece of code, and notes when it runs over several lines: there dialects differ."""
+        start = state.pos
+        is_code = backtick(state, silent)
+        if is_code and not silent and state.tokens and state.tokens[-1].type == "code_inline":
+            state.tokens[-1].meta["lines"] = "\n" in state.src[start : state.pos]
+        return is_code
+
+    parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING, "html": not is_mdx}).enable("table")
+    if is_mdx:
+        parser.disable("code")
+    parser.disable("text_join")  # so that what was escaped can be told
+    parser.inline.ruler.at("backticks", mark_lines)
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]
+    parser.normalizeLink = lambda url: url  # type: ignore[method-assign]
+    return parser

@@ -1,0 +1,219 @@
+"""What a page of MDX runs and loads: its imports and exports, its JSX tags, and its expressions in braces.
+
+A small tokenizer, since no parser of MDX exists for Python. It reads left to right, as MDX does: outside tags and
+expressions a backtick begins code; inside them it begins a template. Expressions that are not plain count as scripts.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from copydesk.jobs.publish.guard.embeds.css import find_in_css
+from copydesk.jobs.publish.guard.embeds.html import LOADS, find_in_attributes
+from copydesk.jobs.publish.guard.embeds.jsx import Expression, Tag, read_expression, read_tag
+from copydesk.jobs.publish.guard.embeds.urls import Embed, Kind, find_host, find_urls, shorten
+
+SPECIAL = re.compile(
+    r"^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)"
+    r"|\\.|`+|\{|<(?=[A-Za-z_$>])|^(?:import|export)\b",
+    re.M | re.S,
+)
+SOURCE = re.compile(r"import[\w$*{}\s,]{0,1000}(?P<quote>[\"'])(?P<source>[^\"'\n]*)(?P=quote)[ \t]*;?[ \t]*\n*")
+BLANK_LINE = re.compile(r"(?:\A|\n[ \t]*\n)\Z")
+NAMES = re.compile(r"[A-Za-z_$][\w$]*")
+LOCAL = re.compile(r"[./~@]")
+LITERAL = re.compile(r"export\s+(?:const|let)\s+[\w$]+\s*=\s*(?P<value>[^;]*);?\s*")
+HELPERS = re.compile(r"(?:useBaseUrl|withBase|require)\(\s*(?:'[\w./@ -]*'|\"[\w./@ -]*\")\s*\)(?:\.default)?")
+
+
+@dataclass
+class Mdx:
+    """Collects what a page refers to; `names` are the local files that the page imports."""
+
+    text: str
+    embeds: list[Embed] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    unclosed: set[str] = field(default_factory=set)
+    fences: list[tuple[int, int]] = field(default_factory=list)
+    """The first line of each fence and the line after its last, counted from 0."""
+    is_regular: bool = True
+    """False where a fence has no end, so that it is in doubt what is code."""
+
+    def __post_init__(self) -> None:
+        self._starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+
+    def read(self) -> list[Embed]:
+        position = 0
+        while match := SPECIAL.search(self.text, position):
+            position = self._read_at(match)
+        return self.embeds
+
+    def _read_at(self, match: re.Match[str]) -> int:
+        start, mark = match.start(), match.group()
+        if match["fence"] is not None:
+            return self._skip_fence(match)
+        if mark.startswith("\\"):
+            return match.end()
+        if mark.startswith("`"):
+            return self._skip_code(match)
+        if mark == "{":
+            expression = read_expression(self.text, start)
+            self._read_expression(expression, start)
+            return expression.end
+        if mark == "<":
+            tag = read_tag(self.text, start)
+            self._read_tag(tag, start)
+            self._read_raw_text(tag)
+            return tag.end
+        return self._read_module(match)
+
+    def _skip_code(self, match: re.Match[str]) -> int:
+        """Skips a piece of code within one line; a backtick without its like is a letter."""
+        stop = self.text.find("\n", match.end())
+        line = self.text[match.end() : stop if stop >= 0 else len(self.text)][:2000]
+        closing = re.search(rf"(?<!`){match.group()}(?!`)", line)
+        return match.end() + closing.end() if closing else match.end()
+
+    def _skip_fence(self, match: re.Match[str]) -> int:
+        mark, info = match["fence"], match["info"]
+        if not self.is_regular or (mark[0] == "`" and "`" in info):
+            return match.end("fence")
+        closing = re.compile(rf"^[ \t>]*{mark}{mark[0]}*[ \t]*$", re.M).search(self.text, match.end())
+        first, last = self._line(match.start()), self._line(closing.end()) if closing else 0
+        if closing is None or not self._is_within(self.text[match.start() : match.start("fence")], first, last):
+            self.is_regular = False
+            return match.end("fence")
+        self.fences.append((first - 1, last))
+        content = self.text[match.end() : closing.start()]
+        if re.search(r"\blive\b", info):
+            self._add("script", shorten(content), first)
+        elif info.startswith("mermaid"):
+            for url in find_urls(content):
+                self._add("image", url, first)
+        return closing.end()
+
+    def _is_within(self, prefix: str, first: int, last: int) -> bool:
+        """Whether all lines of a fence are in the list item or quotation that it begins in, which would else end it."""
+        column, quotes = len(prefix.expandtabs(4)), prefix.count(">")
+        for line in self.text[self._starts[first] : self._starts[last] if last < len(self._starts) else None].split(
+            "\n"
+        ):
+            start = line[: len(line) - len(line.lstrip(" \t>"))]
+            if line.strip() and (start.count(">") < quotes or (not quotes and len(start.expandtabs(4)) < column)):
+                return False
+        return True
+
+    def _read_module(self, match: re.Match[str]) -> int:
+        """Reads imports and exports, which stand at the beginning of a block and run to the next empty line."""
+        start = position = match.start()
+        if (statement := SOURCE.match(self.text, start)) and find_host(statement["source"]):
+            self._read_import(statement)
+        if not BLANK_LINE.search(self.text[max(0, start - 200) : start]):
+            return match.end()
+        stop = self.text.find("\n\n", start)
+        stop = len(self.text) if stop < 0 else stop
+        while (statement := SOURCE.match(self.text, position, stop + 1)) is not None:
+            self._read_import(statement)
+            position = statement.end()
+        rest = self.text[position:stop]
+        if re.match(r"import\b|export\b", rest):
+            self._read_statement(rest, self._line(position))
+            return stop
+        return max(position, match.end())
+
+    def _read_import(self, statement: re.Match[str]) -> None:
+        source = statement["source"]
+        if find_host(source) or source.startswith("data:"):
+            self._add("script", source, self._line(statement.start()))
+        elif LOCAL.match(source):
+            self.names.update(NAMES.findall(self.text, statement.start(), statement.start("quote")))
+
+    def _read_statement(self, text: str, line: int) -> None:
+        literal = LITERAL.fullmatch(text)
+        if literal is None or not read_expression("{" + literal["value"] + "}", 0).is_plain:
+            self._add("script", shorten(text), line)
+        for url in find_urls(text):
+            self._add("script", url, line)
+
+    def _read_expression(self, expression: Expression, start: int) -> None:
+        line = self._line(start)
+        if not expression.is_plain:
+            self._add("script", shorten(expression.source), line)
+        for inner in expression.tags:
+            self._read_tag(inner, start)
+        for text in expression.strings:
+            for url in find_urls(text):
+                self._add("link", url, line)
+
+    def _read_raw_text(self, tag: Tag) -> None:
+        """Reads the text of a style or script up to its end; one that nothing ends has all the rest, once."""
+        name = tag.name.lower()
+        if name not in ("style", "script") or name in self.unclosed:
+            return
+        end = self.text.find(f"</{tag.name}", tag.end)
+        if end < 0:
+            self.unclosed.add(name)
+        content = self.text[tag.end : end if end >= 0 else len(self.text)]
+        found = find_in_css(content) if name == "style" else (Embed("script", url) for url in find_urls(content))
+        self._extend(found, self._line(tag.end))
+
+    def _read_tag(self, tag: Tag, start: int) -> None:
+        line = self._line(start)
+        name = _find_element(tag.name)
+        if name == "script" and not any(attribute.lower() == "src" for attribute, _ in tag.attributes):
+            self._add("script", shorten(f"<{tag.name}>"), line)
+        for attribute, value in tag.attributes:
+            if isinstance(value, Expression):
+                self._read_computed(name, attribute, value, line)
+            else:
+                self._extend(find_in_attributes(name, {attribute: value}), line)
+        for spread in tag.spreads:
+            if not re.fullmatch(r"\.\.\.\s*[\w$]+\s*", spread.source):
+                self._add("script", shorten(f"{{{spread.source}}}"), line)
+
+    def _read_computed(self, tag: str, attribute: str, value: Expression, line: int) -> None:
+        """Reads an attribute in braces: a literal as what it says, anything else that is loaded as a script."""
+        name = attribute.lower()
+        literal = value.literal
+        if literal is not None:
+            self._extend(find_in_attributes(tag, {attribute: literal}), line)
+        elif _is_handler(attribute):
+            if not re.fullmatch(r"\s*[\w$.]+\s*", value.source):
+                self._add("script", shorten(f"{attribute}={{{value.source}}}"), line)
+        elif name == "dangerouslysetinnerhtml" or not self._is_harmless(name, value):
+            self._add("script", shorten(f"{attribute}={{{value.source}}}"), line)
+        for text in value.strings:
+            self._extend(find_in_css(text), line)
+            for url in find_urls(text):
+                self._add("link" if name in ("href", "to", "link") else "image", url, line)
+        for inner in value.tags:
+            self._read_tag(inner, 0)
+
+    def _is_harmless(self, name: str, value: Expression) -> bool:
+        """Whether a loaded attribute names a file of the site or a style, and any other one is plain."""
+        source = value.source.strip()
+        if source in self.names or HELPERS.fullmatch(source):
+            return True
+        if name == "style":
+            return value.is_plain and value.is_static
+        return value.is_plain and (name not in LOADS or (name == "icon" and bool(value.tags)))
+
+    def _line(self, position: int) -> int:
+        return bisect_right(self._starts, position)
+
+    def _add(self, kind: Kind, url: str, line: int) -> None:
+        self.embeds.append(Embed(kind, url, line))
+
+    def _extend(self, embeds: Iterator[Embed], line: int) -> None:
+        self.embeds.extend(Embed(found.kind, found.url, line) for found in embeds)
+
+
+def _find_element(name: str) -> str:
+    """Returns the element that a tag stands for; a capital letter begins a component, whatever it is called."""
+    last = name.rpartition(".")[2]
+    return last.lower() if last[:1].islower() or last == "Script" else f"x-{last.lower()}"
+
+
+def _is_handler(name: str) -> bool:
+    return re.match(r"on[A-Z]", name) is not None

@@ -1,0 +1,1 @@
+"""The tables of jobs, and the statements that read and write them."""

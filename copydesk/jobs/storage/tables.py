@@ -1,0 +1,157 @@
+"""The tables of jobs and their durable execution, of the local forge's pull requests, and of webhooks."""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from copydesk.core.db.tables import metadata
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("project_id", ForeignKey("projects.id"), nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("phase", String(20), nullable=False),
+    Column("prompt", Text, nullable=False),
+    Column("title", Text),
+    Column("summary", Text),
+    Column("reason", String(40)),
+    Column("message", Text),
+    Column("repository", Text, nullable=False),
+    Column("ref", String(255), nullable=False),
+    Column("model", String(200), nullable=False),
+    Column("draft", Boolean, nullable=False),
+    Column("branch", String(255), nullable=False),
+    Column("base", String(64)),
+    Column("head", String(64)),
+    Column("pr_link", Text),
+    Column("usage", JSON, nullable=False),
+    Column("checks", JSON, nullable=False),
+    Column("last_event", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("finished_at", BigInteger),
+    Column("archived_at", BigInteger),
+    Column("archived_from", String(20)),
+    Index(None, "project_id", "id"),
+    Index(None, "project_id", "status", "id"),
+    Index(None, "status", "updated_at"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("job_id", ForeignKey("jobs.id"), nullable=False),
+    Column("project_id", String(40), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("crashes", Integer, nullable=False),
+    Column("reason", String(40)),
+    Column("worker", String(120)),
+    Column("lease_until", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("started_at", BigInteger),
+    Column("finished_at", BigInteger),
+    UniqueConstraint("job_id", "number"),
+    Index(None, "state", "project_id", "id"),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id"), primary_key=True),
+    Column("id", String(40), primary_key=True),
+    Column("prompt", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("run_id", String(40)),
+    sqlite_with_rowid=False,
+)
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), primary_key=True),
+    Column("name", String(60), primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("result", LargeBinary, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id"), primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, nullable=False),
+    Column("kind", String(40), nullable=False),
+    Column("data", JSON, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+job_files = Table(
+    "job_files",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id"), primary_key=True),
+    Column("path", Text, primary_key=True),
+    Column("change", String(20), nullable=False),
+    Column("previous", Text),
+    Column("additions", Integer, nullable=False),
+    Column("deletions", Integer, nullable=False),
+    Column("patch", LargeBinary, nullable=False),
+)
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("key", String(128), primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("job_id", String(40), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Index(None, "created_at"),
+    sqlite_with_rowid=False,
+)
+
+pulls = Table(
+    "pulls",
+    metadata,
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("token", String(40), nullable=False, unique=True),
+    Column("job_id", ForeignKey("jobs.id"), nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("draft", Boolean, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("branch", String(255), nullable=False),
+    Column("base", String(255), nullable=False),
+    Column("head", String(64), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    UniqueConstraint("project_id", "branch"),
+)
+
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("id", String(200), primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Index(None, "at"),
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,1 @@
+"""Creates, verifies and restores backups."""

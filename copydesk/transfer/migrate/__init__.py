@@ -1,0 +1,1 @@
+"""Moves the stored data to PostgreSQL and ClickHouse."""

@@ -1,0 +1,27 @@
+"""/docs: the API's reference as a plain page, made from the same description that /openapi.json gives."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from copydesk.web.responses.html import page
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/docs")
+def reference(request: Request) -> Response:
+    schema = request.app.openapi()
+    operations = [
+        {"method": method.upper(), "path": path, **operation}
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+    ]
+    return page("reference.html", title="API reference", operations=operations, schemas=_schemas(schema))
+
+
+def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "fields": [{"name": field, **about} for field, about in body.get("properties", {}).items()]}
+        for name, body in schema["components"]["schemas"].items()
+    ]

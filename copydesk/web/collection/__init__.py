@@ -1,0 +1,1 @@
+"""Receives page views and feedback."""

@@ -1,0 +1,151 @@
+"""Collecting over HTTP: /v1/analytics/{projectId}/events for servers, the beacon, /v1/collect/… for browsers."""
+
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path as File
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+
+from copydesk.analytics.ingest.event_schema import Event
+from copydesk.analytics.page_view import Reason
+from copydesk.web.api.jobs import Opened, ProjectId, bearer, errors
+from copydesk.web.api.schemas import ErrorView, View
+from copydesk.web.collection.cors import EMBEDDED
+from copydesk.web.collection.intake import Arrivals, caller
+from copydesk.web.collection.payloads import FeedbackBeacon, ViewBeacon
+from copydesk.web.responses.etags import is_known
+
+router = APIRouter(tags=["collecting"])
+BEACON = File(__file__).parents[1] / "static" / "beacon.js"
+
+
+class DroppedView(View):
+    index: int
+    """Which event it was, counted from 0; of lines, the number of the line, counted from 0."""
+    reason: Reason
+    field: str | None = None
+    """The field that is at fault, where it is one."""
+    message: str
+    """The reason in a sentence."""
+
+
+class CollectedView(View):
+    accepted: int
+    """Views that are kept: durable before this answer."""
+    duplicates: int
+    """Events that were known before."""
+    dropped: list[DroppedView]
+    """Events that are no views, each with its reason. With the other two this adds up to what was sent."""
+
+
+SENT = msgspec.json.schema_components((Event,))[1]["Event"]
+EVENTS_BODY = {
+    "application/json": {
+        "schema": {"anyOf": [SENT, {"type": "array", "items": SENT}]},
+        "examples": {
+            "one": {"value": {"url": "https://docs.example.com/guide", "userAgent": "ChatGPT-User/1.0"}},
+            "several": {"value": [{"path": "/guide", "ip": "203.0.113.7"}, {"path": "/guide", "eventId": "7c9e6679"}]},
+        },
+    },
+    "application/x-ndjson": {
+        "schema": {"type": "string", "description": 'Such as `{"path": "/a"}\\n{"path": "/b", "visitorId": "42"}\\n`.'}
+    },
+}
+BEACON_BODY = {
+    "application/json": {
+        "schema": {"anyOf": [ViewBeacon.model_json_schema(), FeedbackBeacon.model_json_schema()]},
+        "examples": {
+            "view": {"value": {"u": "https://docs.example.com/guide", "r": "https://www.example.org/"}},
+            "feedback": {"value": {"k": "feedback", "u": "https://docs.example.com/guide", "h": True, "c": "Clear."}},
+        },
+    }
+}
+ERRORS = errors(413, 415)
+PUBLIC_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorView} for status in (400, 403, 404, 413, 415, 429, 500, 503)
+}
+
+
+async def arrivals_of(request: Request) -> Arrivals:
+    arrivals: Arrivals = request.state.arrivals
+    return arrivals
+
+
+AllArrivals = Annotated[Arrivals, Depends(arrivals_of)]
+SiteId = Annotated[str, Path(alias="siteId", description="The site, as `copydesk project show` prints it.")]
+
+
+@router.post(
+    "/v1/analytics/{projectId}/events",
+    status_code=202,
+    response_model=CollectedView,
+    responses=ERRORS,
+    dependencies=[Depends(bearer)],
+    openapi_extra={"requestBody": {"required": True, "content": EVENTS_BODY}},
+    operation_id="sendEvents",
+)
+async def send_events(project_id: ProjectId, project: Opened, arrivals: AllArrivals, request: Request) -> Response:
+    """Page views as the site's server saw them: one event, an array of up to 1,000, or one on each of up to 10,000
+    lines (`application/x-ndjson`); with `Content-Encoding: gzip` where it is packed. Answers once they are durable.
+
+    What can be read is taken: an event that is no view, or has an unknown or wrong field, is dropped with its reason,
+    and the others are kept."""
+    return await arrivals.events(project, request.headers, await request.body())
+
+
+@router.post(
+    "/v1/collect/{siteId}",
+    status_code=202,
+    response_model=CollectedView,
+    responses=PUBLIC_ERRORS,
+    openapi_extra={"requestBody": {"required": True, "content": BEACON_BODY}},
+    operation_id="sendBeacon",
+)
+async def send_beacon(site_id: SiteId, arrivals: AllArrivals, request: Request) -> Response:
+    """What the beacon sends from a page: a view, or feedback. Public, and open to the origins that the project allows.
+    The same JSON is taken as `text/plain`, which a browser sends to another site without asking first."""
+    return await arrivals.beacon(site_id, caller(request.scope, request.headers), await request.body())
+
+
+@router.options("/v1/collect/{siteId}", include_in_schema=False)
+async def preflight(site_id: SiteId, arrivals: AllArrivals, request: Request) -> Response:
+    return await arrivals.preflight(site_id, caller(request.scope, request.headers))
+
+
+@router.get(
+    "/v1/collect/{siteId}/pixel.gif",
+    response_class=Response,
+    responses={**PUBLIC_ERRORS, 200: {"description": "An image of one pixel.", "content": {"image/gif": {}}}},
+    operation_id="pixel",
+)
+async def pixel(
+    site_id: SiteId,
+    arrivals: AllArrivals,
+    request: Request,
+    u: Annotated[str | None, Query(description="The page; the `Referer` header says it otherwise.")] = None,
+) -> Response:
+    """Counts a view where no script runs. The header `X-Dropped` gives the reason when it is not counted."""
+    return await arrivals.pixel(site_id, caller(request.scope, request.headers), u)
+
+
+@router.get(
+    "/beacon.js",
+    response_class=Response,
+    responses={200: {"description": "The script.", "content": {"text/javascript": {}}}, 304: {"description": "Known."}},
+    operation_id="beacon",
+)
+async def beacon(if_none_match: Annotated[str, Header()] = "") -> Response:
+    """The script that a page loads to be counted."""
+    script, tag = _script()
+    headers = {"ETag": tag, "Cache-Control": "public, max-age=86400", "Access-Control-Allow-Origin": "*", **EMBEDDED}
+    if is_known(tag, if_none_match):
+        return Response(status_code=304, headers=headers)
+    return Response(script, headers={**headers, "X-Content-Type-Options": "nosniff"}, media_type="text/javascript")
+
+
+@lru_cache
+def _script() -> tuple[bytes, str]:
+    script = BEACON.read_bytes()
+    return script, f'"{sha256(script).hexdigest()[:16]}"'

@@ -1,0 +1,29 @@
+"""The dashboard: pages for people, on the same process as the API. Whoever looks is signed in; whatever changes is a
+form that was posted from a page of ours."""
+
+from fastapi import APIRouter
+
+from copydesk.web.dashboard.admin import account, audit_log, people, system
+from copydesk.web.dashboard.auth import oidc, sign_in
+from copydesk.web.dashboard.jobs import detail, job_list, review
+from copydesk.web.dashboard.projects import api_keys, onboarding, project_list, settings
+from copydesk.web.dashboard.readership import pages as readership_pages
+
+router = APIRouter(include_in_schema=False)
+for module in (
+    sign_in,
+    project_list,
+    api_keys,
+    settings,
+    onboarding,
+    job_list,
+    detail,
+    review,
+    account,
+    audit_log,
+    oidc,
+    people,
+    readership_pages,
+    system,
+):
+    router.include_router(module.router)

@@ -1,0 +1,1 @@
+"""Pages of administrators: people, audit log, system."""

@@ -1,0 +1,1 @@
+"""Signing in: sessions, cookies, CSRF tokens, OpenID Connect."""

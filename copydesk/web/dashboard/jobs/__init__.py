@@ -1,0 +1,1 @@
+"""Pages of jobs: list, detail, diff and review."""

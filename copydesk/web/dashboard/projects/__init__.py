@@ -1,0 +1,1 @@
+"""Pages of projects: list, first steps, settings, keys."""

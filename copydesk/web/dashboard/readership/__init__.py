@@ -1,0 +1,1 @@
+"""Pages of visitors: figures, chart and tables."""

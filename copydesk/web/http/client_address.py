@@ -1,0 +1,36 @@
+"""Finds the address that a request came from, also behind proxies."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from socket import AF_INET, AF_INET6, inet_ntop
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from copydesk.analytics.ip_addresses import client, packed, trusted
+
+
+class Callers:
+    """Believes `X-Forwarded-For` of trusted proxies alone, by the same rules as the import of access logs."""
+
+    def __init__(self, trusted_proxies: Sequence[str]) -> None:
+        self._proxies = trusted(trusted_proxies)
+        self._has_proxies = bool(trusted_proxies)
+
+    def find_address(self, scope: Scope, headers: Headers) -> str | None:
+        """Returns the caller's address without port, brackets or zone, and IPv4 within IPv6 as IPv4.
+
+        None means that it is not known: a local socket, or a trusted proxy that names no address."""
+        peer = scope["client"][0] if scope.get("client") else None
+        if not self._has_proxies:
+            return plain_address(peer) if peer else None
+        address = client(peer, headers.getlist("x-forwarded-for"), self._proxies)
+        return plain_address(address) if address else None
+
+
+@lru_cache(maxsize=1 << 12)
+def plain_address(text: str) -> str | None:
+    address = packed(text)
+    if address is None:
+        return None
+    return inet_ntop(AF_INET if len(address) == 4 else AF_INET6, address)

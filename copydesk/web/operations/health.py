@@ -1,0 +1,78 @@
+"""For whoever watches over the service: alive, ready, and in figures."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from copydesk import __version__
+from copydesk.core.errors import Detail, NotFound, Refusal
+from copydesk.core.runtime.thread_pool import run_in
+from copydesk.core.telemetry.metrics import CONTENT_TYPE
+from copydesk.desk import Desk
+from copydesk.jobs.execution.worker import Worker
+from copydesk.web.api.schemas import ErrorView, View
+from copydesk.web.operations.metrics import Gauges
+from copydesk.web.operations.readiness import Readiness
+
+router = APIRouter(tags=["operations"])
+WITHOUT = "A part that does not decide: `analytics`, where jobs are to go on while the store of views is away."
+
+
+class Health:
+    """Asked in a thread apart: those that the API's own calls share may all wait for a database that hangs."""
+
+    def __init__(self, desk: Desk, worker: Worker | None = None) -> None:
+        self.readiness = Readiness(desk, with_analytics=True)
+        self.gauges = Gauges(desk, self.readiness, worker)
+        self.are_figures_apart = False
+
+
+class ReadyView(View):
+    status: str
+    parts: dict[str, str]
+    """Each part of the service: `ok`, or what is wrong with it."""
+
+
+class Unready(Refusal):
+    """Nothing should be sent here right now; the details say which part is not ready."""
+
+    status, code = 503, "not_ready"
+
+
+async def health_of(request: Request) -> Health:
+    health: Health = request.app.state.health
+    return health
+
+
+TheHealth = Annotated[Health, Depends(health_of)]
+
+
+@router.get("/healthz", operation_id="healthz")
+async def healthz() -> dict[str, str]:
+    """The process is alive."""
+    return {"status": "ok", "version": __version__}
+
+
+@router.get("/readyz", responses={503: {"model": ErrorView}}, operation_id="readyz")
+async def readyz(health: TheHealth, without: Annotated[str, Query(description=WITHOUT)] = "") -> ReadyView:
+    """Whether requests should be sent here: the stores answer, and it is not about to stop. It says so in two
+    seconds, whatever has become of them."""
+    report = await run_in("health", health.readiness.report)
+    faults = [Detail(part, fault) for part, fault in report.faults.items() if fault and part != without]
+    if faults:
+        raise Unready(details=faults, headers={"Retry-After": "1"})
+    return ReadyView(status="ready", parts=report.parts)
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}, 404: {"model": ErrorView}},
+    operation_id="metrics",
+)
+async def metrics(health: TheHealth) -> Response:
+    """How the service is doing in figures, for Prometheus; not here where they have a port of their own."""
+    if health.are_figures_apart:
+        raise NotFound
+    told = await run_in("health", health.gauges.text)
+    return Response(told, media_type=CONTENT_TYPE)

@@ -1,0 +1,1 @@
+"""Builds responses: HTML, CSV, ETags, static files, validation errors."""

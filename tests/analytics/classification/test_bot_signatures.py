@@ -1,0 +1,143 @@
+"""Web Bot Auth, with real keys and real signatures."""
+
+import base64
+import json
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from http_message_signatures import HTTPMessageSigner, MappingKeyResolver, algorithms
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.analytics.classification.agent_table import Signer, table
+from copydesk.analytics.classification.bot_signatures import Directory, NotADirectory, Request, keys_of, thumbprint
+from copydesk.analytics.page_view import Class
+
+PRIVATE, STRANGER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+URL = "https://docs.example.com/guide?x=1"
+
+
+def public(key: Ed25519PrivateKey) -> str:
+    return base64.urlsafe_b64encode(key.public_key().public_bytes_raw()).rstrip(b"=").decode()
+
+
+DIRECTORY = Directory(
+    [
+        Signer(
+            "agent.example",
+            "Agent",
+            "Example",
+            Class.ASSISTANT,
+            "https://agent.example",
+            "here",
+            date(2026, 1, 1),
+            (public(PRIVATE),),
+        )
+    ]
+)
+
+
+def signed(
+    key: Ed25519PrivateKey = PRIVATE,
+    tag: str = "web-bot-auth",
+    covered: tuple[str, ...] = ("@authority", "signature-agent"),
+    age: timedelta = timedelta(),
+    lasts: timedelta | None = timedelta(minutes=5),
+    agent: str = '"https://agent.example"',
+    key_id: str = "",
+) -> dict[str, str]:
+    headers = {"signature-agent": agent, "user-agent": "Mozilla/5.0"}
+    name = key_id or thumbprint(public(key))
+    signer = HTTPMessageSigner(
+        signature_algorithm=algorithms.ED25519,
+        key_resolver=MappingKeyResolver(public_keys={}, private_keys={name: key}),
+    )
+    created = datetime.now(UTC) - age
+    expires = created + lasts if lasts is not None else None
+    signer.sign(
+        Request("GET", URL, headers),
+        key_id=name,
+        tag=tag,
+        covered_component_ids=covered,
+        created=created,
+        expires=expires,
+    )
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def test_a_signed_request_is_its_signers() -> None:
+    assert DIRECTORY.signer("GET", URL, signed()) == "agent.example"
+
+
+def test_the_dictionary_form_of_the_header_is_read_too() -> None:
+    headers = signed(agent='sig1="https://agent.example"', covered=("@authority", '"signature-agent";key="sig1"'))
+    assert DIRECTORY.signer("GET", URL, headers) == "agent.example"
+
+
+def test_the_owner_of_the_key_counts_not_what_the_request_says_of_itself() -> None:
+    assert DIRECTORY.signer("GET", URL, signed(agent='"https://chatgpt.com"')) == "agent.example"
+
+
+def test_a_strangers_signature_is_nobodys() -> None:
+    assert DIRECTORY.signer("GET", URL, signed(STRANGER)) is None
+    assert DIRECTORY.signer("GET", URL, signed(STRANGER, key_id=thumbprint(public(PRIVATE)))) is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tag": "another"},
+        {"age": timedelta(minutes=10)},
+        {"age": timedelta(days=3), "lasts": timedelta(days=9)},
+        {"age": timedelta(minutes=-10)},
+        {"lasts": None},
+        {"covered": ("signature-agent",)},
+    ],
+    ids=["another tag", "expired", "too old", "from the future", "for ever", "for any host"],
+)
+def test_a_signature_must_be_for_us_and_for_now(options: dict[str, Any]) -> None:
+    headers = signed(**options)  # here and not above: the tests may run many minutes after they are collected
+    assert DIRECTORY.signer("GET", URL, headers) is None
+
+
+def test_a_request_without_a_signature_is_nobodys() -> None:
+    assert DIRECTORY.signer("GET", URL, {}) is None
+
+
+def test_a_request_that_was_tampered_with_is_nobodys() -> None:
+    headers = signed()
+    assert DIRECTORY.signer("GET", "https://other.example.com/guide?x=1", headers) is None
+    assert DIRECTORY.signer("GET", URL, headers | {"signature-agent": '"https://other.example"'}) is None
+
+
+@given(st.dictionaries(st.sampled_from(["signature", "signature-input", "signature-agent"]), st.text()), st.text())
+def test_nonsense_is_nobodys(headers: dict[str, str], url: str) -> None:
+    headers["signature-input"] = headers.get("signature-input", "") + ';tag="web-bot-auth"'
+    assert DIRECTORY.signer("GET", url, headers) is None
+
+
+@given(st.sampled_from(["signature", "signature-input"]), st.integers(0, 200), st.characters())
+def test_no_change_of_a_letter_passes_as_anothers(name: str, place: int, letter: str) -> None:
+    headers = dict(signed())
+    text = headers[name]
+    headers[name] = text[:place] + letter + text[place + 1 :]
+    assert DIRECTORY.signer("GET", URL, headers) in (None, "agent.example")
+
+
+def test_chatgpts_key_is_known_by_the_name_it_signs_with() -> None:
+    [chatgpt] = [signer for signer in table().signers if signer.host == "chatgpt.com"]
+    assert "otMqcjr17mGyruktGvJU8oojQTSMHlVm7uO-lrcqbdg" in map(thumbprint, chatgpt.keys)
+    assert Directory(table().signers)
+
+
+def test_a_published_directory_is_read() -> None:
+    jwks = {"keys": [{"kty": "OKP", "crv": "Ed25519", "x": public(PRIVATE), "use": "sig"}, {"kty": "RSA", "n": "x"}]}
+    assert keys_of(json.dumps(jwks).encode()) == (public(PRIVATE),)
+
+
+@given(st.binary() | st.text().map(lambda x: json.dumps({"keys": [{"crv": "Ed25519", "x": x}]}).encode()))
+def test_what_is_no_directory_is_refused(payload: bytes) -> None:
+    with pytest.raises(NotADirectory, match="not a directory of signing keys"):
+        keys_of(payload)

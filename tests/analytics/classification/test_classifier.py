@@ -1,0 +1,204 @@
+"""Who asked for a page: strongest signal first, and never a person taken for a machine by a name they cannot help."""
+
+from ipaddress import ip_address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.analytics.classification.agent_table import table
+from copydesk.analytics.classification.classifier import DISTINCT_AGENTS, Classifier, markdown_asked
+from copydesk.analytics.classification.ip_ranges import Ranges, shipped
+from copydesk.analytics.page_paths import Form
+from copydesk.analytics.page_view import Class, Verdict
+from tests.support.cpu_budget import limit_cpu
+
+CHROME = (
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/143.0.0.0 Safari/537.36"
+)
+GPTBOT = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.3; +https://openai.com/gptbot)"
+MARKDOWN = "text/markdown, text/html;q=0.9, */*;q=0.1"
+
+
+def in_shell(product: str) -> str:
+    return CHROME.replace("Chrome/", f"{product}/1.95.3 Chrome/").replace("Safari/", "Electron/39.2.4 Safari/")
+
+
+def address_in(name: str) -> bytes:
+    [listed] = [listed for listed in shipped() if listed.name == name]
+    return ip_address(listed.prefixes[0].split("/")[0]).packed
+
+
+@pytest.mark.parametrize("product", ["Code", "Cursor", "Trae", "Windsurf", "VSCodium", "Slack", "obsidian", "Operator"])
+def test_an_editors_own_browser_is_a_persons(product: str, classifier: Classifier) -> None:
+    assert classifier.judge(in_shell(product)).kind is Class.HUMAN
+
+
+@pytest.mark.parametrize(("product", "operator"), [("Claude", "Anthropic"), ("ChatGPT", "OpenAI")])
+def test_an_assistants_own_application_is_an_assistant(product: str, operator: str, classifier: Classifier) -> None:
+    said = Verdict(Class.ASSISTANT, f"{product} desktop", operator, f"token:{product}")
+    assert classifier.judge(in_shell(product)) == said
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        CHROME.replace("Windows NT 10.0", "Linux; Android 12; Cursor X5"),
+        CHROME.replace("Windows NT 10.0", "Linux; Android 12; Devin 7"),
+        CHROME.replace("Windows NT 10.0", "Linux; Android 12; CUBOT_X18"),
+        CHROME.replace("Windows NT 10.0", "Linux; Android 7.0; M bot 54"),
+        CHROME.replace("Windows NT 10.0", "Linux; Android 13; Spider 8"),
+        CHROME + " OpenAIFan/1.0",
+        CHROME + " NotGPTBotAtAll/1.0",
+        CHROME + " Claudette/2",
+    ],
+)
+def test_a_token_within_another_word_or_a_device_name_says_nothing(agent: str, classifier: Classifier) -> None:
+    assert classifier.judge(agent).kind is Class.HUMAN
+
+
+@pytest.mark.parametrize(
+    "agent", ["GPTBot", "gptbot/1.0", GPTBOT, "x (GPTBot; y)", "a,GPTBot,b", "+GPTBot@example.com"]
+)
+def test_a_token_as_a_word_of_its_own_is_found_in_any_case(agent: str, classifier: Classifier) -> None:
+    assert classifier.judge(agent) == Verdict(Class.TRAINING, "GPTBot", "OpenAI", "token:GPTBot")
+
+
+def test_a_token_of_several_words_ends_at_a_word_too(classifier: Classifier) -> None:
+    assert classifier.judge("Kangaroo Bot/1.0").rule == "token:Kangaroo Bot"
+    assert not classifier.judge("Kangaroo Botanist/1.0").rule.startswith("token:")
+    assert not classifier.judge("bigsur.aim/1.0").rule.startswith("token:")
+
+
+def test_the_first_row_of_the_table_decides(classifier: Classifier) -> None:
+    claude = classifier.judge("Claude-User (claude-code/2.1.107; +https://support.anthropic.com/)")
+    assert (claude.agent, claude.operator) == ("Claude Code", "Anthropic")
+    assert classifier.judge("Mozilla/5.0 (compatible; Claude-User/1.0)").agent == "Claude-User"
+
+
+def test_who_asks_for_markdown_is_an_assistant_whatever_it_calls_itself(classifier: Classifier) -> None:
+    for agent in (CHROME, "curl/8.7.1", "Whatever/1.0", "", None):
+        assert classifier.judge(agent, MARKDOWN).kind is Class.ASSISTANT
+        assert classifier.judge(agent, MARKDOWN).rule == "accept:markdown"
+
+
+def test_a_known_crawler_that_asks_for_markdown_stays_a_crawler(classifier: Classifier) -> None:
+    assert classifier.judge(GPTBOT, MARKDOWN).kind is Class.TRAINING
+    assert classifier.judge("Slackbot 1.0 (+https://api.slack.com/robots)", MARKDOWN).kind is Class.OTHER
+    assert classifier.judge("ia_archiver-web.archive.org", MARKDOWN).kind is Class.OTHER
+
+
+def test_a_client_with_an_accept_header_of_its_own_is_named(classifier: Classifier) -> None:
+    named = {
+        ("axios/1.8.4", "text/markdown, text/html, */*"): "Claude Code",
+        (CHROME, "text/markdown;q=1.0, text/x-markdown;q=0.9, text/plain;q=0.8, */*;q=0.1"): "opencode and kin",
+        ("node", "text/markdown, text/plain;q=0.9, */*;q=0.8"): "Cursor",
+        ("curl/8.7.1", "text/markdown"): "curl",
+        (CHROME, "text/markdown"): "Markdown reader",
+    }
+    assert {case: classifier.judge(*case).agent for case in named} == named
+
+
+def test_a_markdown_address_makes_a_library_an_assistant_but_not_a_person(classifier: Classifier) -> None:
+    assert classifier.judge("curl/8.7.1", "*/*", Form.MARKDOWN).kind is Class.ASSISTANT
+    assert classifier.judge("Whatever/1.0", "*/*", Form.MARKDOWN).kind is Class.ASSISTANT
+    assert classifier.judge(CHROME, "text/html,*/*;q=0.8", Form.MARKDOWN).kind is Class.HUMAN
+    assert classifier.judge("curl/8.7.1", "*/*").kind is Class.OTHER
+
+
+def test_llms_txt_is_read_by_ai_and_by_known_crawlers(classifier: Classifier) -> None:
+    assert classifier.judge(CHROME, None, Form.LLMS) == Verdict(Class.ASSISTANT, "Markdown reader", "", "path:llms")
+    assert classifier.judge(GPTBOT, None, Form.LLMS).kind is Class.TRAINING
+
+
+def test_a_signature_is_stronger_than_all_else(classifier: Classifier) -> None:
+    signed = classifier.judge(CHROME, signer="chatgpt.com", address=address_in("bing-bingbot"))
+    assert signed == Verdict(Class.ASSISTANT, "ChatGPT agent", "OpenAI", "signature:chatgpt.com")
+    assert classifier.judge(CHROME, signer="stranger.example").kind is Class.HUMAN
+
+
+def test_a_published_address_is_stronger_than_the_name(classifier: Classifier) -> None:
+    found = classifier.judge(CHROME, address=address_in("openai-chatgpt-user"))
+    assert found == Verdict(Class.ASSISTANT, "ChatGPT-User", "OpenAI", "address:openai-chatgpt-user")
+    assert classifier.judge("curl/8.7.1", MARKDOWN, address=address_in("bing-bingbot")).kind is Class.SEARCH
+    assert classifier.judge(CHROME, address=ip_address("203.0.113.9").packed).kind is Class.HUMAN
+
+
+def test_a_name_that_its_operators_address_confirms_is_kept(classifier: Classifier) -> None:
+    found = classifier.judge("Google-NotebookLM", address=address_in("google-user-triggered-google"))
+    assert (found.kind, found.agent) == (Class.ASSISTANT, "Google-NotebookLM")
+    assert found.rule == "address:google-user-triggered-google"
+
+
+def test_without_an_agent_only_a_visitor_that_the_site_knows_is_a_person(classifier: Classifier) -> None:
+    assert classifier.judge(None, known_visitor=True).kind is Class.HUMAN
+    assert classifier.judge(None).kind is Class.OTHER
+    assert classifier.judge("-").kind is Class.OTHER
+
+
+def test_the_second_opinion_is_never_asked_about_what_looks_like_a_browser() -> None:
+    asked: list[str] = []
+
+    def opinion(agent: str) -> Class | None:
+        asked.append(agent)
+        return Class.SEARCH
+
+    classifier = Classifier(table(), Ranges(), opinion)
+    assert classifier.judge(CHROME).kind is Class.HUMAN
+    assert classifier.judge("SomeEngine/1.0").rule == "list:crawler-user-agents"
+    assert asked == ["SomeEngine/1.0"]
+
+
+def test_a_string_is_judged_once_and_not_every_string_is_remembered() -> None:
+    asked: list[str] = []
+
+    def opinion(agent: str) -> None:
+        asked.append(agent)
+
+    classifier = Classifier(table(), Ranges(), opinion)
+    for _ in range(3):
+        classifier.judge("Unknown/1.0")
+    assert len(asked) == 1
+    for n in range(DISTINCT_AGENTS + 1):
+        classifier.judge(f"Unknown/2.{n}")
+    classifier.judge("Unknown/1.0")
+    assert asked.count("Unknown/1.0") == 2
+
+
+@pytest.mark.parametrize(
+    "accept", ["text/markdown", "text/html, text/markdown;q=0.5", "TEXT/X-MARKDOWN", "a/b,text/markdown"]
+)
+def test_markdown_is_asked_for(accept: str) -> None:
+    assert markdown_asked(accept)
+
+
+@pytest.mark.parametrize(
+    "accept", [None, "", "*/*", "text/html,application/xhtml+xml,*/*;q=0.8", "text/markdownish", "x-text/markdown"]
+)
+def test_markdown_is_not_asked_for(accept: str | None) -> None:
+    assert not markdown_asked(accept)
+
+
+@given(
+    st.text(max_size=300),
+    st.none() | st.text(max_size=100),
+    st.sampled_from(Form),
+    st.none() | st.binary(min_size=4, max_size=4),
+)
+def test_any_agent_is_judged(
+    classifier: Classifier, agent: str, accept: str | None, form: Form, address: bytes | None
+) -> None:
+    verdict = classifier.judge(agent, accept, form, address=address)
+    assert verdict.kind in Class
+    assert verdict.rule
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["bot", "(", "; ", "Mozilla/5.0 (", "crawl", "Spider", "a-", "GPTBot-", "mozilla/5 ((((", "https:", "\u0130"],
+)
+def test_no_string_takes_long(piece: str, classifier: Classifier) -> None:
+    agent = piece * (200_000 // len(piece))
+    with limit_cpu(seconds=2):
+        assert classifier.judge(agent).kind in Class
+        assert markdown_asked(agent) == ""

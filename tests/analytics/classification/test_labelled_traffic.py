@@ -1,0 +1,100 @@
+"""How well the rules do on agent strings whose kind is publicly known, and that the documentation says so truly."""
+
+import re
+import tomllib
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.analytics.classification.agent_table import Row, Shape, Signer, table
+from copydesk.analytics.classification.classifier import Classifier
+from copydesk.analytics.classification.crawler_list import opinions
+from copydesk.analytics.classification.ip_ranges import Ranges
+from copydesk.analytics.page_view import Class
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[2] / "docs/ai-traffic.md"
+LEAST = {
+    "human": (0.97, 0.95),
+    "assistant": (0.95, 0.95),
+    "search": (0.90, 0.75),
+    "training": (0.84, 0.89),
+    "other": (0.77, 0.90),
+}
+"""Precision and recall that a change of the table may not fall below."""
+
+
+@cache
+def labelled() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = tomllib.loads((HERE / "agents/labelled.toml").read_text("utf-8"))["agents"]
+    return rows
+
+
+@cache
+def judged() -> Counter[tuple[str, str]]:
+    classifier = Classifier(table(), Ranges(), opinions())
+    return Counter((row["class"], str(classifier.judge(row["agent"], row.get("accept")).kind)) for row in labelled())
+
+
+def figures(kind: str) -> tuple[int, float, float]:
+    right = judged()[kind, kind]
+    said = sum(n for (_, verdict), n in judged().items() if verdict == kind)
+    are = sum(n for (label, _), n in judged().items() if label == kind)
+    return are, right / said, right / are
+
+
+def test_the_set_is_large_and_each_string_says_where_its_form_comes_from() -> None:
+    assert len(labelled()) >= 300
+    assert all(row["from"] and row["what"] for row in labelled())
+    assert len({(row["agent"], row.get("accept")) for row in labelled()}) == len(labelled())
+    assert all(figures(kind)[0] >= 40 for kind in Class)
+
+
+@pytest.mark.parametrize("kind", Class)
+def test_precision_and_recall(kind: Class, record_property: Any) -> None:
+    count, precision, recall = figures(kind)
+    print(f"{kind:>10}: {count:3} strings, precision {precision:.3f}, recall {recall:.3f}")  # noqa: T201
+    record_property("precision", precision)
+    record_property("recall", recall)
+    assert precision >= LEAST[kind][0]
+    assert recall >= LEAST[kind][1]
+
+
+def test_no_persons_browser_is_called_ai() -> None:
+    assert judged()["human", "assistant"] == 0
+
+
+def test_no_assistant_is_called_a_person() -> None:
+    assert judged()["assistant", "human"] == 0
+
+
+@pytest.mark.parametrize("kind", Class)
+def test_the_documentation_tells_the_figures_measured_here(kind: Class) -> None:
+    count, precision, recall = figures(kind)
+    row = re.search(rf"^\| {kind} \|(.*)\|$", PAGE.read_text("utf-8"), re.M)
+    assert row
+    assert [cell.strip() for cell in row[1].split("|")] == [str(count), f"{precision:.3f}", f"{recall:.3f}"]
+
+
+def test_every_row_of_the_table_has_a_source_and_a_date() -> None:
+    rows: list[Row | Shape | Signer] = [*table().rows, *table().shapes, *table().signers]
+    for row in rows:
+        assert re.match(r"https?://\S+\.\S+", row.source), row
+        assert row.seen, row
+        assert row.date.year >= 2024, row
+
+
+def test_no_token_stands_in_the_table_twice() -> None:
+    tokens = Counter(row.token.lower() for row in table().rows)
+    assert [token for token, times in tokens.items() if times > 1] == []
+
+
+def test_every_row_can_be_found_by_its_own_token() -> None:
+    for row in table().rows:
+        agent = f"{row.token}/1.0" + (" Electron/39.0" if row.match == "electron" else "")
+        found = table().find(agent)
+        assert found
+        assert found.token.lower() == row.token.lower() or table().rows.index(found) < table().rows.index(row)

@@ -1,0 +1,215 @@
+"""Views that arrive together share a commit, and each request hears of its own alone."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from copydesk.analytics.ingest import collector as collect
+from copydesk.analytics.ingest.collector import Collector, CollectorBusy, Numbered, shares, views_of
+from copydesk.analytics.ingest.event_schema import NAMES, Event, checked
+from copydesk.analytics.ingest.raw_view import Site
+from copydesk.analytics.page_view import Class, Dropped, Reason, View
+from copydesk.analytics.stores.base import Logged, StoreFull
+from copydesk.analytics.stores.duckdb import DuckStore
+
+NOW = 1_790_000_000_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[DuckStore]:
+    opened = DuckStore(tmp_path / "analytics.duckdb")
+    yield opened
+    opened.close()
+
+
+def view(path: str = "/a", event: int | None = None) -> View:
+    return View("prj_1", path, NOW, Class.HUMAN, "", "", "browser", "1", 7, "", "", 200, event)
+
+
+def together(keepers: Sequence[Awaitable[Logged]]) -> list[Any]:
+    async def all_at_once() -> list[Any]:
+        return list(await asyncio.gather(*keepers, return_exceptions=True))
+
+    return asyncio.run(all_at_once())
+
+
+class Counting:
+    """A store's log, and how many views each call of it had."""
+
+    def __init__(self, log: Callable[[Sequence[View]], Logged]) -> None:
+        self.log, self.calls = log, list[int]()
+
+    def __call__(self, views: Sequence[View]) -> Logged:
+        self.calls.append(len(views))
+        return self.log(views)
+
+
+def test_requests_that_arrive_together_share_a_commit(store: DuckStore) -> None:
+    log, told = Counting(store.log), list[int]()
+    collector = Collector(log, lambda: told.append(store.backlog()))
+    kept = together([collector.keep([view(f"/{number}")]) for number in range(50)])
+    assert kept == [Logged(1)] * 50
+    assert log.calls == [50]
+    assert told == [50], "whoever counts is told once the views are there"
+
+
+def test_what_arrives_during_a_commit_forms_the_next(store: DuckStore) -> None:
+    log = Counting(store.log)
+    collector = Collector(log, lambda: None)
+
+    async def one_by_one() -> None:
+        keeping = []
+        for number in range(30):
+            keeping.append(asyncio.create_task(collector.keep([view(f"/{number}")])))
+            await asyncio.sleep(0.001)
+        assert await asyncio.gather(*keeping) == [Logged(1)] * 30
+
+    asyncio.run(one_by_one())
+    assert sum(log.calls) == 30
+    assert log.calls[0] == 1, "nobody waits for company when nothing is under way"
+    assert len(log.calls) < 15
+
+
+@given(st.lists(st.lists(st.one_of(st.none(), st.integers(1, 12)), max_size=4), max_size=8))
+@settings(max_examples=25, deadline=None)
+def test_each_request_hears_of_its_own_duplicates(tmp_path_factory: pytest.TempPathFactory, sent: Any) -> None:
+    store = DuckStore(tmp_path_factory.mktemp("collect") / "analytics.duckdb")
+    collector, known, expected = Collector(store.log, lambda: None), set[int](), []
+    for events in sent:
+        repeated = []
+        for place, event in enumerate(events):
+            if event is not None and event in known:
+                repeated.append(place)
+            known |= {event} - {None}
+        expected.append(Logged(len(events) - len(repeated), tuple(repeated)))
+    assert together([collector.keep([view(event=event) for event in events]) for events in sent]) == expected
+    assert store.backlog() == sum(logged.accepted for logged in expected)
+    store.close()
+
+
+@given(st.lists(st.integers(0, 5)), st.data())
+def test_shares_add_up(sizes: list[int], data: st.DataObject) -> None:
+    total = sum(sizes)
+    repeated = data.draw(st.sets(st.integers(0, total - 1))) if total else set()
+    found = shares(Logged(total - len(repeated), tuple(repeated)), sizes)
+    assert [logged.accepted + len(logged.duplicates) for logged in found] == sizes
+    starts = [sum(sizes[:number]) for number in range(len(sizes))]
+    assert {start + own for start, logged in zip(starts, found, strict=True) for own in logged.duplicates} == repeated
+
+
+def test_a_commit_that_fails_is_acknowledged_to_nobody(store: DuckStore) -> None:
+    full = threading.Event()
+
+    def log(views: Sequence[View]) -> Logged:
+        if full.is_set():
+            raise StoreFull
+        return store.log(views)
+
+    collector = Collector(log, lambda: None)
+    full.set()
+    failed = together([collector.keep([view()]) for _ in range(5)])
+    assert [type(outcome) for outcome in failed] == [StoreFull] * 5
+    full.clear()
+    assert together([collector.keep([view()])]) == [Logged(1)]
+    assert store.backlog() == 1
+
+
+def test_a_request_that_cannot_be_kept_fails_alone(store: DuckStore) -> None:
+    collector = Collector(store.log, lambda: None)
+    wrong = view()._replace(path="\ud800")
+    kept = together([collector.keep([view()]), collector.keep([wrong]), collector.keep([view(), view()])])
+    assert kept[0] == Logged(1)
+    assert isinstance(kept[1], Exception)
+    assert kept[2] == Logged(2)
+    assert store.backlog() == 3
+
+
+def test_more_views_than_there_is_room_for_are_refused_until_there_is(store: DuckStore) -> None:
+    going, many = threading.Event(), [view()] * (collect.MOST_WAITING // 2)
+
+    def log(views: Sequence[View]) -> Logged:
+        assert going.wait(10)
+        return Logged(len(views))
+
+    collector = Collector(log, lambda: None)
+
+    async def too_many() -> None:
+        waiting = [asyncio.create_task(collector.keep(many)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(CollectorBusy) as busy:
+            await collector.keep([view()])
+        assert (busy.value.status, busy.value.headers["Retry-After"]) == (503, "1")
+        going.set()
+        await asyncio.gather(*waiting)
+        assert await collector.keep([view()]) == Logged(1)
+
+    asyncio.run(too_many())
+
+
+def test_a_request_that_is_given_up_hinders_no_other(store: DuckStore) -> None:
+    collector = Collector(store.log, lambda: None)
+
+    async def give_up() -> None:
+        given_up, other = (asyncio.create_task(collector.keep([view()])) for _ in range(2))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        assert await other == Logged(1)
+        assert await collector.keep([view()]) == Logged(1)
+
+    asyncio.run(give_up())
+
+
+def test_what_is_kept_is_acknowledged_even_if_nobody_could_be_told(store: DuckStore) -> None:
+    def nobody() -> None:
+        raise RuntimeError("nobody there")
+
+    assert together([Collector(store.log, nobody).keep([view()])]) == [Logged(1)]
+
+
+def test_no_views_need_no_commit() -> None:
+    def log(views: Sequence[View]) -> Logged:
+        raise AssertionError("there is nothing to log")
+
+    assert together([Collector(log, lambda: None).keep([])]) == [Logged(0)]
+
+
+def test_an_unknown_field_drops_its_event_and_is_named() -> None:
+    assert checked({"path": "/a", "colour": 1}) == Dropped(Reason.UNKNOWN_FIELD, "colour")
+    assert checked({"path": 3, "x" * 1000: 1}) == Dropped(Reason.UNKNOWN_FIELD, "x" * 64)
+
+
+def test_events_keep_their_numbers_whatever_becomes_of_the_others(site: Site) -> None:
+    sent: list[Numbered] = [
+        (3, Event(path="/a")),
+        (5, Dropped(Reason.NOT_JSON)),
+        (8, checked(None)),
+        (9, Event(path="/b", status=404)),
+    ]
+    views, dropped = views_of(sent, site, NOW)
+    assert [view.path for view in views] == ["/a"]
+    assert [(number, drop.reason) for number, drop in dropped] == [
+        (5, Reason.NOT_JSON),
+        (8, Reason.NOT_AN_EVENT),
+        (9, Reason.NOT_SUCCESSFUL),
+    ]
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3)),
+    max_leaves=5,
+)
+EVENT = st.dictionaries(st.sampled_from(sorted(NAMES)), JSON, max_size=6)
+
+
+@given(st.lists(st.one_of(EVENT, JSON), max_size=5))
+def test_whatever_is_sent_becomes_a_view_or_a_reason(site: Site, sent: list[object]) -> None:
+    views, dropped = views_of(enumerate(map(checked, sent)), site, NOW)
+    assert len(views) + len(dropped) == len(sent)
+    assert all(drop.message for _, drop in dropped)

@@ -1,0 +1,134 @@
+"""Events as servers send them: every fault has its reason, no fault is an error."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.analytics.classification.classifier import LONGEST_AGENT
+from copydesk.analytics.ingest import raw_view as event
+from copydesk.analytics.ingest.event_schema import checked
+from copydesk.analytics.ingest.pipeline import accept
+from copydesk.analytics.ingest.raw_view import Raw, Site, moment
+from copydesk.analytics.page_view import SENTENCES, Dropped, Reason, View
+from copydesk.core.clock import DAY
+
+NOW = 1_794_700_800_000  # 2026-11-15T00:00:00Z
+
+
+def read(sent: object, site: Site, now: int) -> Raw | Dropped:
+    found = checked(sent)
+    return found if isinstance(found, Dropped) else event.read(found, site, now)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "at"),
+    [
+        ("2026-11-14T23:00:00Z", NOW - 3_600_000),
+        ("2026-11-14T23:00:00.250+00:00", NOW - 3_599_750),
+        ("2026-11-15T01:00:00+02:00", NOW - 3_600_000),
+        ("2026-11-14T23:00:00", NOW - 3_600_000),
+        ("2026-11-14", NOW - DAY),
+        ("20261114T230000Z", NOW - 3_600_000),
+        (1_794_700_800, NOW),
+        (1_794_700_800.5, NOW + 500),
+        (1_794_700_800_000, NOW),
+        (1_794_700_800_000_000, NOW),
+        (1_794_700_800_000_000_000, NOW),
+        ("1794700800", NOW),
+        ("1794700800.25", NOW + 250),
+        ("2003-02-01T00:00:00Z", 1_044_057_600_000),
+        ("2026-11-15T23:59:00Z", NOW + DAY - 60_000),
+    ],
+)
+def test_a_timestamp_is_read_in_every_usual_form(timestamp: object, at: int) -> None:
+    assert moment(timestamp, NOW) == at
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "reason"),
+    [
+        ("2026-11-16T00:00:01Z", Reason.TIMESTAMP_IN_FUTURE),
+        ("9999-12-31T23:59:59-23:59", Reason.TIMESTAMP_IN_FUTURE),
+        (0, Reason.TIMESTAMP_TOO_OLD),
+        ("1999-12-31T23:59:59Z", Reason.TIMESTAMP_TOO_OLD),
+        ("0001-01-01T00:00:00+23:59", Reason.TIMESTAMP_TOO_OLD),
+        ("yesterday", Reason.BAD_TIMESTAMP),
+        ("", Reason.BAD_TIMESTAMP),
+        ("²", Reason.BAD_TIMESTAMP),
+        ("9" * 5000, Reason.BAD_TIMESTAMP),
+        (True, Reason.BAD_TIMESTAMP),
+        (float("nan"), Reason.BAD_TIMESTAMP),
+        (float("inf"), Reason.BAD_TIMESTAMP),
+        (-1, Reason.BAD_TIMESTAMP),
+        (10**400, Reason.BAD_TIMESTAMP),
+        ([], Reason.BAD_TIMESTAMP),
+    ],
+)
+def test_a_timestamp_that_cannot_be_is_refused_with_a_reason(timestamp: object, reason: Reason) -> None:
+    assert moment(timestamp, NOW) == Dropped(reason, "timestamp")
+
+
+def test_an_event_needs_no_more_than_a_path(site: Site) -> None:
+    raw = read({"path": "/a"}, site, NOW)
+    assert isinstance(raw, Raw)
+    assert (raw.url, raw.at, raw.method, raw.status) == ("/a", NOW, "GET", 200)
+
+
+@pytest.mark.parametrize("sent", [None, [], "x", 3, {}, {"path": ""}, {"url": None}])
+def test_what_is_no_event_is_refused(sent: object, site: Site) -> None:
+    dropped = read(sent, site, NOW)
+    assert isinstance(dropped, Dropped)
+    assert dropped.reason in (Reason.NOT_AN_EVENT, Reason.NO_PATH)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("status", "200"),
+        ("status", True),
+        ("userAgent", 7),
+        ("ip", 1),
+        ("visitorId", "x" * 257),
+        ("eventId", {}),
+        ("method", []),
+    ],
+)
+def test_a_field_of_the_wrong_kind_is_named(field: str, value: object, site: Site) -> None:
+    assert read({"path": "/a", field: value}, site, NOW) == Dropped(Reason.BAD_FIELD, field)
+
+
+def test_a_long_agent_is_cut_and_a_number_may_be_an_id(site: Site) -> None:
+    raw = read({"path": "/a", "userAgent": "x" * 5000, "visitorId": 7}, site, NOW)
+    assert isinstance(raw, Raw)
+    assert (len(raw.user_agent or ""), raw.visitor_id) == (LONGEST_AGENT, "7")
+
+
+def test_every_reason_has_a_sentence_and_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs/ai-traffic.md").read_text("utf-8")
+    assert [reason for reason in Reason if f"`{reason}`" not in page] == []
+    assert set(SENTENCES) == set(Reason)
+    assert all(sentence.endswith(".") for sentence in SENTENCES.values())
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+FIELD = st.sampled_from(
+    "url path timestamp userAgent ip referrer method status accept visitorId eventId".split()  # noqa: SIM905
+)
+
+
+@given(st.dictionaries(FIELD, JSON | st.text(), max_size=11))
+def test_any_event_becomes_a_view_or_a_reason(site: Site, sent: dict[str, Any]) -> None:
+    raw = read(sent, site, NOW)
+    outcome = accept(raw) if isinstance(raw, Raw) else raw
+    assert isinstance(outcome, View | Dropped)
+    if isinstance(outcome, View):
+        assert outcome.visitor is None or 0 < outcome.visitor < 2**63
+        json.dumps([outcome.path, outcome.agent, outcome.rule])

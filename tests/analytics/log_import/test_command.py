@@ -1,0 +1,122 @@
+"""copydesk analytics import: what it prints, refuses and leaves behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from copydesk import cli
+from copydesk.analytics.log_import.formats import AUTO, FORMATS
+from copydesk.cli.commands.analytics.import_logs import Known, import_logs
+from copydesk.core.errors import Explained
+from tests.analytics.log_import.examples import COMBINED, LOGS
+from tests.support import migrated
+from tests.support.repositories import make_repository
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    migrated.new_sqlite(tmp_path / "data")
+    monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
+    repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
+    made = CliRunner().invoke(cli.app, ["project", "create", "Docs", "--repo", str(repository), "--json"])
+    return str(json.loads(made.stdout)["projectId"])
+
+
+@pytest.fixture
+def run(project: str) -> Run:
+    app = typer.Typer()
+    app.command()(import_logs)
+    return lambda *given, **options: CliRunner().invoke(app, ["--project", project, *map(str, given)], **options)  # type: ignore[return-value]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    file = tmp_path / "access.log"
+    file.write_text(f"{COMBINED}\n{COMBINED}\n{COMBINED.replace('/guide/', '/a.css')}\n\ngarbage\n")
+    return file
+
+
+def test_the_summary_accounts_for_every_line(run: Run, log: Path) -> None:
+    first = run(log)
+    assert first.exit_code == 0
+    assert first.stdout.splitlines()[0] == "4 lines: 2 views counted, 0 known before, 2 dropped."
+    assert f"malformed_line\t1\t{log}:5\tThe line is not" in first.stdout
+    assert "4 lines: 0 views counted, 2 known before, 2 dropped." in run(log).stdout
+
+
+def test_json_tells_the_same_to_programs(run: Run, log: Path) -> None:
+    facts = json.loads(run(log, log, "--json").stdout)
+    assert (facts["files"], facts["lines"], facts["views"], facts["duplicates"]) == (2, 8, 2, 2)
+    assert [(dropped["reason"], dropped["lines"], dropped["first"]) for dropped in facts["dropped"]] == [
+        ("malformed_line", 2, f"{log}:5"),
+        ("not_a_page", 2, f"{log}:3"),
+    ]
+    assert facts["incomplete"] == []
+
+
+def test_a_dry_run_keeps_nothing(run: Run, log: Path) -> None:
+    assert "2 views would be counted" in run(log, "--dry-run").stdout
+    assert "2 views counted" in run(log).stdout
+
+
+def test_standard_input_is_a_file_too(run: Run, log: Path) -> None:
+    told = run("-", input=log.read_bytes())
+    assert "2 views counted" in told.stdout
+    assert "standard input:5" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["none.log"], "none.log cannot be read: no such file or directory."),
+        (["."], ". cannot be read: is a directory."),
+        ([__file__], "is not a log that Copydesk reads (tried: combined, "),
+    ],
+)
+def test_what_cannot_be_imported_is_refused_in_one_line(given: list[str], says: str, run: Run, log: Path) -> None:
+    refused = run(log, *given)
+    assert refused.exit_code == 1
+    assert isinstance(refused.exception, Explained)
+    assert says in str(refused.exception)
+    assert "\n" not in str(refused.exception)
+    assert "2 views counted" in run(log).stdout
+
+
+def test_the_format_and_the_hosts_can_be_given(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(LOGS["vhost"] + "\n" + LOGS["vhost"].replace("docs.", "blog.") + "\n")
+    facts = json.loads(run(log, "--format", "vhost", "--site-host", "Docs.Example.com", "--json").stdout)
+    assert (facts["views"], facts["dropped"][0]["reason"]) == (1, "other_host")
+    assert run(log, "--format", "iis").exit_code == 2
+    assert set(get_args(Known)) == {AUTO, *FORMATS}
+
+
+def test_an_interrupted_import_keeps_what_it_has_and_goes_on(run: Run, project: str, tmp_path: Path) -> None:
+    pipe, log = tmp_path / "pipe", tmp_path / "a.log"
+    os.mkfifo(pipe)
+    lines = [COMBINED.replace("203.0.113.9", f"192.0.{n // 250}.{n % 250}") + "\n" for n in range(12_000)]
+    log.write_text("".join(lines))
+    code = "import typer; from copydesk.cli.commands.analytics.import_logs import import_logs; typer.run(import_logs)"
+    command = [sys.executable, "-c", code, "--project", project, "--format", "combined", "--json", str(log), str(pipe)]
+    importing = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with pipe.open("wb"):  # it is opened when the file before it was imported, and then there is nothing to read
+        importing.send_signal(signal.SIGINT)
+        said, told = importing.communicate(timeout=120)
+    facts = json.loads(said)
+    assert (facts["interrupted"], importing.returncode) == (True, 130)
+    assert "Run the same command again to go on" in told
+    assert facts["views"] == 12_000
+    again = json.loads(run(log, "--json").stdout)
+    assert (again["views"], again["duplicates"]) == (0, 12_000)

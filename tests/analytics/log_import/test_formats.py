@@ -1,0 +1,205 @@
+"""Each format is recognised, and says the same of the same request."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from copydesk.analytics.log_import.batches import batches
+from copydesk.analytics.log_import.formats import FORMATS, UnknownFormat, format_of
+from copydesk.analytics.log_import.line_converter import Job, Judge
+from copydesk.analytics.log_import.log_line import Line, moment
+from copydesk.analytics.page_view import Class, Dropped, Reason, View
+from tests.analytics.log_import.examples import ADDRESS, AT, CADDY, CHROME, CLOUDFLARE, COMBINED, LOGS, NGINX, REQUEST
+
+
+@pytest.fixture
+def view(job: Callable[..., Job]) -> Callable[..., View | Dropped]:
+    """What comes of a log's last line."""
+
+    def judged(log: str, known: str = "", **options: object) -> View | Dropped:
+        read = FORMATS[known]() if known else format_of(log, "a.log")
+        line = [found for found in read.read(log) if found][-1]
+        return Judge(job(**options)).view(line) if isinstance(line, Line) else line
+
+    return judged
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_log_is_read_in_its_format(name: str, view: Callable[..., View | Dropped]) -> None:
+    assert format_of(LOGS[name], "a.log").name == name.partition(",")[0]
+    found, agent = view(LOGS[name]), name != "common"
+    assert isinstance(found, View)
+    assert (found.path, found.at, found.status) == ("/guide", AT, 200)
+    assert found.kind == (Class.HUMAN if agent else Class.OTHER)
+    assert found.referrer == ("search.example.com" if agent else "")
+    assert found.host == ("" if name.startswith("com") else "docs.example.com")
+
+
+def test_a_visitor_is_the_same_in_every_format(view: Callable[..., View | Dropped]) -> None:
+    found = [view(text) for name, text in LOGS.items() if name != "common"]
+    assert len({one.visitor for one in found if isinstance(one, View)}) == 1
+
+
+def test_what_is_no_log_is_refused_with_what_was_tried() -> None:
+    with pytest.raises(UnknownFormat) as refused:
+        format_of("# A page\n\nOf text.\n", "README.md")
+    assert all(name in str(refused.value) for name in ("README.md", "'# A page'", *FORMATS))
+
+
+def test_the_first_lines_may_be_damaged_and_an_empty_log_is_none() -> None:
+    assert format_of(f"\x00\x01 started\n\n{COMBINED}", "a.log").name == "combined"
+    assert [found for found in format_of("", "a.log").read("") if found] == []
+
+
+@pytest.mark.parametrize(
+    ("request_line", "reason"),
+    [
+        ("HEAD /guide HTTP/1.1", Reason.NOT_GET),
+        ("-", Reason.NOT_GET),
+        (r"\x16\x03\x01\x02", Reason.NOT_GET),
+        ("", Reason.NOT_GET),
+        ("GET /app.js?v=3 HTTP/1.1", Reason.NOT_A_PAGE),
+        (r"GET /%ff\xFF HTTP/1.1", Reason.PATH_NOT_TEXT),
+        (f"GET /{'a' * 9000} HTTP/1.1", Reason.PATH_TOO_LONG),
+    ],
+)
+def test_an_odd_request_is_a_line_with_a_reason(
+    request_line: str, reason: Reason, view: Callable[..., View | Dropped]
+) -> None:
+    found = view(COMBINED.replace("GET /guide/?x=1 HTTP/2.0", request_line), "combined")
+    assert isinstance(found, Dropped)
+    assert found.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("request_line", "path"),
+    [
+        ("GET /a HTTP/1.1", "/a"),
+        ("GET /a", "/a"),
+        ("GET /a b HTTP/1.0", "/a b"),
+        (r"GET /\xC3\xA4 HTTP/1.1", "/ä"),
+        (r"GET /say\x22hi\x22 HTTP/1.1", '/say"hi"'),
+        (r"GET /say\"hi\" HTTP/1.1", '/say"hi"'),
+        ("GET http://docs.example.com/a HTTP/1.1", "/a"),
+        ("GET //a HTTP/3.0", "/a"),
+    ],
+)
+def test_escapes_spaces_and_versions_do_not_matter(
+    request_line: str, path: str, view: Callable[..., View | Dropped]
+) -> None:
+    found = view(COMBINED.replace("GET /guide/?x=1 HTTP/2.0", request_line))
+    assert isinstance(found, View)
+    assert found.path == path
+
+
+def test_names_of_users_with_spaces_and_brackets_are_skipped(view: Callable[..., View | Dropped]) -> None:
+    found = view(COMBINED.replace(" - - ", " - Ada [x] Lovelace "))
+    assert isinstance(found, View)
+    assert found.at == AT
+
+
+@pytest.mark.parametrize(
+    ("when", "at"),
+    [
+        ("14/Nov/2026:12:00:00 +0000", AT),
+        ("14/Nov/2026:17:45:00 +0545", AT),
+        ("14/Nov/2026:02:30:00 -0930", AT),
+        ("2026-11-14T13:00:00+01:00", AT),
+        ("31/Dec/2016:23:59:60 +0000", 1_483_228_800_000),
+        ("29/Feb/2025:12:00:00 +0000", None),
+        ("14/Nox/2026:12:00:00 +0000", None),
+        ("14/Nov/2026:12:00:00 +9999", None),
+        ("14/Nov/2026:1²:00:00 +0000", None),
+        ("14/11/2026", None),
+    ],
+)
+def test_times_are_read_in_every_zone(when: str, at: int | None) -> None:
+    assert moment(when) == at
+
+
+@pytest.mark.parametrize("line", ["garbage", f'{REQUEST} "-" "torn', COMBINED[:-1], '{"url": 7', "\x00"])
+def test_a_line_of_another_kind_is_malformed(line: str, view: Callable[..., View | Dropped]) -> None:
+    assert view(line, "combined") == Dropped(Reason.MALFORMED_LINE)
+
+
+def test_caddy_tells_more_than_others(view: Callable[..., View | Dropped]) -> None:
+    def changed(**request: object) -> str:
+        return json.dumps({**CADDY, "request": {**CADDY["request"], **request}})  # type: ignore[dict-item]
+
+    def headers(**sent: str) -> str:
+        return changed(headers={"User-Agent": [CHROME], **{k.replace("_", "-"): [v] for k, v in sent.items()}})
+
+    assert view(headers(Sec_Purpose="prefetch;prerender"), "caddy") == Dropped(Reason.PREFETCH)
+    assert view(headers(Accept="image/avif"), "caddy") == Dropped(Reason.NOT_A_PAGE)
+    data = json.dumps({**CADDY, "resp_headers": {"Content-Type": ["application/json"]}})
+    assert view(data, "caddy") == Dropped(Reason.NOT_A_PAGE)
+    markdown = view(headers(Accept="text/markdown"), "caddy")
+    assert isinstance(markdown, View)
+    assert (markdown.kind, markdown.rule) == (Class.ASSISTANT, "accept:markdown")
+    assert view(json.dumps({**CADDY, "msg": "aborting with incomplete response"}), "caddy") == Dropped(
+        Reason.MALFORMED_LINE
+    )
+
+
+def test_what_cloudflare_fetches_for_itself_is_no_view(view: Callable[..., View | Dropped]) -> None:
+    assert view(json.dumps({**CLOUDFLARE, "ClientRequestSource": "edgeWorkerFetch"})) == Dropped(Reason.INTERNAL)
+    assert isinstance(view(json.dumps({**CLOUDFLARE, "ClientRequestSource": "eyeball"})), View)
+
+
+def test_cloudfronts_fields_may_change_and_must_fit(job: Callable[..., Job], tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(
+        "#Version: 1.0\n#Fields: date time c-ip cs-method cs-uri-stem sc-status cs(User-Agent)\n"
+        f"2026-11-14\t12:00:00\t{ADDRESS}\tGET\t/a\t200\t{CHROME.replace(' ', '%2520')}\n"
+        "2026-11-14\t12:00:01\ttoo short\n"
+        "#Fields: cs-uri-stem c-ip date time\n"
+        f"/b\t{ADDRESS}\t2026-11-14\t12:00:02\n"
+    )
+    [batch] = batches(job(log))
+    assert [(view.path, view.kind) for view in batch.views] == [("/a", Class.HUMAN), ("/b", Class.OTHER)]
+    assert (batch.dropped, batch.samples) == (
+        {Reason.MALFORMED_LINE: 1},
+        {Reason.MALFORMED_LINE: f"{log}:4"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("status", "2000"), ("status", True), ("userAgent", 7), ("eventId", []), ("ip", "1" * 300)]
+)
+def test_a_field_of_the_wrong_kind_has_its_reason(
+    field: str, value: object, view: Callable[..., View | Dropped]
+) -> None:
+    found = view(json.dumps({"path": "/a", "timestamp": AT, field: value}), "jsonl")
+    assert isinstance(found, Dropped)
+    assert found.reason is Reason.BAD_FIELD
+
+
+def test_a_record_without_path_or_time_has_its_reason(view: Callable[..., View | Dropped]) -> None:
+    assert view('{"timestamp": 1}', "jsonl") == Dropped(Reason.NO_PATH)
+    assert view('{"path": "/a", "timestamp": null}', "jsonl") == Dropped(Reason.BAD_TIMESTAMP, "timestamp")
+    assert isinstance(view(json.dumps({"url": None, "path": "/a", "timestamp": AT}), "jsonl"), View)
+
+
+def test_only_the_hosts_that_were_asked_for_count(view: Callable[..., View | Dropped]) -> None:
+    hosts = frozenset({"docs.example.com"})
+    for line in (LOGS["vhost"], LOGS["caddy"], LOGS["cloudfront"], LOGS["jsonl"], LOGS["jsonl, nginx"]):
+        assert isinstance(view(line, hosts=hosts), View)
+        assert view(line.replace("docs.example.com", "blog.example.com"), hosts=hosts) == Dropped(Reason.OTHER_HOST)
+    assert isinstance(view(COMBINED, hosts=hosts), View)
+
+
+def test_a_forwarded_address_counts_where_a_trusted_proxy_wrote_it(view: Callable[..., View | Dropped]) -> None:
+    def visitor(line: str, *proxies: str) -> int | None:
+        found = view(line, proxies=proxies)
+        assert isinstance(found, View)
+        return found.visitor
+
+    proxied = COMBINED.replace(ADDRESS, "10.0.0.1")
+    through = f'{proxied} "198.51.100.7, {ADDRESS}"'
+    assert visitor(through, "10.0.0.0/8") == visitor(COMBINED)
+    assert visitor(through) == visitor(proxied) != visitor(COMBINED)
+    assert visitor(f'{proxied} "-" 0.004', "10.0.0.0/8") == visitor(proxied)
+    record = json.dumps({**NGINX, "remote_addr": "10.0.0.1", "http_x_forwarded_for": ADDRESS})
+    assert visitor(record, "10.0.0.0/8") == visitor(COMBINED)

@@ -1,0 +1,185 @@
+"""Any bytes at all become views and reasons, never an error; and what a valid line says is what is read."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from copydesk.analytics.log_import.formats import FORMATS
+from copydesk.analytics.log_import.line_converter import Job, Judge
+from copydesk.analytics.log_import.log_line import Line, moment
+from copydesk.analytics.page_view import Dropped, View
+from tests.analytics.log_import.examples import CADDY, FIELDS, LOGS
+
+SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+BYTES = st.binary(max_size=60).map(lambda data: data.replace(b"\n", b""))
+VALUE: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def outcomes(name: str, data: bytes, job: Job) -> list[View | Dropped]:
+    judge, text = Judge(job), data.decode("utf-8", "surrogateescape")
+    known = FORMATS[name]()
+    known.whole(text)
+    found = list(known.read(text))
+    assert len(found) == text.count("\n") + 1
+    return [judge.view(line) if isinstance(line, Line) else line for line in found if line is not None]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@SHARED
+@given(st.binary(max_size=200))
+def test_any_bytes_are_views_and_reasons(name: str, job: Callable[..., Job], data: bytes) -> None:
+    assert all(isinstance(outcome, View | Dropped) for outcome in outcomes(name, data, job()))
+
+
+@pytest.mark.parametrize("example", LOGS)
+@SHARED
+@given(st.data())
+def test_a_damaged_line_is_a_view_or_a_reason(example: str, job: Callable[..., Job], data: st.DataObject) -> None:
+    line = LOGS[example].encode()
+    at = data.draw(st.integers(0, len(line)))
+    until = data.draw(st.integers(at, min(len(line), at + 60)))
+    damaged = line[:at] + data.draw(BYTES) + line[until:]
+    found = outcomes(example.partition(",")[0], damaged, job())
+    assert all(isinstance(outcome, View | Dropped) for outcome in found)
+    for view in found:
+        if isinstance(view, View):
+            json.dumps([view.path, view.host, view.referrer]).encode()
+            assert view.event is not None
+
+
+@pytest.mark.parametrize("example", [name for name in LOGS if LOGS[name].startswith("{")])
+@SHARED
+@given(st.data())
+def test_any_value_in_any_field_is_a_view_or_a_reason(
+    example: str, job: Callable[..., Job], data: st.DataObject
+) -> None:
+    record = json.loads(LOGS[example])
+    within = record["request"] if "request" in record and data.draw(st.booleans()) else record
+    if isinstance(within, dict):
+        within[data.draw(st.sampled_from(sorted(within)))] = data.draw(VALUE)
+    found = outcomes(example.partition(",")[0], json.dumps(record).encode(), job())
+    assert all(isinstance(outcome, View | Dropped) for outcome in found)
+
+
+WHEN = st.datetimes(datetime(2000, 1, 2), datetime(2026, 1, 1))  # noqa: DTZ001 - a zone is drawn for it
+ZONE = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
+ADDRESS = st.ip_addresses().map(str)
+PATH = st.text(st.characters(codec="utf-8", exclude_characters=" "), max_size=30).map(lambda path: f"/{path}")
+METHOD = st.sampled_from(["GET", "HEAD", "POST", "PROPFIND"])
+STATUS = st.integers(100, 599).map(str)
+
+
+def nginx(text: str) -> str:
+    """As nginx writes it: quotes, backslashes and what is not printable ASCII as \\xHH."""
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02X}" for byte in text.encode())
+    return "".join(plain)
+
+
+def apache(text: str) -> str:
+    short = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\v": "\\v", "\b": "\\b", "\f": "\\f"}
+    return "".join(short.get(c) or (c if c.isascii() and c.isprintable() else nginx(c)) for c in text)
+
+
+@given(
+    *(ADDRESS, WHEN, ZONE, METHOD, PATH, STATUS, TEXT, TEXT),
+    st.sampled_from([nginx, apache]),
+    st.sampled_from(["HTTP/1.1", "HTTP/2.0", "HTTP/3"]),
+    st.sampled_from(["", ' "-"', ' 0.004 "x y" z']),
+)
+def test_what_a_combined_line_says_is_read(
+    address: str,
+    naive: datetime,
+    zone: timezone,
+    method: str,
+    path: str,
+    status: str,
+    referrer: str,
+    agent: str,
+    escaped: Callable[[str], str],
+    version: str,
+    more: str,
+) -> None:
+    when = naive.replace(microsecond=0, tzinfo=zone)
+    stamp = when.strftime("%d/%b/%Y:%H:%M:%S %z")
+    request = f"{method} {escaped(path)} {version}"
+    text = f'{address} - ada [{stamp}] "{request}" {status} - "{escaped(referrer)}" "{escaped(agent)}"{more}'
+    for name, log in (("combined", text), ("vhost", f"docs.example.com:443 {text}")):
+        [line] = FORMATS[name]().read(log)
+        assert isinstance(line, Line)
+        assert (line.text, line.address, line.method, line.url, line.status) == (log, address, method, path, status)
+        assert (line.referrer, line.agent) == (referrer, agent)
+        assert moment(line.when) == when.timestamp() * 1000
+        assert line.host == ("docs.example.com:443" if name == "vhost" else "")
+    [short] = FORMATS["common"]().read(text.partition(' - "')[0] + " -")
+    assert isinstance(short, Line)
+    assert (short.url, short.agent) == (path, "")
+
+
+@given(ADDRESS, WHEN, METHOD, PATH, STATUS, TEXT, TEXT)
+def test_what_a_json_record_says_is_read(
+    address: str, naive: datetime, method: str, path: str, status: str, referrer: str, agent: str
+) -> None:
+    when = naive.replace(tzinfo=UTC)
+    request = {"client_ip": address, "method": method, "uri": path, "host": "docs.example.com"}
+    headers = {"User-Agent": [agent], "Referer": [referrer]}
+    records: dict[str, dict[str, Any]] = {
+        "caddy": {**CADDY, "ts": when.timestamp(), "status": int(status), "request": {**request, "headers": headers}},
+        "cloudflare": {
+            "ClientIP": address,
+            "ClientRequestHost": "docs.example.com",
+            "ClientRequestMethod": method,
+            "ClientRequestURI": path,
+            "ClientRequestReferer": referrer,
+            "ClientRequestUserAgent": agent,
+            "EdgeResponseStatus": int(status),
+            "EdgeStartTimestamp": when.isoformat().replace("+00:00", "Z"),
+        },
+        "jsonl": {
+            "ip": address,
+            "host": "docs.example.com",
+            "method": method,
+            "path": path,
+            "referrer": referrer,
+            "userAgent": agent,
+            "status": status,
+            "timestamp": when.timestamp(),
+        },
+    }
+    for name, record in records.items():
+        [line] = FORMATS[name]().read(json.dumps(record))
+        assert isinstance(line, Line), (name, line)
+        assert (line.address, line.method, line.url, line.status) == (address, method, path, status)
+        assert (line.host, line.referrer, line.agent) == ("docs.example.com", referrer, agent)
+        assert abs((moment(line.when) or 0) - when.timestamp() * 1000) <= 1
+
+
+@given(ADDRESS, WHEN, METHOD, STATUS, st.text(st.characters(codec="utf-8", exclude_characters="%"), max_size=30))
+def test_what_a_cloudfront_line_says_is_read(
+    address: str, naive: datetime, method: str, status: str, agent: str
+) -> None:
+    encoded = "".join(f"%{byte:02X}" if byte <= 32 or byte >= 127 else chr(byte) for byte in agent.encode()) or "-"
+    told = {
+        "date": f"{naive:%Y-%m-%d}",
+        "time": f"{naive:%H:%M:%S}",
+        "c-ip": address,
+        "cs-method": method,
+        "cs-uri-stem": "/a",
+        "sc-status": status,
+        "cs(User-Agent)": encoded,
+    }
+    values = "\t".join(told.get(field, "-") for field in FIELDS.split())
+    _, line = FORMATS["cloudfront"]().read(f"#Fields: {FIELDS}\n{values}")
+    assert isinstance(line, Line)
+    assert (line.address, line.method, line.url, line.status) == (address, method, "/a", status)
+    assert line.agent == ("" if agent == "-" else agent)
+    assert moment(line.when) == naive.replace(microsecond=0, tzinfo=UTC).timestamp() * 1000

@@ -1,0 +1,208 @@
+"""Importing counts every line once: again, grown, rotated, in several files, in another process."""
+
+import gzip
+import multiprocessing
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from copydesk.analytics.log_import import line_ids as ordinals
+from copydesk.analytics.log_import.batches import batches, check
+from copydesk.analytics.log_import.formats import UnknownFormat
+from copydesk.analytics.log_import.line_converter import Job
+from copydesk.analytics.log_import.line_ids import Ordinals
+from copydesk.analytics.log_import.log_files import CannotRead
+from copydesk.analytics.log_import.reader_process import ReaderDied, batches_apart
+from copydesk.analytics.page_view import Reason
+from copydesk.analytics.stores.base import Store
+from copydesk.core.errors import Explained
+from tests.analytics.log_import.conftest import Imported
+from tests.analytics.log_import.examples import CHROME, COMBINED, LOGS, REQUEST
+
+
+def line(number: int) -> str:
+    request = f'[14/Nov/2026:12:00:00 +0000] "GET /{number} HTTP/1.1" 200 1'
+    return f'192.0.2.{number % 250} - - {request} "-" "{CHROME}"\n'
+
+
+def test_a_file_that_is_imported_again_counts_once(imported: Imported, store: Store, tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("".join(map(line, range(300))) * 2)
+    first, again = imported(log), imported(log)
+    assert (first.views, first.duplicates) == (600, 0)
+    assert (again.views, again.duplicates) == (0, 600)
+    assert store.views("prj_1").totals.human == 600
+    assert store.visitors("prj_1").totals.human == 250
+
+
+def test_of_a_file_that_has_grown_only_the_new_lines_count(imported: Imported, tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    lines = [*map(line, range(50)), *map(line, range(50))]
+    for count, (before, after) in enumerate(pairwise((0, 20, 70, 100))):
+        log.write_text("".join(lines[:after]))
+        tally = imported(log)
+        assert (tally.views, tally.duplicates) == (after - before, before), count
+
+
+def test_a_rotated_and_packed_file_is_the_same_log(imported: Imported, tmp_path: Path) -> None:
+    plain, packed, both = tmp_path / "access.log", tmp_path / "access.log.1.gz", tmp_path / "both"
+    plain.write_text("".join(map(line, range(40))))
+    packed.write_bytes(gzip.compress(plain.read_bytes()[:700]) + gzip.compress(plain.read_bytes()[700:]))
+    both.write_bytes(plain.read_bytes().replace(b"\n", b"\r\n"))
+    assert imported(plain).views == 40
+    assert (imported(packed).duplicates, imported(both).duplicates) == (40, 40)
+
+
+def test_identical_lines_of_two_files_are_the_same_requests(imported: Imported, tmp_path: Path) -> None:
+    one, two = tmp_path / "one.log", tmp_path / "two.log"
+    one.write_text(line(1) * 3)
+    two.write_text(line(1) * 5 + line(2))
+    tally = imported(one, two)
+    assert (tally.views, tally.duplicates) == (6, 3)
+
+
+def test_a_torn_last_line_is_counted_when_it_is_complete(imported: Imported, tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    whole = line(1) + line(2)
+    for cut in range(len(line(1)) + 1, len(whole) - 1, 7):
+        log.write_text(whole[:cut])
+        tally = imported(log)
+        assert (tally.dropped, tally.views + tally.duplicates) == ({Reason.TORN_LINE: 1}, 1), whole[:cut]
+        assert tally.samples[Reason.TORN_LINE] == f"{log}:2"
+    log.write_text(whole[:-1])
+    assert imported(log).views == 1
+    log.write_text(whole)
+    assert imported(log).views == 0
+
+
+@pytest.mark.parametrize("tail", [' "-" 0.01', " 12"])
+def test_a_last_line_whose_end_nobody_can_tell_waits_for_it(tail: str, imported: Imported, tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    full = f"{COMBINED if tail.startswith(' ' + chr(34)) else REQUEST}{tail}\n"
+    log.write_text(full + full.replace("12:00:00", "12:00:01")[:-1])
+    assert imported(log).dropped == {Reason.TORN_LINE: 1}
+
+
+def test_a_cut_gzip_file_is_imported_as_far_as_it_goes(imported: Imported, tmp_path: Path) -> None:
+    log = tmp_path / "a.log.gz"
+    log.write_bytes(gzip.compress("".join(line(n) for n in range(3000)).encode())[:-2000])
+    tally = imported(log)
+    assert tally.views > 100
+    assert tally.dropped == {Reason.TORN_LINE: 1}
+    assert tally.faults == [f"{log}: its gzip data breaks off"]
+
+
+def test_everything_that_is_no_view_is_counted_with_a_place(imported: Imported, tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    bad = [
+        line(1),
+        "\n",
+        "garbage\n",
+        line(2).replace("GET", "POST"),
+        line(3).replace(" 200 ", " 404 "),
+        line(4).replace("/4", "/a.css"),
+        line(5).replace("2026", "2036"),
+        line(6).replace("2026", "1996"),
+        line(7).replace("Nov", "Nix"),
+        "more garbage\n",
+    ]
+    log.write_text("".join(bad))
+    tally = imported(log)
+    assert (tally.lines, tally.views) == (9, 1)
+    assert tally.samples == {
+        Reason.MALFORMED_LINE: f"{log}:3",
+        Reason.NOT_GET: f"{log}:4",
+        Reason.NOT_SUCCESSFUL: f"{log}:5",
+        Reason.NOT_A_PAGE: f"{log}:6",
+        Reason.TIMESTAMP_IN_FUTURE: f"{log}:7",
+        Reason.TIMESTAMP_TOO_OLD: f"{log}:8",
+        Reason.BAD_TIMESTAMP: f"{log}:9",
+    }
+    assert tally.dropped[Reason.MALFORMED_LINE] == 2
+
+
+def test_logs_of_all_formats_are_imported_together(imported: Imported, tmp_path: Path) -> None:
+    files = []
+    for name, text in LOGS.items():
+        files.append(tmp_path / name)
+        files[-1].write_text(text + "\n")
+    assert imported(*files).views == len(files)
+
+
+def test_many_small_files_share_a_batch(job: Callable[..., Job], tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}.log" for number in range(20)]
+    for number, file in enumerate(files):
+        file.write_text(line(number))
+    [batch] = batches(job(*files))
+    assert (len(batch.views), batch.read) == (20, sum(file.stat().st_size for file in files))
+
+
+def test_an_event_that_was_sent_is_not_counted_again_from_a_log(imported: Imported, tmp_path: Path) -> None:
+    log = tmp_path / "a.jsonl"
+    told = '{"path": "/a", "timestamp": "2026-11-14T12:00:00Z", "eventId": "e1"}\n'
+    log.write_text(told + told.replace("}", ', "visitorId": 7}'))
+    tally = imported(log)
+    assert (tally.views, tally.duplicates) == (1, 1)
+
+
+def test_reading_in_another_process_gives_the_same(job: Callable[..., Job], tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("".join(line(number % 5000) for number in range(25_000)))
+    here, there = list(batches(job(log))), list(batches_apart(job(log)))
+    assert here == there
+    assert len(here) > 1
+    assert sum(len(batch.views) for batch in here) == 25_000
+
+
+def test_another_process_refuses_in_the_same_words(job: Callable[..., Job], tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("nothing of the kind\n")
+    with pytest.raises(Explained, match="is not a log that Copydesk reads"):
+        list(batches_apart(job(log)))
+
+
+def test_the_death_of_the_other_process_is_noticed(job: Callable[..., Job], tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("".join(line(number) for number in range(45_000)))
+    reading = batches_apart(job(log))
+    next(reading)
+    [reader] = multiprocessing.active_children()
+    reader.kill()
+    with pytest.raises(ReaderDied, match="died"):
+        list(reading)
+    assert not multiprocessing.active_children()
+
+
+def test_all_files_are_looked_at_before_anything_is_kept(job: Callable[..., Job], tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.log", tmp_path / "bad.log"
+    good.write_text(line(1))
+    with pytest.raises(CannotRead, match="no such file"):
+        check(job(good, bad))
+    bad.write_text("# A page\n")
+    with pytest.raises(UnknownFormat, match="tried: combined, vhost"):
+        check(job(good, bad))
+    check(job(good, bad, format="combined"))
+
+
+@given(st.lists(st.integers(0, 30)))
+@settings(max_examples=50)
+def test_every_line_has_an_id_of_its_own_and_the_same_one_again(numbers: list[int]) -> None:
+    first, again = Ordinals(), Ordinals()
+    ids = [first.id(str(number)) for number in numbers]
+    assert len(set(ids)) == len(ids)
+    assert [again.id(str(number)) for number in numbers] == ids
+
+
+def test_identical_lines_are_told_apart_across_many_others_in_bounded_memory() -> None:
+    near = Ordinals()
+    ids = {near.id("the same")}
+    for turn in range(3):
+        for number in range(ordinals.REMEMBERED - 1):
+            near.id(f"{turn} {number}")
+        ids.add(near.id("the same"))
+    assert len(ids) == 4
+    assert len(near._young) + len(near._old) <= 2 * ordinals.REMEMBERED

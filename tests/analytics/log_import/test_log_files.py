@@ -1,0 +1,99 @@
+"""Files of any size and state: what can be read of them is, line by line, in little memory."""
+
+import gzip
+import io
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.analytics.log_import.log_files import BLOCK, LONGEST_LINE, Block, CannotRead, Log, opened
+
+
+def read(data: bytes) -> tuple[list[Block], str]:
+    log = Log("a.log", io.BytesIO(data))
+    return list(log.blocks()), log.fault
+
+
+def lines(data: bytes) -> list[str]:
+    return [line for block in read(data)[0] for line in block.text.split("\n")]
+
+
+def test_lines_are_whole_wherever_a_block_ends() -> None:
+    written = [f"{number} {'x' * (number % 3000)}" for number in range(2600)]
+    data = "\n".join(written).encode() + b"\n"
+    assert len(data) > 3 * BLOCK
+    assert lines(data) == written
+    assert lines(gzip.compress(data)) == written
+
+
+@given(st.lists(st.binary(max_size=40).filter(lambda line: b"\n" not in line and b"\r" not in line), min_size=1))
+def test_every_byte_of_every_line_comes_back(written: list[bytes]) -> None:
+    data = b"\n".join(written) + b"\n"
+    assert [line.encode("utf-8", "surrogateescape") for line in lines(b"x\n" + data)] == [b"x", *written]
+
+
+def test_windows_ends_its_lines_otherwise() -> None:
+    assert lines(b"a\r\nb\r\n") == ["a", "b"]
+
+
+def test_a_last_line_that_nothing_ends_is_marked() -> None:
+    assert read(b"a\nb")[0] == [Block("a", ended=True), Block("b", ended=False)]
+    assert read(b"a\n")[0] == [Block("a", ended=True)]
+    assert read(b"")[0] == []
+
+
+def test_several_gzip_files_in_one_are_one_log() -> None:
+    data = gzip.compress(b"a\nb") + gzip.compress(b"c\n") + gzip.compress(b"") + gzip.compress(b"d\n") + bytes(512)
+    assert lines(data) == ["a", "bc", "d"]
+    assert read(data)[1] == ""
+
+
+@pytest.mark.parametrize("cut", [1, 5, 9, 200, 5_000])
+def test_what_a_cut_gzip_file_still_holds_is_read(cut: int) -> None:
+    whole = b"".join(b"%d %d\n" % (number, zlib.crc32(b"%d" % number)) for number in range(5000))
+    blocks, fault = read(gzip.compress(whole)[:-cut])
+    text = "\n".join(block.text for block in blocks)
+    assert whole.decode().startswith(text)
+    assert len(text) > len(whole) - 20 * cut - 20
+    assert fault == "its gzip data breaks off"
+
+
+def test_a_damaged_gzip_file_is_read_up_to_the_damage() -> None:
+    data = bytearray(gzip.compress(b"a\n") + gzip.compress(b"b\n" * 5000))
+    data[40] ^= 255
+    blocks, fault = read(bytes(data))
+    assert blocks[0] == Block("a", ended=True)
+    assert fault == "its gzip data is damaged"
+    assert read(gzip.compress(b"a\n") + b"garbage")[1] == "its gzip data is damaged"
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_after_a_gzip_header_are_an_error(data: bytes) -> None:
+    read(b"\x1f\x8b" + data)
+    read(gzip.compress(b"a\n") + data)
+
+
+def test_memory_is_bounded_whatever_the_lines_and_however_packed() -> None:
+    bomb = gzip.compress(bytes(60 * BLOCK), 9)
+    tracemalloc.start()
+    blocks, _ = read(bomb)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [len(block.text) for block in blocks] == [LONGEST_LINE]
+    assert peak < 8 * BLOCK
+
+
+@pytest.mark.parametrize("magic", [b"BZh91AY", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"PAR1"])
+def test_other_archives_are_refused_by_name(magic: bytes) -> None:
+    with pytest.raises(CannotRead, match="unpack it first"):
+        read(magic + bytes(20))
+
+
+def test_a_file_that_cannot_be_read_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    for name, why in ((tmp_path / "none.log", "no such file"), (tmp_path, "is a directory")):
+        with pytest.raises(CannotRead, match=why), opened(str(name)):
+            pass

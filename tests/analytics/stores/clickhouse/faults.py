@@ -1,0 +1,41 @@
+"""A process that dies at a chosen statement, right before it is sent or right after it is done."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from copydesk.analytics.stores.clickhouse.connection.node import Node
+
+
+class Killed(BaseException):
+    """No handler of ours may catch it, as none runs in a process that is killed."""
+
+
+@contextmanager
+def killed_at(step: int, is_done: bool) -> Iterator[list[str]]:
+    """All statements of all nodes are counted from 0; those that were sent are in the list."""
+    sent: list[str] = []
+    original = {name: getattr(Node, name) for name in ("act", "put")}
+
+    def dying(name: str) -> Any:
+        def act(self: Node, statement: str, *given: Any, **more: Any) -> Any:
+            number = len(sent)
+            sent.append(statement)
+            if number == step and not is_done:
+                raise Killed
+            answer = original[name](self, statement, *given, **more)
+            if number == step:
+                raise Killed
+            return answer
+
+        return act
+
+    for name in original:
+        setattr(Node, name, dying(name))
+    try:
+        yield sent
+    except Killed:
+        pass
+    finally:
+        for name, function in original.items():
+            setattr(Node, name, function)

@@ -1,0 +1,132 @@
+"""Several shards: visitors are spread over them, and every answer is what one store would say."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from copydesk.analytics.stores.base import Store
+from copydesk.analytics.stores.clickhouse import ClickHouseStore
+from copydesk.analytics.stores.clickhouse.connection.cluster import SPREAD, Cluster, Sharded, own_tables, tables
+from copydesk.analytics.stores.clickhouse.connection.node import Node
+from copydesk.analytics.stores.clickhouse.connection.url import Address, address_of
+from tests.analytics.stores.clickhouse.test_crash import agree, lived
+from tests.analytics.stores.conformance.test_exact import drive
+from tests.analytics.stores.conformance.test_store import view
+from tests.support.clickhouse import ask, new_database
+from tests.support.clickhouse_store import FILE, OnClickHouse, main_database
+
+
+class TwoShards(Cluster):
+    """In two databases of one engine, read through Merge tables where a cluster has Distributed ones: whatever a shard
+    does is done, but for the way over the network and replication."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
+        self._names = [f"{address.database}_{shard}" for shard in (1, 2)]
+
+    @cached_property
+    def shards(self) -> Sequence[Node]:
+        return [Node([self.address.at(self.address.host, name)]) for name in self._names]
+
+    def definitions(self) -> Iterator[str]:
+        for name in self._names:
+            yield f"create database if not exists {name}"
+            yield from tables(name)
+        for table in SPREAD:
+            yield (
+                f"create table if not exists {self.address.database}.{table} as {self._names[0]}.{table}"
+                f" engine = Merge(REGEXP('^{self.address.database}_[12]$'), '^{table}$')"
+            )
+
+
+class OnTwoShards(ClickHouseStore):
+    def __init__(self, folder: Path) -> None:
+        named = folder / "clickhouse.url"
+        if not named.exists():
+            named.write_text(new_database())
+        self.main = main_database(folder)
+        super().__init__("", self.main, TwoShards(address_of(named.read_text())))
+
+    def close(self) -> None:
+        super().close()
+        self.main.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[OnTwoShards]:
+    opened = OnTwoShards(tmp_path)
+    yield opened
+    opened.close()
+
+
+def test_two_shards_answer_as_one_and_their_copy_can_be_loaded_into_one(store: OnTwoShards, tmp_path: Path) -> None:
+    model = lived(store)
+    assert store.fold() == model.fold()
+    agree(store, model)
+    assert [shard.ask("select count() > 0 from visits") for shard in store._cluster.shards] == [[(1,)], [(1,)]]
+    store.forget_visitor("docs", 1)
+    model.forget_visitor("docs", 1)
+    agree(store, model)
+    store.back_up(tmp_path / "copy")
+    (folder := tmp_path / "loaded").mkdir()
+    loaded = OnClickHouse(folder, tmp_path / "copy")
+    agree(loaded, model)
+    loaded.close()
+    (folder / FILE).unlink()
+
+
+class Pinned(Cluster):
+    """A shard whose replicas are all away, but for the one that it caught up with."""
+
+    @cached_property
+    def shards(self) -> Sequence[Node]:
+        return [Node([Address("127.0.0.1", 1, "", "", "")])]
+
+    def catch_up(self, shard: Node) -> Node:
+        return self.reader
+
+
+def test_what_counts_speaks_to_the_replica_that_caught_up_and_to_no_other(tmp_path: Path) -> None:
+    main, address = main_database(tmp_path), address_of(new_database())
+    whole, pinned = ClickHouseStore("", main, Cluster(address)), ClickHouseStore("", main, Pinned(address))
+    model = lived(whole)
+    assert pinned.fold() == model.fold()
+    pinned.count_as_ai("docs", {"search"})
+    model.ai["docs"] = frozenset({"search"})
+    pinned.back_up(tmp_path / "copy")
+    pinned.forget("docs")
+    pinned.forget("other")
+    pinned.restore(tmp_path / "copy")
+    agree(whole, model)
+    for closed in (whole, pinned, main):
+        closed.close()
+
+
+def test_an_event_is_known_to_all_shards(store: OnTwoShards) -> None:
+    assert store.log([view(event=5, visitor=1)]).accepted == 1
+    assert store.log([view(event=5, visitor=2)]).duplicates == (0,)
+    store.fold()
+    assert store.log([view(event=5, visitor=2)]).duplicates == (0,)
+
+
+@pytest.mark.drill
+def test_every_answer_of_two_shards_is_exact_whatever_happened() -> None:
+    def opened(folder: Path) -> Store:
+        return OnTwoShards(folder)
+
+    drive(opened, examples=20, steps=25)
+
+
+def test_the_engine_reads_every_definition_of_a_cluster() -> None:
+    cluster = Sharded(address_of("clickhouse://host/desk?cluster=main"))
+    definitions = list(cluster.definitions())
+    assert len(definitions) == 2 + len(own_tables()) + len(SPREAD)
+    for definition in definitions:
+        quoted = definition.replace("\\", "\\\\").replace("'", "\\'")
+        read = ask(f"select formatQuery('{quoted}')")
+        assert "ON CLUSTER main" in read
+        assert ("Replicated" in read) == ("desk_shard." in read and "Distributed" not in read)
+    for table in own_tables():
+        assert ask(f"select formatQuery('system sync replica {table}')")

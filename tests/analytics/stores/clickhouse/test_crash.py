@@ -1,0 +1,98 @@
+"""Whoever changes numbers may die at any statement: what was decided is done, what was not is as if never begun."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from copydesk.analytics.stores.base import ALWAYS, Page, Store
+from tests.analytics.stores.clickhouse.faults import killed_at
+from tests.analytics.stores.conformance.model import Model
+from tests.analytics.stores.conformance.test_store import MONDAY, view
+from tests.support.clickhouse_store import OnClickHouse
+from tests.support.drills import drills
+
+FIRST = [view(event=1), view("/a", visitor=2, event=2), view("/a", MONDAY + 3, kind="search", agent="Finder")]
+SECOND = [view("/a", MONDAY + 1, event=3), view(visitor=3, event=4), view(visitor=None), view(project="other")]
+STATEMENTS = 12
+"""Of a fold: what it stages, six tables that it adds to, three marks, that all is done, and what was staged goes."""
+POINTS = list(product(range(STATEMENTS), (False, True)))
+
+
+def agree(store: Store, model: Model) -> None:
+    for project in ("docs", "other"):
+        assert plain(store.visitors(project)) == plain(model.visitors(project, ALWAYS, 50, 0))
+        assert plain(store.views(project)) == plain(model.views(project, ALWAYS, 50, 0))
+        assert store.agents(project) == model.agents(project, ALWAYS, 50, 0)
+        assert list(store.timeseries(project, "day")) == model.timeseries(project, "day", ALWAYS)
+
+
+def plain(page: Page) -> Page:
+    return replace(page, rows=list(page.rows))
+
+
+def lived(store: Store) -> Model:
+    """Some views are folded, others logged."""
+    model = Model()
+    for views in (FIRST, SECOND):
+        assert store.log(views) == model.log(views)
+        if views is FIRST:
+            assert store.fold() == model.fold()
+    return model
+
+
+@pytest.mark.parametrize(("step", "is_done"), drills(POINTS, but=[(0, True), (3, False)]))
+def test_a_fold_killed_at_any_statement_counts_everything_once(store: OnClickHouse, step: int, is_done: bool) -> None:
+    model = lived(store)
+    with killed_at(step, is_done) as sent:
+        store.fold()
+    assert len(sent) == step + 1
+    store.fold()
+    model.fold()
+    agree(store, model)
+    assert store.backlog() == 0
+    assert sum(row.views for row in store.rules("docs")) == 6
+    assert store.log([*FIRST, *SECOND]).duplicates == (0, 1, 3, 4)
+    store.rebuild()
+    agree(store, model)
+
+
+def test_a_fold_has_as_many_statements_as_are_tried(store: OnClickHouse) -> None:
+    lived(store)
+    with killed_at(-1, is_done=False) as sent:
+        store.fold()
+    assert len(sent) == STATEMENTS
+
+
+def forget_visitor(store: OnClickHouse | Model) -> None:
+    store.forget_visitor("docs", 1)
+
+
+def forget(store: OnClickHouse | Model) -> None:
+    store.forget("other")
+
+
+def count_as_ai(store: OnClickHouse | Model) -> None:
+    if isinstance(store, Model):
+        store.ai["docs"] = frozenset({"search"})
+    else:
+        store.count_as_ai("docs", {"search"})
+
+
+UPKEEP = list(product((forget_visitor, forget, count_as_ai), range(12), (False, True)))
+
+
+@pytest.mark.parametrize(("act", "step", "is_done"), drills(UPKEEP, but=[(forget_visitor, 2, True)]))
+def test_upkeep_killed_at_any_statement_is_done_whole_or_not_at_all(
+    store: OnClickHouse, act: Callable[[OnClickHouse | Model], None], step: int, is_done: bool
+) -> None:
+    model = lived(store)
+    with killed_at(step, is_done) as sent:
+        act(store)
+    if any("insert into firsts" in statement for statement in sent):
+        act(model)
+    assert store.fold() == model.fold()
+    agree(store, model)
+    store.rebuild()
+    agree(store, model)

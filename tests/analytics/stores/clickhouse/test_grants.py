@@ -1,0 +1,53 @@
+"""The grants that the documentation names: the engine reads them, and a store can live with them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from copydesk.analytics.stores.clickhouse import ClickHouseStore
+from tests.analytics.stores.clickhouse.test_crash import agree, lived
+from tests.support.clickhouse import ROOT, ask, clickhouse_server
+from tests.support.clickhouse_store import main_database
+
+BLOCKS = re.findall(r"```sql\n(.*?)```", (ROOT / "docs/clickhouse.md").read_text("utf-8"), re.S)
+ALONE, IN_A_CLUSTER = ([line for line in block.replace("\n", " ").split(";") if line.strip()] for block in BLOCKS)
+USERS = """
+    <clickhouse>
+      <profiles><default/></profiles>
+      <quotas><default/></quotas>
+      <users><default>
+        <password/><profile>default</profile><quota>default</quota><networks><ip>::/0</ip></networks>
+        <grants>{}</grants>
+      </default></users>
+      <users_config>{}</users_config>
+    </clickhouse>
+"""
+
+
+def test_the_engine_reads_every_grant_of_the_documentation() -> None:
+    for statement in (*ALONE, *IN_A_CLUSTER):
+        quoted = statement.replace("'", "\\'")
+        assert ask(f"select formatQuery('{quoted}')").startswith(("GRANT", "CREATE USER"))
+
+
+@pytest.mark.drill
+def test_a_store_lives_with_the_grants_of_the_documentation(tmp_path: Path) -> None:
+    granted = [statement.removesuffix(" to desk") for statement in ALONE if statement.strip().startswith("grant")]
+    config = tmp_path / "config.xml"
+    config.write_text(USERS.format("".join(f"<query>{statement}</query>" for statement in granted), config))
+    main = main_database(tmp_path)
+    with clickhouse_server(f"config-file={config}") as server:
+        assert "DROP" not in server.ask("show grants"), "it is granted these and nothing else"
+        store = ClickHouseStore(server.url("desk"), main)
+        model = lived(store)
+        assert store.fold() == model.fold()
+        agree(store, model)
+        store.count_as_ai("docs", {"search"})
+        store.rebuild()
+        store.forget_visitor("docs", 1)
+        store.forget("other")
+        store.drop_views(before=99_999)
+        store.back_up(tmp_path / "copy")
+        store.close()
+    main.close()

@@ -1,0 +1,67 @@
+"""A server that loses its power keeps what it wrote and may forget what it was to recognise; an older store goes on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from copydesk.analytics.stores.clickhouse import ClickHouseStore
+from copydesk.analytics.stores.clickhouse.folding.apply_plan import SUMMED
+from copydesk.analytics.stores.clickhouse.schema import NUMBER
+from tests.analytics.stores.clickhouse.faults import killed_at
+from tests.analytics.stores.clickhouse.test_crash import FIRST, agree, lived
+from tests.analytics.stores.conformance.model import Model
+from tests.support.clickhouse import ClickHouse, clickhouse_server
+from tests.support.clickhouse_store import OnClickHouse, main_database
+from tests.support.drills import drills
+
+MARKS = (2, 5, 9)
+"""Which statements of a fold mark a table as done."""
+
+
+@pytest.fixture
+def server() -> Iterator[ClickHouse]:
+    with clickhouse_server() as started:
+        yield started
+
+
+@pytest.mark.parametrize("mark", drills(MARKS, but=[5]))
+def test_a_fold_that_lost_its_power_between_two_tables_counts_once(
+    server: ClickHouse, tmp_path: Path, mark: int
+) -> None:
+    main = main_database(tmp_path)
+    store, model = ClickHouseStore(server.new_database(), main), Model()
+    store.log(FIRST)
+    model.log(FIRST)
+    with killed_at(mark, is_done=True) as sent:
+        store.fold()
+    assert sent[-1].startswith("insert into carried")
+    server.kill()
+    tokens = list(server.folder.rglob("deduplication_logs/*"))
+    assert len(tokens) > len(SUMMED)
+    for log in tokens:
+        log.unlink()
+    server.start()
+    assert store.fold() == model.fold()
+    agree(store, model)
+    assert sum(row.views for row in store.rules("docs")) == len(FIRST)
+    store.close()
+    main.close()
+
+
+def test_a_store_of_the_first_number_is_brought_up_to_date_and_counts_on(store: OnClickHouse, tmp_path: Path) -> None:
+    model = lived(store)
+    node = store._cluster.reader
+    for statement in (
+        "drop table carried",
+        "alter table staged modify ttl made + toIntervalDay(7)",
+        f"alter table schema delete where number = {NUMBER}",
+        "insert into schema select 1",
+    ):
+        node.act(statement)
+    newer = OnClickHouse(tmp_path)
+    assert newer.fold() == model.fold()
+    agree(newer, model)
+    assert node.ask("select max(number) from schema") == [(NUMBER,)]
+    assert "TTL" not in str(node.ask("show create table staged"))
+    newer.close()

@@ -1,0 +1,95 @@
+"""Several processes log and fold at once, some of them killed: nothing is lost and nothing is counted twice."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from copydesk.analytics.stores.base import ALWAYS
+from copydesk.analytics.stores.clickhouse import ClickHouseStore
+from copydesk.analytics.stores.clickhouse.folding.shard_lease import LEASE
+from copydesk.core.clock import SECOND
+from copydesk.core.db.database import Database
+from copydesk.core.db.migrate import migrate
+from tests.analytics.stores.clickhouse.test_crash import plain
+from tests.analytics.stores.clickhouse.writer import EVENTS, of_event
+from tests.analytics.stores.conformance.model import Model
+from tests.support import clickhouse, postgres
+
+
+def start(url: str, main_url: str, seed: int, views: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.analytics.stores.clickhouse.writer", url, main_url, str(seed), str(views)],
+        cwd=clickhouse.ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def counted(url: str, main_url: str) -> tuple[ClickHouseStore, Database]:
+    database = Database(main_url)
+    migrate(database)
+    return ClickHouseStore(url, database), database
+
+
+def is_exact(store: ClickHouseStore, events: set[int]) -> None:
+    model = Model()
+    model.log([of_event(event) for event in sorted(events)])
+    model.fold()
+    assert plain(store.visitors("docs")) == plain(model.visitors("docs", ALWAYS, 50, 0))
+    assert plain(store.views("docs")) == plain(model.views("docs", ALWAYS, 50, 0))
+
+
+def known(store: ClickHouseStore) -> set[int]:
+    """The events that a store has logged are those it takes for duplicates."""
+    logged = store.log([of_event(event) for event in range(EVENTS)])
+    return set(logged.duplicates)
+
+
+def kept(lines: Iterable[str]) -> list[int]:
+    return [int(event) for line in lines if line.endswith("\n") for event in line.split()]
+
+
+@pytest.mark.drill
+def test_two_processes_that_start_on_nothing_log_and_fold_at_once(tmp_path: Path) -> None:
+    url, main_url = clickhouse.new_database(), f"sqlite:///{tmp_path / 'copydesk.db'}"
+    both = [start(url, main_url, seed, 400) for seed in (1, 2)]
+    said = [event for process in both for event in kept(process.communicate(timeout=120)[0].splitlines(True))]
+    store, database = counted(url, main_url)
+    assert len(said) == len(set(said)) == store.views("docs").totals.total
+    assert known(store) == set(said)
+    is_exact(store, set(said))
+    store.close()
+    database.close()
+
+
+@pytest.mark.drill
+def test_processes_killed_while_they_log_and_fold_lose_nothing_and_count_nothing_twice() -> None:
+    url, main_url = clickhouse.new_database(), postgres.new_database()
+    store, database = counted(url, main_url)
+    chance, said = random.Random(5), []
+    for seed in range(8):
+        pair = [start(url, main_url, 10 * seed + number, 10_000) for number in range(2)]
+        for process in pair:
+            assert process.stdout is not None
+            said += kept(process.stdout.readline() for _ in range(chance.randrange(1, 12)))
+        time.sleep(chance.random() / 2)
+        for process in pair:
+            process.send_signal(signal.SIGKILL)
+            said += kept(process.communicate()[0].splitlines(True))
+    time.sleep(LEASE / SECOND + 1)
+    store.fold()
+    assert store.backlog() == 0
+    events = known(store)
+    assert len(said) == len(set(said))
+    assert set(said) <= events
+    is_exact(store, events)
+    store.rebuild()
+    is_exact(store, events)
+    store.close()
+    database.close()

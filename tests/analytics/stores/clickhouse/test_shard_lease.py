@@ -1,0 +1,90 @@
+"""Turns: whoever lost theirs, by dying or by being away, can decide nothing any more."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from copydesk.analytics.stores.clickhouse.connection.errors import StoreBusy
+from copydesk.analytics.stores.clickhouse.folding.shard_lease import TurnLost, Turns
+from copydesk.core.clock import HOUR
+from copydesk.core.db.database import Database
+from tests.support import migrated
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.drill)])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    opened = Database(migrated.new_database(request.param, tmp_path))
+    yield opened
+    opened.close()
+
+
+def set_until(database: Database, moment: str) -> None:
+    with database.write() as tx:
+        tx.execute(text(f"update view_folds set until = {moment}"))
+
+
+def test_a_turn_is_had_by_one(database: Database) -> None:
+    with Turns(database).of([0]), pytest.raises(StoreBusy), Turns(database, patience=0.1).of([0]):
+        pass
+    with Turns(database, patience=0).of([0, 1]) as turns:
+        assert [turn.shard for turn in turns] == [0, 1]
+
+
+def test_a_thread_waits_no_longer_for_another_of_its_process(database: Database) -> None:
+    turns = Turns(database)
+
+    def take(shard: int) -> None:
+        with turns.of([shard], patience=0.1):
+            pass
+
+    with turns.of([0]), ThreadPoolExecutor() as pool:
+        for shard in (0, 1):
+            with pytest.raises(StoreBusy):
+                pool.submit(take, shard).result()
+    take(0)
+
+
+def test_one_who_was_away_for_longer_than_the_lease_can_decide_nothing(database: Database) -> None:
+    with Turns(database).of([0]) as [late]:
+        late.advance(0)
+        set_until(database, "1")
+        with Turns(database).of([0]) as [next_one]:
+            next_one.advance(0)
+            assert next_one.number > late.number
+            for act in (late.hold, lambda: late.advance(0)):
+                with pytest.raises(TurnLost):
+                    act()
+            with pytest.raises(TurnLost), database.write() as tx:
+                late.decide(tx, {})
+            with database.write() as tx:
+                next_one.decide(tx, {})
+
+
+def test_one_whose_lease_ran_out_can_decide_nothing_even_if_nobody_came(database: Database) -> None:
+    with Turns(database).of([0]) as [late]:
+        late.advance(0)
+        set_until(database, "1")
+        with pytest.raises(TurnLost), database.write() as tx:
+            late.decide(tx, {})
+
+
+def test_what_was_decided_is_handed_to_the_next_and_keeps_its_number(database: Database) -> None:
+    with Turns(database).of([0]) as [first]:
+        first.advance(41)
+        with database.write() as tx:
+            first.decide(tx, {"project": "docs", "upto": 3})
+    with Turns(database).of([0]) as [second]:
+        assert (second.number, second.decided) == (42, {"project": "docs", "upto": 3})
+        second.settle()
+    with Turns(database).of([0]) as [third]:
+        assert third.decided is None
+
+
+def test_a_lease_from_before_the_clock_was_set_back_ends(database: Database) -> None:
+    with Turns(database).of([0]):
+        set_until(database, f"{database.clock} + {HOUR}")
+        with Turns(database, patience=0.1).of([0]):
+            pass

@@ -1,0 +1,139 @@
+"""ClickHouse may be away, slow, locked or newer: that is said soon and plainly, and what was kept is there later."""
+
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.analytics.stores.base import Logged, StoreFull, StoreNewer
+from copydesk.analytics.stores.clickhouse import ClickHouseStore
+from copydesk.analytics.stores.clickhouse.connection.errors import StoreRefuses, explained
+from copydesk.analytics.stores.clickhouse.connection.url import Address, address_of
+from copydesk.analytics.stores.clickhouse.schema import NUMBER
+from copydesk.analytics.stores.open_store import open_store
+from copydesk.core.db.database import Database
+from copydesk.core.errors import StoreDown
+from copydesk.core.settings import BadSettings, read_settings
+from tests.analytics.stores.conformance.test_store import view
+from tests.support.clickhouse import PASSWORD, ClickHouse, clickhouse_server, new_database
+from tests.support.clickhouse_store import OnClickHouse, main_database
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Iterator[Database]:
+    database = main_database(tmp_path)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def server() -> Iterator[ClickHouse]:
+    with clickhouse_server() as started:
+        yield started
+
+
+def test_what_was_acknowledged_survives_a_kill_and_is_counted_when_the_server_is_back(
+    server: ClickHouse, main: Database
+) -> None:
+    store = ClickHouseStore(server.new_database(), main)
+    assert store.log([view(event=1), view(visitor=2)]) == Logged(2)
+    server.kill()
+    begun = time.monotonic()
+    for act in (lambda: store.log([view(event=2)]), store.fold, lambda: store.visitors("docs")):
+        with pytest.raises(StoreDown):
+            act()
+    assert time.monotonic() - begun < 60
+    server.start()
+    assert store.backlog() == 2
+    assert store.log([view(event=1), view(event=2, visitor=3)]) == Logged(1, (0,))
+    assert store.fold() == 3
+    server.kill()
+    server.start()
+    assert store.visitors("docs").totals.total == 3
+    store.close()
+
+
+def test_a_server_that_is_away_at_the_start_is_used_when_it_comes(server: ClickHouse, main: Database) -> None:
+    store = ClickHouseStore(server.url("made_when_needed"), main)
+    server.kill()
+    with pytest.raises(StoreDown):
+        store.log([view()])
+    server.start()
+    assert store.log([view()]) == Logged(1)
+    store.close()
+
+
+@pytest.mark.drill
+def test_a_server_that_does_not_answer_is_given_up_soon(server: ClickHouse, main: Database) -> None:
+    store = ClickHouseStore(server.new_database(), main)
+    store.log([view()])
+    server.pause()
+    begun = time.monotonic()
+    with pytest.raises(StoreDown):
+        store.log([view()])
+    assert time.monotonic() - begun < 60
+    server.resume()
+    assert store.log([view()]) == Logged(1)
+    assert store.fold() == 2
+    store.close()
+
+
+def test_a_wrong_password_is_refused_and_told_to_nobody(main: Database, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    store = ClickHouseStore(new_database().replace(PASSWORD, "se%25cret"), main)
+    with pytest.raises(StoreRefuses) as refused:
+        store.log([view()])
+    told = f"{refused.value!r} {refused.value.__cause__!r} {store._cluster.address!r} {caplog.text}"
+    assert "se%cret" not in told
+    assert "se%25cret" not in told
+
+
+def test_a_store_of_a_newer_version_is_refused(store: OnClickHouse, tmp_path: Path) -> None:
+    store.log([view()])
+    node = store._cluster.reader
+    node.act("insert into schema select {number:UInt32}", {"number": NUMBER + 1})
+    try:
+        with pytest.raises(StoreNewer):
+            ClickHouseStore((tmp_path / "clickhouse.url").read_text(), store.main).log([view()])
+    finally:
+        node.act("alter table schema delete where number = {number:UInt32}", {"number": NUMBER + 1})
+
+
+@pytest.mark.parametrize(("code", "meant"), [(243, StoreFull), (252, StoreDown), (242, StoreDown), (516, StoreRefuses)])
+def test_an_error_of_the_server_says_what_can_be_done(code: int, meant: type[StoreDown]) -> None:
+    from clickhouse_connect.driver.exceptions import DatabaseError
+
+    assert type(explained(DatabaseError("…", code=code))) is meant
+
+
+def test_an_error_of_ours_stays_one(store: OnClickHouse) -> None:
+    store.log([view()])
+    with pytest.raises(Exception, match="UNKNOWN_TABLE"):
+        store._cluster.reader.ask("select * from nowhere")
+
+
+@pytest.mark.parametrize(("url", "expected"), [
+    ("clickhouse://host", Address("host", 8123, "default", "", "copydesk")),
+    ("clickhouse://u:p%40@h:1/d?secure=1", Address("h", 1, "u", "p@", "d", True)),
+    ("clickhouse://h/d?secure=yes&cluster=main", Address("h", 8443, "default", "", "d", True, "main")),
+])  # fmt: skip
+def test_an_address_is_read(url: str, expected: Address) -> None:
+    assert address_of(url) == expected
+
+
+@pytest.mark.parametrize("url", [
+    "http://host", "clickhouse://", "clickhouse://h:port/d", "clickhouse://h/d;drop", "clickhouse://h/d?cluster='",
+    "clickhouse://h/d?speed=1",
+])  # fmt: skip
+def test_an_address_that_is_none_is_refused_without_its_password(url: str, main: Database, tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="COPYDESK_ANALYTICS_URL") as refused:
+        open_store(read_settings(data=tmp_path, analytics_url=url.replace("://", "://u:hidden@")), main)
+    assert "hidden" not in str(refused.value)
+
+
+def test_the_settings_do_not_show_the_password(tmp_path: Path) -> None:
+    settings: Any = read_settings(data=tmp_path, analytics_url="clickhouse://u:hidden@h/d")
+    assert "hidden" not in repr(settings)

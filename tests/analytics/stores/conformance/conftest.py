@@ -1,0 +1,50 @@
+"""Every store in turn."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from copydesk.analytics.stores.base import Store
+from copydesk.analytics.stores.duckdb import DuckStore
+from tests.support.clickhouse_store import FILE, OnClickHouse
+
+COPY = "analytics.duckdb"
+"""Where a test puts a copy of whichever store."""
+OPENERS: dict[str, Callable[[Path], Store]] = {
+    "duckdb": lambda folder: DuckStore(folder / COPY),
+    "clickhouse": lambda folder: OnClickHouse(folder, folder / COPY),
+    "clickhouse and postgresql": lambda folder: OnClickHouse(folder, folder / COPY, "postgresql"),
+}
+ON_CLICKHOUSE = (
+    "test_total_counts", "test_an_event_is_logged_once", "test_rows_come_by_total", "test_a_class_that_comes",
+    "test_a_back_up", "test_every_answer",
+)  # fmt: skip
+"""Of the rules that are tried on ClickHouse, those that are tried by default: its engine takes its time."""
+
+
+@pytest.fixture(params=OPENERS)
+def open_store(request: pytest.FixtureRequest) -> Callable[[Path], Store]:
+    """Opens what the folder holds, or a new store there."""
+    return OPENERS[request.param]
+
+
+@pytest.fixture
+def is_slow(request: pytest.FixtureRequest) -> bool:
+    """Whether the store is one over the wire."""
+    return bool(request.node.callspec.params["open_store"] != "duckdb")
+
+
+@pytest.fixture
+def store(open_store: Callable[[Path], Store], tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(tmp_path)
+    yield opened
+    opened.close()
+    (tmp_path / FILE).unlink(missing_ok=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        is_quick = item.name.startswith(ON_CLICKHOUSE) and "postgresql" not in item.name
+        if "[clickhouse" in item.name and not is_quick:
+            item.add_marker(pytest.mark.drill)

@@ -1,0 +1,151 @@
+"""Whatever happens in whatever order, every answer is what looking at each view would say."""
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.stores.base import BITS, Choice, Interval, Page, Range, Store
+from copydesk.core.clock import DAY
+from tests.analytics.stores.conformance.model import Model
+
+FIRST = 20_470
+"""2026-01-18: forty days from here hold a month and several weeks."""
+PROJECTS = ("docs", "other")
+DAYS = st.integers(FIRST, FIRST + 40)
+VIEWS = st.builds(
+    View,
+    project=st.sampled_from((*PROJECTS[:1] * 3, *PROJECTS)),
+    path=st.sampled_from(("/", "/a", "/b", "/é")),
+    at=st.builds(lambda day, time: day * DAY + time, DAYS, st.sampled_from((0, 1, DAY - 1))),
+    kind=st.sampled_from((Class.HUMAN, Class.ASSISTANT, *Class)),
+    agent=st.sampled_from(("", "Reader", "Finder")),
+    operator=st.sampled_from(("", "Example")),
+    rule=st.sampled_from(("token:a", "browser")),
+    table=st.sampled_from(("1", "2")),
+    visitor=st.sampled_from((None, 1, 2, 3, (1 << 63) - 1)),
+    host=st.sampled_from(("", "docs.example.com")),
+    referrer=st.sampled_from(("", "example.org")),
+    status=st.just(200),
+    event=st.none() | st.integers(0, 40),
+)
+RANGES = st.builds(Range, st.integers(FIRST - 1, FIRST + 41), st.integers(FIRST - 1, FIRST + 42)) | st.just(Range())
+CHOICES = st.builds(
+    Choice, st.sampled_from(("", "", "/", "A", "É")), st.sampled_from(("path", "human", "ai", "total")), st.booleans()
+)
+INTERVALS: tuple[Interval, ...] = ("day", "week", "month")
+
+
+def machine_for(open_store: Callable[[Path], Store]) -> type[RuleBasedStateMachine]:
+    class Machine(RuleBasedStateMachine):
+        @initialize()
+        def begin(self) -> None:
+            self.folder = Path(tempfile.mkdtemp(prefix="copydesk-exact-"))
+            self.store, self.model = open_store(self.folder), Model()
+
+        def teardown(self) -> None:
+            self.store.close()
+            shutil.rmtree(self.folder)
+
+        @rule(views=st.lists(VIEWS, min_size=1, max_size=40))
+        def log(self, views: list[View]) -> None:
+            assert self.store.log(views) == self.model.log(views)
+
+        @rule()
+        def fold(self) -> None:
+            assert self.store.fold() == self.model.fold()
+
+        @rule(views=st.lists(VIEWS, min_size=1, max_size=10))
+        def log_and_fold(self, views: list[View]) -> None:
+            self.log(views)
+            self.fold()
+
+        @rule(
+            project=st.sampled_from(PROJECTS),
+            days=RANGES,
+            limit=st.integers(1, 5),
+            offset=st.integers(0, 5),
+            choice=CHOICES,
+        )
+        def ask(self, project: str, days: Range, limit: int, offset: int, choice: Choice) -> None:
+            asked = (project, days, limit, offset)
+            assert _plain(self.store.visitors(*asked, choice)) == _plain(self.model.visitors(*asked, choice))
+            assert _plain(self.store.visitors(*asked)) == _plain(self.model.visitors(*asked))
+            assert _plain(self.store.views(*asked)) == _plain(self.model.views(*asked))
+            rows, more = self.store.agents(*asked)
+            assert (list(rows), more) == self.model.agents(*asked)
+            for interval in INTERVALS:
+                found = list(self.store.timeseries(project, interval, days))
+                assert found == self.model.timeseries(project, interval, days)
+
+        @rule()
+        def rebuild(self) -> None:
+            self.store.rebuild()
+
+        @rule()
+        def restart(self) -> None:
+            self.store.close()
+            self.store = open_store(self.folder)
+
+        @rule(kinds=st.sets(st.sampled_from(sorted(BITS.keys() - {"human"}))))
+        def count_as_ai(self, kinds: set[str]) -> None:
+            self.store.count_as_ai("docs", kinds)
+            self.model.ai["docs"] = frozenset(kinds)
+
+        @precondition(lambda self: not self.model.logged)
+        @rule(day=DAYS)
+        def drop_views(self, day: int) -> None:
+            self.store.drop_views(day)
+
+        @rule(visitor=st.sampled_from((1, 2, 3, (1 << 63) - 1)))
+        def forget_visitor(self, visitor: int) -> None:
+            self.store.forget_visitor("docs", visitor)
+            self.model.forget_visitor("docs", visitor)
+
+        @rule()
+        def forget(self) -> None:
+            self.store.forget("other")
+            self.model.forget("other")
+
+        @invariant()
+        def backlog_is_what_is_not_folded(self) -> None:
+            assert self.store.backlog() == len(self.model.logged)
+
+    return Machine
+
+
+def _plain(page: Page) -> Page:
+    """Rows as a list, whichever sequence they came in."""
+    return replace(page, rows=list(page.rows))
+
+
+def drive(open_store: Callable[[Path], Store], examples: int, steps: int) -> None:
+    run_state_machine_as_test(
+        machine_for(open_store),
+        settings=settings(
+            max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
+
+
+def test_every_answer_is_exact_whatever_happened(open_store: Callable[[Path], Store], is_slow: bool) -> None:
+    drive(open_store, examples=4 if is_slow else 8, steps=12 if is_slow else 20)
+
+
+@pytest.mark.drill
+def test_every_answer_is_exact_whatever_happened_for_long(open_store: Callable[[Path], Store], is_slow: bool) -> None:
+    drive(open_store, examples=40 if is_slow else 300, steps=30 if is_slow else 40)

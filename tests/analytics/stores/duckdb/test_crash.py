@@ -1,0 +1,66 @@
+"""Nothing acknowledged is lost, and nothing is counted twice, whenever the process is killed."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from copydesk.analytics.stores.base import ALWAYS
+from copydesk.analytics.stores.duckdb import DuckStore
+from tests.analytics.stores.conformance.model import Model
+from tests.analytics.stores.duckdb.writer import SIZE, batch
+
+
+def killed(path: Path, number: int, seconds: float, *, writing: bool) -> int:
+    """A writer that begins with this batch and is killed after so long, from its start or from its first batch on; the
+    number after the last one acknowledged."""
+    command = [sys.executable, "-m", "tests.analytics.stores.duckdb.writer", str(path), str(number)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        first = writer.stdout.readline() if writing else ""
+        time.sleep(seconds)
+        writer.kill()
+        said = first + writer.communicate()[0]
+    whole = said[: said.rfind("\n") + 1].split()
+    return int(whole[-1]) + 1 if whole else number
+
+
+def drill(path: Path, rounds: int, seed: int) -> None:
+    chance, acknowledged = random.Random(seed), 0
+    for number in range(rounds):
+        # While it opens, recovers from the crash before, logs, folds or writes back. In two of three rounds the test
+        # waits until the writer has written, which may take long on a busy machine.
+        writing = number % 3 != 2
+        seconds = chance.uniform(0, 0.6) if writing else chance.uniform(0.2, 0.9)
+        acknowledged = killed(path, acknowledged, seconds, writing=writing)
+        if chance.random() < 0.5:
+            continue  # the next writer meets what two crashes left
+        store = DuckStore(path)
+        store.fold()
+        total = store.views("docs").totals.total
+        store.close()
+        assert total % SIZE == 0, "a batch was kept in part"
+        assert acknowledged * SIZE <= total <= (acknowledged + 1) * SIZE
+    store, model = DuckStore(path), Model()
+    for number in range(acknowledged + 1):
+        views = batch(number)
+        store.log(views)
+        model.log(views)
+    store.fold()
+    model.fold()
+    found, wanted = store.visitors("docs", ALWAYS, 50, 0), model.visitors("docs", ALWAYS, 50, 0)
+    store.close()
+    assert (found.totals, list(found.rows)) == (wanted.totals, list(wanted.rows))
+    assert acknowledged >= rounds * 2 // 3, "the writers hardly got to write"
+
+
+def test_every_acknowledged_batch_is_counted_once_after_kills(tmp_path: Path) -> None:
+    drill(tmp_path / "analytics.duckdb", rounds=6, seed=time.time_ns())
+
+
+@pytest.mark.drill
+def test_every_acknowledged_batch_is_counted_once_after_two_hundred_kills(tmp_path: Path) -> None:
+    drill(tmp_path / "analytics.duckdb", rounds=200, seed=time.time_ns())

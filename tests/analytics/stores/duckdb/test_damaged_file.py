@@ -1,0 +1,126 @@
+"""A torn log, a damaged one, a full disk, a second process."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from copydesk.analytics.stores.base import Logged, StoreDamaged, StoreFull, StoreInUse
+from copydesk.analytics.stores.duckdb import DuckStore
+from tests.analytics.stores.duckdb.writer import SIZE, batch
+
+BATCHES = 10
+
+
+@pytest.fixture
+def torn(tmp_path: Path) -> tuple[Path, list[int]]:
+    """A store as a crash leaves it, and how long its log was after each batch."""
+    running = tmp_path / "running"
+    running.mkdir()
+    store, sizes = DuckStore(running / "a.duckdb"), []
+    for number in range(BATCHES):
+        store.log(batch(number))
+        sizes.append((running / "a.duckdb.wal").stat().st_size)
+    shutil.copytree(running, tmp_path / "crashed")
+    store.close()
+    return tmp_path / "crashed" / "a.duckdb", sizes
+
+
+@pytest.mark.parametrize("missing", [1, 7, 100])
+def test_a_log_torn_within_its_last_batch_keeps_all_before_it(torn: tuple[Path, list[int]], missing: int) -> None:
+    path, sizes = torn
+    os.truncate(f"{path}.wal", sizes[-1] - missing)
+    store = DuckStore(path)
+    assert store.backlog() == (BATCHES - 1) * SIZE
+    assert store.log(batch(BATCHES - 1)) == Logged(SIZE)
+    assert store.log(batch(0)) == Logged(0, tuple(range(SIZE)))
+    assert store.fold() == BATCHES * SIZE
+    store.close()
+
+
+def test_a_log_damaged_in_the_middle_is_refused_and_left_alone(torn: tuple[Path, list[int]]) -> None:
+    path, sizes = torn
+    log = bytearray(Path(f"{path}.wal").read_bytes())
+    log[sizes[4] + 40] ^= 255
+    Path(f"{path}.wal").write_bytes(log)
+    with pytest.raises(StoreDamaged):
+        DuckStore(path)
+    assert Path(f"{path}.wal").read_bytes() == log
+
+
+@contextmanager
+def disk_of(size: int) -> Iterator[None]:
+    """No file of this process can grow beyond this size."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_said_so_loses_nothing_and_is_overcome(tmp_path: Path) -> None:
+    store, accepted = DuckStore(tmp_path / "a.duckdb"), 0
+    with disk_of(40_000):
+        for _ in range(3):
+            with pytest.raises(StoreFull):
+                for number in range(accepted, 1000):
+                    store.log(batch(number))
+                    accepted += 1
+        assert store.backlog() == accepted * SIZE
+        with pytest.raises(StoreFull):
+            store.fold()
+    assert accepted > 0
+    assert store.log(batch(accepted)) == Logged(SIZE)
+    assert store.fold() == (accepted + 1) * SIZE
+    store.close()
+    store = DuckStore(tmp_path / "a.duckdb")
+    assert store.views("docs").totals.total == (accepted + 1) * SIZE
+    store.close()
+
+
+def test_a_second_process_is_told_that_the_store_is_in_use(tmp_path: Path) -> None:
+    store = DuckStore(tmp_path / "a.duckdb")
+    writer = [sys.executable, "-m", "tests.analytics.stores.duckdb.writer", str(tmp_path / "a.duckdb"), "0"]
+    second = subprocess.run(writer, capture_output=True, text=True, check=False)
+    store.close()
+    assert StoreInUse.__name__ in second.stderr
+
+
+def test_readers_and_the_writer_go_on_beside_folds_and_write_backs(tmp_path: Path) -> None:
+    store = DuckStore(tmp_path / "a.duckdb", write_back_from=20_000)
+    done, failures = threading.Event(), list[BaseException]()
+
+    def until_done(act: Callable[[], object]) -> None:
+        try:
+            while not done.is_set():
+                act()
+        except BaseException as error:
+            failures.append(error)
+
+    def read() -> None:
+        page, seen = store.visitors("docs"), store.views("docs").totals.total
+        assert seen % SIZE == 0
+        assert page.totals.total <= 101
+        time.sleep(0.01)
+
+    threads = [threading.Thread(target=until_done, args=(act,)) for act in (store.fold, read, read)]
+    for thread in threads:
+        thread.start()
+    for number in range(40):
+        assert store.log(batch(number)) == Logged(SIZE)
+    done.set()
+    for thread in threads:
+        thread.join()
+    store.fold()
+    assert failures == []
+    assert store.views("docs").totals.total == 40 * SIZE
+    store.close()

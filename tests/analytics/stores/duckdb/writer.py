@@ -1,0 +1,51 @@
+"""A process that logs numbered batches, says which were acknowledged and folds beside, until it is killed."""
+
+import sys
+import threading
+from pathlib import Path
+
+from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.core.clock import DAY
+
+SIZE = 20
+
+
+def batch(number: int) -> list[View]:
+    """The same whenever it is sent. Days go back and forth, visitors return, some as both human and AI."""
+    return [
+        View(
+            "docs",
+            f"/{event % 7}",
+            (20_458 + event * 31 % 60) * DAY,
+            Class.ASSISTANT if event % 5 == 0 else Class.HUMAN,
+            "",
+            "",
+            "rule",
+            "1",
+            1 + event * 17 % 101,
+            "",
+            "",
+            200,
+            event,
+        )
+        for event in range(number * SIZE, (number + 1) * SIZE)
+    ]
+
+
+def write(path: Path, number: int) -> None:
+    store = DuckStore(path, write_back_from=50_000)
+    threading.Thread(target=_keep_folding, args=(store,), daemon=True).start()
+    while True:
+        store.log(batch(number))
+        print(number, flush=True)  # noqa: T201 - this is the acknowledgement
+        number += 1
+
+
+def _keep_folding(store: DuckStore) -> None:
+    while True:
+        store.fold()
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), int(sys.argv[2]))

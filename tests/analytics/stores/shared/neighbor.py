@@ -1,0 +1,103 @@
+"""Another process that uses the store of a folder: it does as it is told, or logs views until it is killed."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.stores.shared import SharedStore
+from copydesk.analytics.stores.shared.client import OwnerGone
+from copydesk.core.clock import DAY
+
+MONDAY = 20_458
+SIZE = 10
+
+
+def view(path: str = "/", visitor: int | None = 1, event: int | None = None, day: int = MONDAY) -> View:
+    return View(
+        "docs", path, day * DAY + 5, Class.HUMAN, "", "", "rule", "1", visitor, "docs.example.com", "", 200, event
+    )
+
+
+class Neighbour:
+    def __init__(self, process: ForkServerProcess, pipe: Connection) -> None:
+        self.process = process
+        self.pipe = pipe
+
+    def ask(self, name: str, *arguments: object) -> Any:
+        self.begin(name, *arguments)
+        return self.answer()
+
+    def begin(self, name: str, *arguments: object) -> None:
+        self.pipe.send((name, arguments))
+
+    def answer(self) -> Any:
+        answer = self.pipe.recv()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def pause(self) -> None:
+        """Returns when every thread has stopped, which is a moment after the signal."""
+        assert self.process.pid is not None
+        os.kill(self.process.pid, signal.SIGSTOP)
+        while any(_state(thread) != "T" for thread in Path(f"/proc/{self.process.pid}/task").iterdir()):
+            time.sleep(0.01)
+
+    def go_on(self) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+@contextmanager
+def neighbours(folder: Path, count: int = 1) -> Iterator[list[Neighbour]]:
+    processes, started = multiprocessing.get_context("forkserver"), []
+    try:
+        for _ in range(count):
+            ours, theirs = processes.Pipe()
+            process = processes.Process(target=_obey, args=(folder, theirs))
+            process.start()
+            theirs.close()
+            started.append(Neighbour(process, ours))
+        yield started
+    finally:
+        for neighbour in started:
+            neighbour.kill()
+
+
+def _state(thread: Path) -> str:
+    return (thread / "stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def _obey(folder: Path, pipe: Connection) -> None:
+    store = SharedStore(folder)
+    while True:
+        name, arguments = pipe.recv()
+        if name == "go on logging":
+            _go_on_logging(store, pipe, *arguments)
+        try:
+            pipe.send(getattr(store, name)(*arguments))
+        except Exception as error:
+            pipe.send(error)
+
+
+def _go_on_logging(store: SharedStore, pipe: Connection, path: str) -> None:
+    """Views without events: says before each call that it will be made, and after it what became of it."""
+    while True:
+        pipe.send("sent")
+        try:
+            store.log([view(path) for _ in range(SIZE)])
+            pipe.send("kept")
+        except OwnerGone:
+            pipe.send("unknown")

@@ -1,0 +1,288 @@
+"""One store for several processes, whichever of them comes, goes, is killed or is paused."""
+
+import os
+import socket
+import stat
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from copydesk.analytics.page_view import Class
+from copydesk.analytics.stores.base import ALWAYS, Choice, Logged, Range, Split, StoreInUse, UnknownDay
+from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.shared import SharedStore
+from copydesk.analytics.stores.shared.client import OtherVersion, OwnerGone, OwnerSilent
+from copydesk.core.errors import StoreDown
+from tests.analytics.stores.shared.neighbor import MONDAY, SIZE, Neighbour, neighbours, view
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SharedStore]:
+    opened = SharedStore(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Iterator[Neighbour]:
+    """A process that owns the store of the folder."""
+    with neighbours(tmp_path) as [neighbour]:
+        neighbour.ask("backlog")
+        yield neighbour
+
+
+def total(store: SharedStore, path: str | None = None) -> int:
+    store.fold()
+    page = store.views("docs")
+    return page.totals.total if path is None else next((r.count.total for r in page.rows if r.path == path), 0)
+
+
+def test_every_process_sees_what_any_has_logged(owner: Neighbour, store: SharedStore) -> None:
+    assert owner.ask("log", [view("/a", 1, 7)]) == Logged(1)
+    assert store.log([view("/a", 2), view("/b", 1, 7)]) == Logged(1, (1,))
+    assert store.fold() == 2
+    for page in (store.visitors("docs"), owner.ask("visitors", "docs")):
+        assert page.totals == Split(2, 0, 2)
+
+
+def test_a_guest_is_answered_as_the_owner_is(owner: Neighbour, store: SharedStore, tmp_path: Path) -> None:
+    store.count_as_ai("docs", {"search", "training"})
+    store.log([view("/ä", 2**63 - 1, 2**128 - 1), view("/b", None, day=MONDAY + 1)])
+    store.log([view("/ä", 5)._replace(kind=Class.TRAINING, agent="Gatherer")])
+    store.fold()
+    for name, *arguments in (
+        ("visitors", "docs", Range(MONDAY, MONDAY + 1), 1, 0),
+        ("views", "docs", ALWAYS, 1, 1),
+        ("visitors", "docs", ALWAYS, 1, 0, Choice("Ä", "path", False)),
+        ("agents", "docs"),
+        ("rules", "docs"),
+        ("timeseries", "docs", "week"),
+        ("backlog",),
+        ("fold",),
+    ):
+        assert getattr(store, name)(*arguments) == owner.ask(name, *arguments), name
+    assert store.views("docs").totals == Split(2, 1, 3)
+    store.rebuild()
+    store.forget_visitor("docs", 2**63 - 1)
+    assert store.visitors("docs").totals == Split(0, 1, 1)
+    assert store.drop_views(MONDAY + 1) == 2
+    store.back_up(tmp_path / "copy.duckdb")
+    store.forget("docs")
+    assert total(store) == 0
+    assert DuckStore(tmp_path / "copy.duckdb").views("docs").totals.total == 3
+
+
+def test_a_refusal_reaches_the_guest_as_it_was_raised(owner: Neighbour, store: SharedStore) -> None:
+    with pytest.raises(UnknownDay, match="between 1970-01-02 and"):
+        store.log([view(), view(day=0)])
+    assert store.backlog() == 0
+    assert store.log([]) == Logged(0)
+
+
+def test_stores_of_one_process_that_open_at_once_are_one_store(tmp_path: Path) -> None:
+    stores = [SharedStore(tmp_path) for _ in range(4)]
+    with ThreadPoolExecutor(len(stores)) as pool:
+        logged = list(pool.map(lambda store: store.log([view(event=7), view()]), stores))
+    assert sorted(one.accepted for one in logged) == [1, 1, 1, 2]
+    assert total(stores[0]) == 5
+    for store in stores:
+        store.close()
+
+
+def test_processes_that_start_at_once_agree_on_an_owner(tmp_path: Path, store: SharedStore) -> None:
+    with neighbours(tmp_path, 4) as all_of_them:
+        for number, neighbour in enumerate(all_of_them):
+            neighbour.begin("log", [view(visitor=number + 1, event=number), view(event=99)])
+        logged = [neighbour.answer() for neighbour in all_of_them]
+        assert sorted(one.accepted for one in logged) == [1, 1, 1, 2]
+        assert total(store) == 5
+
+
+def test_calls_go_on_while_the_owner_hands_over(tmp_path: Path) -> None:
+    """None is lost and none counts twice, though no view carries an event; and none of another process fails."""
+    owner, guest = SharedStore(tmp_path), SharedStore(tmp_path)
+    owner.backlog()
+    over = threading.Event()
+    calls = Counter[SharedStore]()
+
+    def go_on(store: SharedStore) -> tuple[int, bool]:
+        kept = 0
+        while not over.is_set():
+            try:
+                kept += store.log([view() for _ in range(SIZE)]).accepted
+            except StoreDown:
+                return kept, False
+            calls[store] += 1
+        return kept, True
+
+    def wait_for_calls(*stores: SharedStore) -> None:
+        """Returns once each store was called some times more."""
+        before, deadline = calls.copy(), time.monotonic() + 60
+        while any(calls[store] < before[store] + 20 for store in stores):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    with ThreadPoolExecutor(4) as pool:
+        closing = [pool.submit(go_on, owner) for _ in range(2)]
+        going_on = [pool.submit(go_on, guest) for _ in range(2)]
+        wait_for_calls(owner, guest)
+        owner.close()
+        wait_for_calls(guest)
+        over.set()
+    done = [each.result() for each in closing + going_on]
+    assert [lasted for _, lasted in done] == [False, False, True, True]
+    assert all(kept > 0 for kept, _ in done)
+    assert total(guest) == sum(kept for kept, _ in done)
+    guest.close()
+
+
+@pytest.mark.parametrize("count", [3, pytest.param(12, marks=pytest.mark.drill)])
+def test_nothing_is_lost_or_counted_twice_when_owners_are_killed(
+    tmp_path: Path, store: SharedStore, count: int
+) -> None:
+    with neighbours(tmp_path, count) as loaders:
+        said = {loader: Counter[str]() for loader in loaders}
+        for number, loader in enumerate(loaders):
+            loader.begin("go on logging", f"/{number}")
+        for killed, loader in enumerate(loaders):
+            for alive in loaders[killed:]:  # whoever is left goes on, with whoever is the owner now
+                kept = said[alive]["kept"]
+                while said[alive]["kept"] < kept + 20:
+                    said[alive][alive.answer()] += 1
+            loader.kill()
+        for number, loader in enumerate(loaders):
+            with suppress(EOFError):
+                while True:
+                    said[loader][loader.answer()] += 1
+            views, seen = total(store, f"/{number}"), said[loader]
+            assert views % SIZE == 0, "a call was carried out in part"
+            assert seen["kept"] * SIZE <= views <= seen["sent"] * SIZE
+            assert seen["sent"] <= seen["kept"] + seen["unknown"] + 1
+            assert seen["unknown"] < count, "only a kill makes a call uncertain"
+
+
+@pytest.mark.parametrize("event", [5, None])
+def test_a_call_whose_owner_is_killed_is_repeated_only_if_it_cannot_count_twice(
+    owner: Neighbour, store: SharedStore, event: int | None
+) -> None:
+    store.backlog()
+    owner.pause()
+    with ThreadPoolExecutor(1) as pool:
+        logging = pool.submit(store.log, [view(event=event)])
+        time.sleep(0.4)  # the owner has the call, and cannot say anything any more
+        owner.kill()
+        if event is None:
+            with pytest.raises(OwnerGone):
+                logging.result()
+        else:
+            assert logging.result() == Logged(1)
+    assert total(store) == (0 if event is None else 1)
+
+
+def test_a_socket_that_a_killed_owner_left_is_replaced(tmp_path: Path, owner: Neighbour, store: SharedStore) -> None:
+    owner.kill()
+    assert (tmp_path / "analytics.sock").exists()
+    store.log([view()])
+    with neighbours(tmp_path) as [guest]:
+        assert guest.ask("backlog") == 1
+    store.close()
+    assert not (tmp_path / "analytics.sock").exists()
+
+
+def test_a_paused_owner_is_not_waited_for_and_does_not_do_later_what_was_given_up(
+    tmp_path: Path, owner: Neighbour
+) -> None:
+    guest = SharedStore(tmp_path, patience=1)
+    guest.log([view()])
+    owner.pause()
+    begun = time.monotonic()
+    for views in ([view()], [view() for _ in range(5000)]):  # the second fills the socket
+        with pytest.raises(OwnerSilent):
+            guest.log(views)
+    assert time.monotonic() - begun < 60
+    owner.go_on()
+    assert owner.ask("backlog") == 1
+    guest.log([view()])
+    assert total(guest) == 2
+    guest.close()
+
+
+def test_a_long_call_is_waited_for_while_its_owner_is_alive(tmp_path: Path, owner: Neighbour) -> None:
+    guest = SharedStore(tmp_path, patience=2)
+    guest.log([view(f"/{number % 50}", 1 + number % 9000) for number in range(20_000)])
+    assert guest.fold() == 20_000
+    guest.close()
+
+
+def test_a_broken_asker_harms_nobody(tmp_path: Path, owner: Neighbour, store: SharedStore) -> None:
+    lines = []
+    for data in (b"", b"\x00", b"\xff\xff\xff\xffhalf of it", struct.pack(">I", 3) + b"{]}", struct.pack(">I", 9)):
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        line.connect(str(tmp_path / "analytics.sock"))
+        line.sendall(data)
+        lines.append(line)
+    hidden = b'["close"]'
+    lines[-1].sendall(hidden)
+    assert store.log([view()]) == Logged(1)
+    for line in lines:
+        line.close()
+    assert owner.ask("backlog") == 1
+
+
+def test_an_owner_of_another_version_is_named(tmp_path: Path, store: SharedStore) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(tmp_path / "analytics.sock"))
+        listener.listen()
+
+        def greet() -> None:
+            with listener.accept()[0] as line:
+                line.sendall(struct.pack(">I", 12) + b"copydesk 0.0")
+
+        threading.Thread(target=greet).start()
+        with pytest.raises(OtherVersion, match="another version"):
+            store.backlog()
+
+
+def test_only_its_user_can_reach_the_socket(tmp_path: Path, store: SharedStore) -> None:
+    before = os.umask(0)
+    try:
+        store.backlog()
+    finally:
+        os.umask(before)
+    for name in ("analytics.sock", "analytics.lock"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+
+
+def test_a_folder_may_have_a_long_path(tmp_path: Path) -> None:
+    folder = tmp_path / ("long " * 30) / ("longer " * 20)
+    folder.mkdir(parents=True)
+    owner, guest = SharedStore(folder), SharedStore(folder)
+    owner.log([view()])
+    assert guest.backlog() == 1
+    guest.close()
+    owner.close()
+    assert not (folder / "analytics.sock").exists()
+
+
+def test_a_file_that_another_program_holds_is_said_to_be_in_use(tmp_path: Path, owner: Neighbour) -> None:
+    (tmp_path / "analytics.sock").unlink()
+    (tmp_path / "analytics.lock").unlink()  # as if the owner were a program that knows of neither
+    store = SharedStore(tmp_path, patience=0.3)
+    with pytest.raises(StoreInUse):
+        store.backlog()
+    store.close()
+
+
+def test_a_closed_store_stays_closed(tmp_path: Path, store: SharedStore) -> None:
+    store.backlog()
+    store.close()
+    with pytest.raises(StoreDown):
+        store.backlog()
+    DuckStore(tmp_path / "analytics.duckdb").close()

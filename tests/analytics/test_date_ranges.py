@@ -1,0 +1,79 @@
+"""The days that a report is asked for."""
+
+from contextlib import suppress
+from datetime import UTC, date, datetime, time, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.analytics.date_ranges import NotADate, date_of, day, days
+from copydesk.analytics.stores.base import ALWAYS, FIRST_DAY, LAST_DAY, Range
+
+FIRST_OF_MARCH = (date(2026, 3, 1) - date(1970, 1, 1)).days
+OFFSETS = st.integers(-23 * 60 - 59, 23 * 60 + 59).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-03-01",
+        "2026-03-01T00:00:00Z",
+        "2026-03-01T23:59:59.999999Z",
+        "2026-03-01t12:00z",
+        "2026-03-01T12:00:00",
+        "2026-03-01 12:00:00",
+        "2026-03-01T00:00:00.123456+00:00",
+        "2026-03-01T00:00:00.123456 00:00",
+        "2026-03-01T00:00:00,5-0000",
+        "2026-03-01T01:30:00+01:30",
+        "2026-03-02T01:29:59+01:30",
+        "2026-02-28T23:00:00-01:00",
+        "2026-02-28T20:00:00-04",
+        "2026-03-01T23:59:60Z",
+        "2026-02-28T24:00:00Z",
+        "2026-03-01T00:00:00.1234567890123Z",
+    ],
+)
+def test_a_moment_stands_for_its_utc_day(text: str) -> None:
+    assert date_of(day(text)) == "2026-03-01"
+    assert day(text) == FIRST_OF_MARCH
+
+
+@given(st.dates(date(2, 1, 1), date(9998, 12, 31)), st.times(), OFFSETS)
+def test_every_moment_in_every_zone_falls_into_the_day_it_has_in_utc(on: date, at: time, zone: timezone) -> None:
+    local = datetime.combine(on, at, zone)
+    assert date_of(day(local.isoformat())) == local.astimezone(UTC).date().isoformat()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "today", "2026", "2026-3-1", "2026-02-30", "2026-13-01", "0000-01-01", "20260301", "1772323200"),
+        *("2026-03-01T", "2026-03-01T25:00:00Z", "2026-03-01T12:60Z", "2026-03-01T12Z", "2026-03-01Z"),
+        *("2026-03-01T12:00:00+24:00", "2026-03-01T12:00:00 PST", "2026-03-01\n", "٢٠٢٦-٠٣-٠١", "2026-03-01x12:00"),
+    ],
+)
+def test_what_is_no_date_is_refused(text: str) -> None:
+    with pytest.raises(NotADate, match="must be a date"):
+        day(text)
+
+
+@given(st.text(max_size=40) | st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]{0,12}[Z+ -]?[0-9:]{0,6}"))
+def test_any_text_is_a_day_or_refused(text: str) -> None:
+    with suppress(NotADate):
+        assert isinstance(day(text), int)
+
+
+def test_years_at_the_ends_of_the_calendar_are_days_too() -> None:
+    assert day("0001-01-01T00:00:00+14:00") == day("0001-01-01") - 1
+    assert day("9999-12-31T23:59:59-12:00") == day("9999-12-31") + 1
+    assert days(day("0001-01-01"), day("9999-12-31")) == ALWAYS
+
+
+def test_a_range_is_cut_to_the_days_there_can_be() -> None:
+    assert days(None, None) == ALWAYS
+    assert days(FIRST_OF_MARCH, FIRST_OF_MARCH + 1) == Range(FIRST_OF_MARCH, FIRST_OF_MARCH + 1)
+    for empty in (days(day("9999-12-31"), None), days(None, day("0001-01-01")), days(5, 5), days(9, 5)):
+        assert empty.first >= empty.end
+        assert FIRST_DAY <= empty.end <= empty.first <= LAST_DAY + 1

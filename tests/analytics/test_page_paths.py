@@ -1,0 +1,173 @@
+"""One path for one page, however its address is written."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from copydesk.analytics.page_paths import LONGEST_PATH, Form, Place, clean, host_of
+from copydesk.analytics.page_view import Dropped, Reason
+
+
+def path_of(url: str, base: str = "", keep: frozenset[str] = frozenset()) -> str:
+    place = clean(url, base, keep)
+    assert isinstance(place, Place), place
+    return place.path
+
+
+def reason(url: str, base: str = "") -> Reason:
+    dropped = clean(url, base)
+    assert isinstance(dropped, Dropped), dropped
+    return dropped.reason
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "/guide/setup",
+        "/guide/setup/",
+        "//guide///setup",
+        "/guide/./setup",
+        "/guide/x/../setup",
+        "/guide/%2e/setup",
+        "/../guide/setup",
+        "guide/setup",
+        "/guide/setup/index.html",
+        "/guide/setup/INDEX.HTML",
+        "/guide/setup.md",
+        "/guide/setup/index.md",
+        "/guide/setup.md.md",
+        "/g%75ide/setup",
+        "/guide/setup?utm_source=x",
+        "/guide/setup#part",
+        "/guide/setup#a?b",
+        "https://docs.example.com/guide/setup?x=1#y",
+        "HTTP://user:secret@DOCS.example.com:8443/guide/setup",
+    ],
+)
+def test_all_spellings_of_a_page_are_one_path(written: str) -> None:
+    assert path_of(written) == "/guide/setup"
+
+
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        ("https://example.com", "/"),
+        ("https://example.com?x=1", "/"),
+        ("/index.html", "/"),
+        ("/index.html.md", "/"),
+        ("/install.html", "/install.html"),
+        ("/install.html.md", "/install.html"),
+        ("/v1.2", "/v1.2"),
+        ("/v1.2/", "/v1.2"),
+        ("/caf%C3%A9", "/café"),
+        ("/cafe\u0301", "/café"),
+        ("/%E6%97%A5%E6%9C%AC", "/日本"),
+        ("/a%20b", "/a b"),
+        ("/a%2Fb", "/a%2Fb"),
+        ("/a%2fb", "/a%2Fb"),
+        ("/100%25", "/100%25"),
+        ("/100%", "/100%25"),
+        ("/%2541", "/%2541"),
+        ("/a%3Fb", "/a%3Fb"),
+        ("/a+b", "/a+b"),
+        ("/.md", "/.md"),
+        ("/data.json.md", "/data.json.md"),
+        ("/docs/llms.txt", "/docs/llms.txt"),
+    ],
+)
+def test_a_path_is_told_as_people_read_it(written: str, path: str) -> None:
+    assert path_of(written) == path
+
+
+def test_the_host_is_kept_apart() -> None:
+    assert clean("https://Docs.Example.com.:8443/a") == Place("docs.example.com", "/a", Form.HTML)
+    assert clean("https://[2001:db8::1]:80/a") == Place("[2001:db8::1]", "/a", Form.HTML)
+    assert clean("/a") == Place("", "/a", Form.HTML)
+    assert host_of("https://news.example.com/item?id=7") == "news.example.com"
+    assert host_of("about:blank") == ""
+
+
+def test_the_form_is_that_of_the_address() -> None:
+    forms = {url: clean(url) for url in ("/a.md", "/a", "/llms.txt", "/x/llms-full.txt", "/a/index.md")}
+    assert [place.form for place in forms.values() if isinstance(place, Place)] == [
+        "markdown",
+        "html",
+        "llms",
+        "llms",
+        "markdown",
+    ]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("/app.js", "/a/style.CSS", "/logo.svg", "/x.pdf", "/data.json", "/favicon.ico"),
+        *("/robots.txt", "/sitemap.xml", "/feed.rss", "/.well-known/security", "/cdn-cgi/trace"),
+        *("/_next/image?url=a", "/a?_rsc=1x2y"),
+    ],
+)
+def test_what_is_no_page_is_refused(url: str) -> None:
+    assert reason(url) is Reason.NOT_A_PAGE
+
+
+@pytest.mark.parametrize("url", ["/a%00b", "/a\nb", "/%ff%fe", "/a%C0%AF", "/\ud800", "/a%7f", "/%C2%85"])
+def test_a_binary_path_is_refused(url: str) -> None:
+    assert reason(url) is Reason.PATH_NOT_TEXT
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "about:blank", "chrome-extension://abc/x", "javascript:void(0)"])
+def test_an_address_that_is_not_of_the_web_is_refused(url: str) -> None:
+    assert reason(url) is Reason.NOT_HTTP
+
+
+def test_an_over_long_path_is_refused_and_the_longest_is_not() -> None:
+    assert path_of("/" + "a" * (LONGEST_PATH - 1))
+    assert reason("/" + "a" * LONGEST_PATH) is Reason.PATH_TOO_LONG
+    assert reason("/" + "%41" * 5000) is Reason.PATH_TOO_LONG
+    assert reason("/" + "é" * 1500) is Reason.PATH_TOO_LONG
+    assert reason("") is Reason.NO_PATH
+
+
+def test_a_base_path_is_left_out_and_what_lies_outside_is_refused() -> None:
+    assert path_of("/docs/guide", "/docs") == "/guide"
+    assert path_of("/docs/", "/docs/") == "/"
+    assert path_of("/docs/index.html", "docs") == "/"
+    assert reason("/documents/guide", "/docs") is Reason.OUTSIDE_BASE
+    assert reason("/", "/docs") is Reason.OUTSIDE_BASE
+
+
+def test_named_query_parameters_are_kept_in_one_order() -> None:
+    keep = frozenset({"lang", "v"})
+    assert path_of("/a?v=2&utm=x&lang=de", "", keep) == path_of("/a/?lang=de&v=2", "", keep) == "/a?lang=de&v=2"
+    assert path_of("/a?v=1+1&v=a%26b", "", keep) == "/a?v=1 1&v=a%26b"
+    assert path_of("/a?utm=x", "", keep) == "/a"
+    assert path_of("/a?v", "", keep) == "/a?v="
+
+
+URLS = st.one_of(
+    st.text(),
+    st.text(alphabet="/.%?#&=:aA2eF\\ indexhtml md", max_size=60),
+    st.lists(
+        st.sampled_from(["/", "..", ".", "%2e", "%25", "%", "a", "index.html", ".md", "%C3%A9", "\u0301", "_next"])
+    ).map("".join),
+)
+
+
+@given(URLS, st.frozensets(st.sampled_from(["a", "m", "é"])))
+@example("/..md", frozenset())
+@example("/...md/index.html", frozenset())
+@example("/a.json/index.html", frozenset())
+@example("/?a=\u0338", frozenset({"a"}))
+def test_cleaning_never_raises_and_cleaning_twice_changes_nothing(url: str, keep: frozenset[str]) -> None:
+    once = clean(url, "", keep)
+    if isinstance(once, Place):
+        again = clean(once.path, "", keep)
+        assert isinstance(again, Place)
+        assert again.path == once.path
+        assert once.path.startswith("/")
+        assert once.path.isprintable() or not once.path.isascii()
+
+
+@given(URLS)
+def test_a_host_of_anything_is_text(url: str) -> None:
+    assert len(host_of(url)) <= 253

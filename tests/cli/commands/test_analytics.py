@@ -1,0 +1,239 @@
+"""copydesk analytics: reports over the API, and the care of the store."""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from copydesk.analytics.classification.ip_ranges import read, shipped, written
+from copydesk.analytics.date_ranges import date_of
+from copydesk.analytics.page_view import Class, View
+from copydesk.cli import app
+from copydesk.core.audit_log import entries
+from copydesk.core.clock import DAY
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+Run = Callable[..., Result]
+FIRST = (date(2026, 3, 1) - date(1970, 1, 1)).days
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("analytics")
+    repository = make_repository(folder / "docs.git", {"index.md": b"# Hello\n"})
+    with serve(folder / "data", repository=repository, with_worker=False) as service:
+        yield service
+
+
+@pytest.fixture
+def site(running: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
+    """A project of three pages, known to the command line: /a has three visitors, /b two, /c one."""
+    site = running.another_project()
+    monkeypatch.setenv("COPYDESK_DATA", str(site.desk.settings.data))
+    monkeypatch.setenv("COPYDESK_URL", site.url)
+    monkeypatch.setenv("COPYDESK_API_KEY", site.key)
+    monkeypatch.setenv("COPYDESK_PROJECT", site.project.id)
+    pages = (("/a", (1, 2, 3)), ("/b", (1, 2)), ("/c", (1,)))
+    site.desk.store.log([viewed(site, path, visitor) for path, visitors in pages for visitor in visitors])
+    return site
+
+
+def viewed(site: Service, path: str, visitor: int | None, on: int = FIRST) -> View:
+    return View(site.project.id, path, on * DAY, Class.HUMAN, "Browser", "", "test", "1", visitor, "", "", 200, None)
+
+
+@pytest.fixture
+def run() -> Run:
+    return lambda *arguments, **options: CliRunner().invoke(app, ("analytics", *arguments), **options)  # type: ignore[return-value]
+
+
+def printed(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def lines(result: Result) -> list[str]:
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+def test_reports_are_lines_with_tabs_when_piped(site: Service, run: Run) -> None:
+    shown = run("visitors")
+    assert lines(shown) == ["/a\t3\t0\t3", "/b\t2\t0\t2", "/c\t1\t0\t1"]
+    assert "The whole site: human 3, ai 0, total 3" in shown.stderr
+    assert lines(run("views", "--limit", "1", "--offset", "1")) == ["/b\t2\t0\t2"]
+    assert lines(run("agents")) == ["Browser\t\thuman\t3\t6"]
+    assert lines(run("timeseries", "--interval", "month")) == ["2026-03-01\t3\t0\t3\t6\t0\t6"]
+    assert lines(run("visitors", "--from", "2026-03-02")) == []
+
+
+def test_reports_are_tables_in_a_terminal(site: Service, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    result = run("visitors")
+    assert result.exit_code == 0
+    assert all(word in result.stdout for word in ("\x1b[1mpath", "human", "ai", "total", "/a"))
+
+
+def test_more_rows_are_announced_and_all_are_had_at_once(site: Service, run: Run) -> None:
+    some = run("visitors", "--limit", "2")
+    assert len(lines(some)) == 2
+    assert "More with --offset 2" in some.stderr
+    assert len(lines(run("visitors", "--limit", "1", "--all"))) == 3
+    whole = printed(run("visitors", "--all", "--offset", "1", "--json"))
+    assert ([row["path"] for row in whole["visitors"]], whole["hasMore"]) == (["/b", "/c"], False)
+    assert whole["totals"]["total"] == 3
+
+
+def test_json_and_csv_are_those_of_the_api(site: Service, run: Run) -> None:
+    for report in ("visitors", "views", "agents", "timeseries"):
+        address = f"/v1/analytics/{site.project.id}/{report}"
+        assert printed(run(report, "--json")) == site.http.get(address).json()
+        csv = site.http.get(address, headers={"Accept": "text/csv"}).text
+        assert run(report, "--csv").stdout.splitlines() == csv.splitlines()
+
+
+def test_feedback_is_listed_and_added_up(site: Service, run: Run) -> None:
+    site.desk.feedback.add(site.project.id, "/a", True, "two\nlines", FIRST * DAY)
+    site.desk.feedback.add(site.project.id, "/a", False, None, FIRST * DAY)
+    assert lines(run("feedback")) == [
+        "2026-03-01T00:00:00.000Z\t/a\tno\t",
+        "2026-03-01T00:00:00.000Z\t/a\tyes\ttwo lines",
+    ]
+    assert lines(run("feedback", "--by-page")) == ["/a\t1\t1\t1\t2"]
+    assert len(printed(run("feedback", "--limit", "1", "--json"))) == 1
+    assert printed(run("feedback", "--to", "2026-03-01", "--json")) == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [("visitors", "--limit", "0"), ("visitors", "--limit", "251"), ("timeseries", "--interval", "year")]
+)
+def test_wrong_usage_exits_with_2(run: Run, wrong: tuple[str, ...]) -> None:
+    assert run(*wrong).exit_code == 2
+
+
+def test_a_rebuilt_index_gives_the_same_numbers(site: Service, run: Run) -> None:
+    before = printed(run("visitors", "--json"))
+    assert "Rebuilt" in run("rebuild").stdout
+    assert printed(run("visitors", "--json")) == before
+
+
+def test_a_project_is_forgotten_when_that_is_meant(site: Service, run: Run) -> None:
+    site.desk.feedback.add(site.project.id, "/a", True, None, FIRST * DAY)
+    kept = run("forget", input="n\n")
+    assert kept.exit_code == 1
+    assert len(lines(run("visitors"))) == 3
+    assert "Deleted all views" in run("forget", "--yes").stdout
+    assert lines(run("visitors")) == []
+    assert lines(run("feedback")) == []
+    assert entries(site.desk.database, site.project.id)[0]["action"] == "analytics.forgotten"
+
+
+def test_the_feedback_of_some_days_is_forgotten_alone(site: Service, run: Run) -> None:
+    for number in range(3):
+        site.desk.feedback.add(site.project.id, f"/{number}", True, None, (FIRST + number) * DAY)
+    some = ("--from", date_of(FIRST + 1), "--to", date_of(FIRST + 2))
+    assert run("forget", *some, "--yes").exit_code == 1, "which days of what?"
+    assert run("forget", "--feedback", "--from", "soon", "--yes").exit_code == 1
+    assert "Deleted 1 entries" in run("forget", "--feedback", *some, "--yes").stdout
+    assert [remark.path for remark in site.desk.feedback.page(site.project.id)[0]] == ["/2", "/0"]
+    assert "Deleted 2 entries" in run("forget", "--feedback", "--yes").stdout
+    assert len(lines(run("visitors"))) == 3
+    assert entries(site.desk.database, site.project.id)[0]["action"] == "analytics.feedback_forgotten"
+
+
+def test_a_visitor_is_forgotten_by_the_id_that_the_site_sent(site: Service, run: Run) -> None:
+    """However long the project's key lasted while they came."""
+    for number, privacy in enumerate(("lasting", "daily", "monthly")):
+        site.desk.projects.change(site.project.id, {"privacy": privacy}, actor="test")
+        key = site.desk.sites.of(site.desk.projects.get(site.project.id)).key
+        for day in (FIRST + number, FIRST + 40 + number):
+            visitors = [key.visitor(day * DAY, visitor_id, None, None) for visitor_id in ("ada", "grace")]
+            site.desk.store.log([viewed(site, "/new", visitor, day) for visitor in visitors])
+    assert "/new\t10\t0\t10" in lines(run("visitors")), "each is one visitor, two, and two"
+    forgotten = run("forget", "--visitor-id", "ada", "--yes")
+    assert forgotten.exit_code == 0, forgotten.output
+    assert "/new\t5\t0\t5" in lines(run("visitors"))
+    assert "/new\t12\t0\t12" in lines(run("views")), "the views stay, as nobody's"
+    assert "ada" not in str(entries(site.desk.database, site.project.id))
+
+
+def test_a_back_up_is_a_new_file_and_a_store(site: Service, run: Run, tmp_path: Path) -> None:
+    from copydesk.analytics.stores.duckdb import DuckStore
+
+    target = tmp_path / "copy.duckdb"
+    expected = printed(run("visitors", "--json"))["totals"]["total"]
+    assert str(target) in run("backup", str(target)).stdout
+    copy = DuckStore(target)
+    assert copy.visitors(site.project.id).totals.total == expected
+    copy.close()
+    assert run("backup", str(target)).exit_code == 1
+
+
+@pytest.fixture
+def publisher() -> Iterator[tuple[str, dict[str, bytes]]]:
+    """A server of lists: what stands in the dictionary is published."""
+    published: dict[str, bytes] = {}
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = published.get(self.path)
+            self.send_response(404 if body is None else 200)
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, *_: Any, **__: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", published
+    server.shutdown()
+    server.server_close()
+
+
+def test_ranges_are_refreshed_and_what_cannot_be_had_stays(
+    run: Run, publisher: tuple[str, dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, published = publisher
+    monkeypatch.setenv("COPYDESK_DATA", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nowhere = f"http://127.0.0.1:{closed.getsockname()[1]}/list"
+    before = {
+        listed.name: replace(listed, source=f"{address}/{listed.name}", fetched="9998-01-01", page=False)
+        for listed in shipped()
+    }
+    good, bad, away, by_hand, *missing = before
+    before[away] = replace(before[away], source=nowhere)
+    before[by_hand] = replace(before[by_hand], page=True)
+    (tmp_path / "ranges.json").write_text(written(before.values()))
+    published[f"/{good}"] = json.dumps({"prefixes": [{"ipv4Prefix": "198.51.100.0/24"}]}).encode()
+    published[f"/{bad}"] = b"<html>"
+    result = run("refresh-ranges", "--json")
+    assert result.exit_code == 1
+    assert {row["name"] for row in json.loads(result.stdout) if row["fault"]} == {bad, away, *missing}
+    after = {listed.name: listed for listed in read((tmp_path / "ranges.json").read_text())}
+    assert after.pop(good) == replace(
+        before.pop(good), prefixes=("198.51.100.0/24",), fetched=datetime.now(UTC).date().isoformat()
+    )
+    assert after == before
+
+
+def test_the_command_line_starts_without_the_store() -> None:
+    loaded = (
+        "import sys, copydesk.cli; print([name for name in ('duckdb', 'fastapi', 'sqlalchemy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,482 @@
+"""A back-up holds everything, says so truly, and becomes a working Copydesk again on either database."""
+
+import json
+import os
+import re
+import resource
+import shutil
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from sqlalchemy import text
+from typer.testing import CliRunner
+
+from copydesk.analytics.page_view import Class, View
+from copydesk.cli import app
+from copydesk.cli.demo.sample_traffic import BROWSERS
+from copydesk.client import Client
+from copydesk.core.clock import DAY
+from copydesk.core.db.database import Database
+from copydesk.core.db.migrate import HEAD, UnfinishedMove, migrate, schema_of
+from copydesk.core.errors import Explained
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from copydesk.transfer.backup.manifest import Manifest
+from copydesk.transfer.backup.restore import WouldBeLost, restore
+from copydesk.transfer.migrate import database as transfer
+from copydesk.transfer.progress import Silent
+from tests.fixtures.freeze import KEY, TOKEN, facts_of
+from tests.support import clickhouse
+from tests.support.postgres import new_database
+from tests.support.processes import Command, Orders, Served, environment, free_port
+from tests.support.releases import thaw_analytics, thaw_database, thawed
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """copydesk … on this data folder and database."""
+
+    def run(data: Path, *arguments: str, url: str = "", key: str = KEY) -> Result:
+        for name, value in {"DATA": str(data), "DATABASE_URL": url, "SECRET_KEY": key}.items():
+            monkeypatch.setenv(f"COPYDESK_{name}", value)
+        done: Result = CliRunner().invoke(app, arguments)  # type: ignore[assignment]
+        return done
+
+    return run
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """The data folder of an earlier release, with people, jobs, secrets and views; nothing runs on it."""
+    data = tmp_path / "old"
+    thaw_database("0.1.0", f"sqlite:///{data / 'copydesk.db'}")
+    thaw_analytics("0.1.0", "sqlite", data)
+    return data
+
+
+@pytest.fixture
+def made(run: Run, old: Path, tmp_path: Path) -> Path:
+    """A back-up of it."""
+    done = run(old, "backup", str(tmp_path / "copy"))
+    assert done.exit_code == 0, done.output
+    return tmp_path / "copy"
+
+
+def a_view(visitor: int) -> View:
+    return View("proj_1", "/", 20_000 * DAY, Class.HUMAN, "", "", "test", "1", visitor, "", "", 200, visitor)
+
+
+def refused(done: Result) -> str:
+    """The sentence, which comes without a trace of the code."""
+    assert done.exit_code == 1
+    return str(done.exception) if not isinstance(done.exception, SystemExit) else done.stderr
+
+
+def served(data: Path, service: Service, url: str = "") -> Any:
+    """The answers of a Copydesk on this folder to whoever asks with the project and key of that service."""
+    with serve(data, repository=service.repository, database_url=url, secret_key=KEY, with_worker=False) as now:
+        project = now.desk.projects.get(service.project.id)
+        assert now.desk.secrets.get(project.id, "forge_token") == TOKEN
+        return facts_of(Service(now.url, now.desk, project, service.key, service.repository))
+
+
+@pytest.mark.parametrize("engine", ["postgres", pytest.param("sqlite", marks=pytest.mark.drill)])
+def test_what_is_backed_up_while_it_runs_is_restored_on_the_other_database(
+    run: Run, tmp_path: Path, engine: str
+) -> None:
+    urls = {"sqlite": f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}", "postgres": new_database()}
+    url = urls.pop(engine)
+    with thawed("0.1.0", url, tmp_path / "data", tmp_path / "docs.git") as service:
+        facts = facts_of(service)
+        assert run(tmp_path / "data", "backup", str(tmp_path / "copy"), url=url).exit_code == 0
+    [(other, elsewhere)] = urls.items()
+    elsewhere = elsewhere if other == "postgres" else ""
+    done = run(tmp_path / "new", "restore", str(tmp_path / "copy"), url=elsewhere)
+    assert done.exit_code == 0, done.output
+    assert "cannot be opened" not in done.stderr
+    assert served(tmp_path / "new", service, elsewhere) == facts
+
+
+def test_a_back_up_changes_nothing_and_an_older_one_is_brought_up_when_restored(
+    run: Run, old: Path, made: Path, tmp_path: Path
+) -> None:
+    assert Manifest.model_validate(json.loads((made / "manifest.json").read_bytes())).schema_version == "0001"
+    for data, version in ((old, "0001"), (tmp_path / "new", HEAD)):
+        if data != old:
+            assert run(data, "restore", str(made)).exit_code == 0
+        database = Database(f"sqlite:///{data / 'copydesk.db'}")
+        with database.read() as tx:
+            assert schema_of(tx) == version
+        database.close()
+
+
+def test_the_manifest_names_neither_a_secret_nor_a_person(made: Path, old: Path) -> None:
+    manifest = (made / "manifest.json").read_text()
+    with sqlite3.connect(old / "copydesk.db") as file:
+        told = [row for table in ("people", "keys", "projects") for row in file.execute(f"select * from {table}")]
+    file.close()
+    words = {str(value) for row in told for value in row if isinstance(value, str) and len(value) > 6}
+    assert "admin@example.org" in words
+    assert [word for word in sorted(words) if word in manifest] == []
+    assert KEY not in manifest
+    assert TOKEN not in manifest
+    assert "@" not in manifest
+    assert "COPYDESK_SECRET_KEY" in json.loads(manifest)["settings"]
+
+
+def test_a_back_up_is_its_owners_alone_and_holds_the_key_only_when_told(run: Run, old: Path, tmp_path: Path) -> None:
+    (old / "secret.key").write_text(KEY + "\n")
+    plain, whole = tmp_path / "plain", tmp_path / "whole"
+    assert "secret.key elsewhere" in run(old, "backup", str(plain), key="").stderr
+    assert "holds the key" in run(old, "backup", str(whole), "--with-secret-key", key="").stderr
+    assert [KEY.encode() in path.read_bytes() for path in plain.rglob("*") if path.is_file()].count(True) == 0
+    assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in (plain, whole)} == {0}
+    done = run(tmp_path / "a", "restore", str(plain), key="")
+    assert "cannot be opened" in done.stderr
+    assert not (tmp_path / "a" / "secret.key").exists(), "no key was made that opens nothing"
+    assert "cannot be opened" not in run(tmp_path / "b", "restore", str(whole), key="").stderr
+    assert stat.S_IMODE((tmp_path / "b" / "secret.key").stat().st_mode) == 0o600
+    assert "COPYDESK_SECRET_KEY itself" in refused(run(old, "backup", str(tmp_path / "c"), "--with-secret-key"))
+
+
+def test_a_back_up_that_came_to_harm_is_refused_before_anything_is_touched(
+    run: Run, made: Path, tmp_path: Path
+) -> None:
+    for name in ("manifest.json", "database/jobs.jsonl.gz", "analytics.duckdb"):
+        path = made / name
+        whole = path.read_bytes()
+        middle = len(whole) // 2
+        for harmed in (whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :], whole[:middle], None):
+            path.unlink()
+            if harmed is not None:
+                path.write_bytes(harmed)
+            sentence = refused(run(tmp_path / "new", "backup", "--verify", str(made)))
+            assert str(made) in sentence
+            assert refused(run(tmp_path / "new", "restore", str(made))) == sentence
+            path.write_bytes(whole)
+    assert not (tmp_path / "new").exists()
+    assert "Sound" in run(tmp_path / "new", "backup", "--verify", str(made)).stdout
+
+
+def test_rows_that_were_exchanged_are_noticed_though_every_file_is_readable(run: Run, made: Path) -> None:
+    facts = json.loads((made / "manifest.json").read_bytes())
+    facts["tables"]["jobs"]["rows"] += 1
+    (made / "manifest.json").write_text(json.dumps(facts))
+    assert "is not what was written" in refused(run(made, "backup", "--verify", str(made)))
+
+
+def test_what_is_there_is_given_up_only_when_told(run: Run, made: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    assert run(new, "restore", str(made)).exit_code == 0
+    with sqlite3.connect(new / "copydesk.db") as file:
+        file.execute("update projects set name = 'Changed'")
+    file.close()
+    sentence = refused(run(new, "restore", str(made)))
+    assert re.search(r"1 projects, 3 people, 4 jobs, 3 remarks", sentence)
+    assert "--replace" in sentence
+    assert run(new, "restore", str(made), "--replace").exit_code == 0
+    with sqlite3.connect(new / "copydesk.db") as file:
+        assert file.execute("select name from projects").fetchall() == [("Docs",)]
+    file.close()
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_restore_that_ends_between_database_and_files_is_not_served_before_its_end(
+    old: Path, made: Path, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch, is_moved: bool
+) -> None:
+    settings = Settings(data=tmp_path / "new", database_url=database_url, secret_key=(KEY,))
+    desk = open_desk(settings)
+    desk.projects.create("Other", repository=str(tmp_path), ref="main", actor="ada")
+    desk.store.log([a_view(1)])
+    desk.close()
+
+    def put(ready: Path, place: Path) -> None:
+        if is_moved:
+            move(ready, place)
+        raise KeyboardInterrupt
+
+    move = os.replace
+    monkeypatch.setattr(os, "replace", put)
+    with pytest.raises(KeyboardInterrupt):
+        restore(settings, made, Silent(), replace=True)
+    monkeypatch.undo()
+    database = Database(database_url)
+    with pytest.raises(UnfinishedMove, match="copydesk restore"):
+        migrate(database)
+    database.close()
+    with pytest.raises(transfer.CannotMove, match="copydesk restore"):
+        transfer.move(f"sqlite:///{old / 'copydesk.db'}", database_url, Silent())
+    restore(settings, made, Silent(), replace=not is_moved)
+    assert (tmp_path / "new" / "analytics.duckdb").read_bytes() == (made / "analytics.duckdb").read_bytes()
+    desk = open_desk(settings)
+    assert [project.name for project in desk.projects.all()] == ["Docs"]
+    desk.close()
+
+
+def test_views_beside_a_half_filled_database_are_given_up_only_when_told(made: Path, tmp_path: Path) -> None:
+    data = tmp_path / "new"
+    desk = open_desk(Settings(data=data, secret_key=(KEY,)))
+    desk.store.log([a_view(1)])
+    desk.close()
+    half = f"sqlite:///{tmp_path / 'half.db'}"
+    with pytest.raises(KeyboardInterrupt):
+        transfer.move(f"sqlite:///{data / 'copydesk.db'}", half, Interrupted())
+    settings = Settings(data=data, database_url=half, secret_key=(KEY,))
+    with pytest.raises(WouldBeLost, match=r"1 views and visits\. Say --replace"):
+        restore(settings, made, Silent(), replace=False)
+    restore(settings, made, Silent(), replace=True)
+
+
+class Interrupted(Silent):
+    """Ctrl-C as soon as something is under way."""
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_folder_that_was_only_started_once_is_empty(run: Run, made: Path, tmp_path: Path) -> None:
+    desk = open_desk(Settings(data=tmp_path / "new", secret_key=(KEY,)))
+    assert desk.people.first_link()
+    desk.store.fold()
+    desk.close()
+    done = run(tmp_path / "new", "restore", str(made))
+    assert done.exit_code == 0, done.output
+
+
+def test_nothing_is_restored_under_a_running_service(run: Run, made: Path, tmp_path: Path, database_url: str) -> None:
+    data = tmp_path / "new"
+    desk = open_desk(Settings(data=data, database_url=database_url))
+    sentence = refused(run(data, "restore", str(made), "--replace", url=database_url))
+    assert "stop every 'copydesk serve' and 'copydesk work'" in sentence
+    desk.close()
+    assert run(data, "restore", str(made), "--replace", url=database_url).exit_code == 0
+
+
+def test_runs_that_were_under_way_can_be_claimed_at_once(run: Run, old: Path, tmp_path: Path) -> None:
+    later = 9_999_999_999_999
+    with sqlite3.connect(old / "copydesk.db") as file:
+        file.execute("update runs set state = 'running', lease_until = ?", [later])
+        file.execute("update jobs set status = 'active'")
+    file.close()
+    run(old, "backup", str(tmp_path / "copy"))
+    run(tmp_path / "new", "restore", str(tmp_path / "copy"))
+    desk = open_desk(Settings(data=tmp_path / "new"))
+    claim = desk.worker().queue.claim("somebody")
+    desk.close()
+    assert claim is not None
+    assert claim.crashes == 0
+
+
+def test_a_back_up_of_a_newer_release_is_refused(run: Run, made: Path, tmp_path: Path) -> None:
+    facts = json.loads((made / "manifest.json").read_bytes())
+    facts.pop("checksum")
+    Manifest.model_validate({**facts, "schema_version": "9999"}).write(made)
+    assert "newer version" in refused(run(tmp_path / "new", "restore", str(made)))
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_full_disk_is_a_sentence_and_leaves_nothing(run: Run, old: Path, made: Path, tmp_path: Path) -> None:
+    data = tmp_path / "new"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for folder, *command in ((old, "backup", str(tmp_path / "another")), (data, "restore", str(made))):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+        try:
+            done = run(folder, *command)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert re.search(r"too large|full", refused(done))
+        assert isinstance(done.exception, SystemExit | Explained)
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"old", "copy", "new"}
+    assert [path.name for path in data.iterdir() if "restoring" in path.name] == []
+    with sqlite3.connect(data / "copydesk.db") as file:
+        assert file.execute("select name from sqlite_master").fetchall() == []
+    file.close()
+
+
+def test_a_target_that_cannot_be_written_to_is_a_sentence(run: Run, old: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "Not a directory" in refused(run(old, "backup", str(tmp_path / "file" / "copy")))
+    assert "exists" in refused(run(old, "backup", str(old)))
+    assert "no back-up" in refused(run(old, "backup", "--verify", str(old)))
+
+
+def test_what_a_killed_back_up_left_is_not_taken_for_one_and_not_in_the_way(
+    run: Run, old: Path, tmp_path: Path
+) -> None:
+    left = tmp_path / "copy.unfinished" / "database"
+    left.mkdir(parents=True)
+    (left / "people.jsonl.gz").write_bytes(b"half")
+    assert "no back-up" in refused(run(old, "restore", str(left.parent)))
+    assert run(old, "backup", str(tmp_path / "copy")).exit_code == 0
+    assert not left.parent.exists()
+
+
+def test_views_of_clickhouse_are_backed_up_and_restored_with_what_waits_to_be_counted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(data: str, url: str) -> Desk:
+        return open_desk(Settings(data=tmp_path / data, database_url=url, analytics_url=views, secret_key=(KEY,)))
+
+    url, views, copy = new_database(), clickhouse.new_database(), tmp_path / "copy"
+    desk = opened("data", url)
+    desk.projects.create("Docs", repository=str(tmp_path), ref="main", actor="ada")
+    desk.store.log([a_view(1), a_view(2)])
+    desk.store.fold()
+    desk.store.log([a_view(3)])
+    monkeypatch.setenv("COPYDESK_ANALYTICS_URL", views)
+    done = run(tmp_path / "data", "backup", str(copy), url=url)
+    assert done.exit_code == 0, done.output
+    desk.store.log([a_view(4)])
+    desk.close()
+    assert "Sound" in run(tmp_path / "data", "backup", "--verify", str(copy)).stdout
+
+    url = new_database()
+    assert "already" in refused(run(tmp_path / "new", "restore", str(copy), url=url))
+    monkeypatch.setenv("COPYDESK_ANALYTICS_URL", "")
+    assert "COPYDESK_ANALYTICS_URL" in refused(run(tmp_path / "new", "restore", str(copy), url=url))
+    assert not (tmp_path / "new").exists()
+    views = clickhouse.new_database()
+    monkeypatch.setenv("COPYDESK_ANALYTICS_URL", views)
+    done = run(tmp_path / "new", "restore", str(copy), url=url)
+    assert done.exit_code == 0, done.output
+    desk = opened("new", url)
+    assert desk.store.log([a_view(1), a_view(3)]).accepted == 0, "they were counted before"
+    desk.store.fold()
+    assert desk.store.visitors("proj_1").totals.total == 3
+    assert [project.name for project in desk.projects.all()] == ["Docs"]
+    desk.close()
+
+
+class Load:
+    """Jobs and views, sent as fast as they are acknowledged, and which of them were by when."""
+
+    def __init__(self, url: str, key: str, project: str) -> None:
+        self.client = Client(url, key, project)
+        self.jobs: list[tuple[float, str]] = []
+        self.visitors: list[tuple[float, str]] = []
+        self._stopping = threading.Event()
+        self._threads = [threading.Thread(target=act) for act in (self._send_jobs, self._send_views)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _send_jobs(self) -> None:
+        while not self._stopping.is_set():
+            job = self.client.create_job("Replace “colour” with “color”.")["id"]
+            self.jobs.append((time.time(), job))
+
+    def _send_views(self) -> None:
+        number = 0
+        while not self._stopping.is_set():
+            address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+            self.client.send_events([{"path": "/", "userAgent": BROWSERS[0], "ip": address, "eventId": str(number)}])
+            self.visitors.append((time.time(), address))
+            number += 1
+
+
+@pytest.fixture
+def processes() -> Iterator[list[Command]]:
+    started: list[Command] = []
+    yield started
+    for process in started:
+        process.close()
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_a_service_lost_under_load_comes_back_with_all_that_was_acknowledged(
+    run: Run, tmp_path: Path, engine: str, processes: list[Command]
+) -> None:
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    url = "" if engine == "sqlite" else new_database()
+    make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n\nThe colour of things.\n"})
+    desk = open_desk(Settings(data=data, database_url=url, secret_key=(KEY,)))
+    project = desk.projects.create("Docs", repository=str(tmp_path / "docs.git"), ref="main", actor="ada")
+    key = desk.keys.create(project.id, actor="ada")[1]
+    desk.secrets.set(project.id, "forge_token", TOKEN, actor="ada")
+    desk.close()
+    settings = {"data": data, "database_url": url, "secret_key": KEY, "jobs_per_hour": 100_000}
+
+    def start() -> Served:
+        port = free_port()
+        orders = Orders(["serve", "--port", str(port)], environment(settings), tmp_path / "log")
+        service = Served(orders, port)
+        processes.append(service)
+        service.wait_until_ready()
+        return service
+
+    service = start()
+    load = Load(service.url, key, project.id)
+    time.sleep(3)
+    began = time.time()
+    backing = Command(Orders(["backup", str(copy)], environment(settings), tmp_path / "backup.log"))
+    processes.append(backing)
+    backing.process.join(120)
+    assert backing.process.exitcode == 0, backing.said
+    time.sleep(1)
+    load.stop()
+    service.kill()
+    shutil.rmtree(data)
+    if url:
+        url = settings["database_url"] = new_database()
+    done = run(data, "restore", str(copy), url=url)
+    assert done.exit_code == 0, done.output
+    service = start()
+    client = Client(service.url, key, project.id)
+    jobs = [job for at, job in load.jobs if at < began]
+    visitors = [visitor for at, visitor in load.visitors if at < began]
+    assert len(jobs) > 10
+    assert len(visitors) > 50
+    assert {client.get_job(job)["status"] for job in jobs} <= {"active", "completed"}
+    assert {client.wait(job)["status"] for job in jobs[-3:]} == {"completed"}, "and work goes on"
+    counted = client.visitors()["totals"]["human"]
+    assert len(visitors) <= counted <= len(load.visitors) + 1
+    seen = [{"path": "/", "userAgent": BROWSERS[0], "ip": visitor} for visitor in visitors]
+    client.send_events(seen)
+    assert client.visitors()["totals"]["human"] == counted, "readers are recognised"
+
+
+@pytest.mark.drill
+def test_a_restore_killed_at_any_moment_can_be_run_again(
+    run: Run, old: Path, tmp_path: Path, database_url: str, processes: list[Command]
+) -> None:
+    with sqlite3.connect(old / "copydesk.db") as file:
+        [(job,)] = file.execute("select min(id) from jobs")
+        many = ((job, n, n, "thought", json.dumps({"text": "x" * 200})) for n in range(1000, 60_000))
+        file.executemany("insert into events (job_id, seq, at, kind, data) values (?, ?, ?, ?, ?)", many)
+    file.close()
+    data, copy, url = tmp_path / "new", tmp_path / "copy", database_url
+    assert run(old, "backup", str(copy)).exit_code == 0
+    settings = environment({"data": data, "database_url": url, "secret_key": KEY})
+    for turn in range(12):
+        process = Command(Orders(["restore", str(copy)], settings, tmp_path / "log"))
+        processes.append(process)
+        process.process.join(0.2 + 0.25 * turn)
+        if process.is_alive:
+            process.kill()
+        if process.process.exitcode == 0:
+            break
+    done = run(data, "restore", str(copy), url=url)
+    whole = done.exit_code == 0 or "would be lost" in refused(done)
+    assert whole, done.output
+    database = Database(url)
+    with database.read() as tx:
+        assert tx.execute(text("select count(*) from events")).scalar_one() > 59_000
+    database.close()
+    assert [path.name for path in data.iterdir() if path.name.endswith(".restoring")] == []
+    assert os.path.getsize(data / "analytics.duckdb") == os.path.getsize(copy / "analytics.duckdb")

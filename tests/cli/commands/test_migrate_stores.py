@@ -1,0 +1,328 @@
+"""The database goes to another engine whole, or not at all, however often it is interrupted on the way."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.stores.base import Logged, Range, Store
+from copydesk.analytics.stores.clickhouse import ClickHouseStore
+from copydesk.analytics.stores.clickhouse.connection.cluster import cluster_at
+from copydesk.analytics.stores.clickhouse.connection.url import address_of
+from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.cli import app
+from copydesk.core.clock import DAY
+from copydesk.core.db.database import Database
+from copydesk.core.db.migrate import UnfinishedMove, migrate
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk
+from copydesk.transfer.migrate import analytics as views
+from copydesk.transfer.migrate import database as transfer
+from copydesk.transfer.migrate.analytics_tables import KINDS, PART
+from copydesk.transfer.progress import Silent
+from copydesk.transfer.row_codec import TABLES, Lines, tally
+from tests.fixtures.freeze import KEY, facts_of
+from tests.support import clickhouse
+from tests.support.postgres import new_database
+from tests.support.processes import Command, Orders, environment
+from tests.support.releases import answered, thaw_analytics, thaw_database
+from tests.support.service import Service, serve
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """copydesk migrate-stores … from this database."""
+
+    def run(source: str, target: str, *options: str) -> Result:
+        for name, value in {"DATA": str(tmp_path / "data"), "DATABASE_URL": source, "SECRET_KEY": KEY}.items():
+            monkeypatch.setenv(f"COPYDESK_{name}", value)
+        monkeypatch.setenv("COPYDESK_TO_DATABASE_URL", target)
+        done: Result = CliRunner().invoke(app, ["migrate-stores", *options])  # type: ignore[assignment]
+        return done
+
+    return run
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    """A SQLite database of an earlier release, with a week of events; nothing runs on it."""
+    url = f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}"
+    thaw_database("0.1.0", url)
+    with sqlite3.connect(tmp_path / "data" / "copydesk.db") as file:
+        [(job,)] = file.execute("select min(id) from jobs")
+        many = ((job, n, n, "thought", json.dumps({"text": "ö" * 20, "at": [n, 1e-7, None]})) for n in range(100, 2700))
+        file.executemany("insert into events (job_id, seq, at, kind, data) values (?, ?, ?, ?, ?)", many)
+    file.close()
+    return url
+
+
+def sums(url: str) -> dict[str, tuple[int, str]]:
+    database = Database(url)
+    with database.read() as tx:
+        found = {name: tally(tx, Lines(table)) for name, table in TABLES.items()}
+    database.close()
+    return {name: (counted.rows, counted.checksum) for name, counted in found.items()}
+
+
+class Interrupted(Silent):
+    """Ctrl-C after so many rows."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def advance(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+
+def test_a_move_there_and_back_changes_not_a_letter(run: Run, source: str, tmp_path: Path) -> None:
+    there, back = new_database(), f"sqlite:///{tmp_path / 'back.db'}"
+    done = run(source, there)
+    assert done.exit_code == 0, done.output
+    assert "same on both sides" in done.stdout
+    assert run(there, back).exit_code == 0
+    assert sums(source) == sums(there) == sums(back)
+    assert sums(there)["events"][0] > 2600
+
+
+@pytest.mark.drill
+def test_the_service_goes_on_where_it_was_moved_to(run: Run, tmp_path: Path) -> None:
+    source, target, data = f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}", new_database(), tmp_path / "data"
+    thaw_database("0.1.0", source)
+    thaw_analytics("0.1.0", "sqlite", data)
+    assert run(source, target).exit_code == 0
+    facts = answered("0.1.0", "sqlite")
+    with serve(data, repository=tmp_path, database_url=target, secret_key=KEY, with_worker=False) as now:
+        project = now.desk.projects.get(facts["project"])
+        assert facts_of(Service(now.url, now.desk, project, facts["key"], tmp_path)) == facts
+
+
+def test_an_interrupted_move_goes_on_and_is_not_served_before_its_end(source: str) -> None:
+    target = new_database()
+    for rows in (0, 300, 1500):
+        with pytest.raises(KeyboardInterrupt):
+            transfer.move(source, target, Interrupted(rows))
+        database = Database(target)
+        with pytest.raises(UnfinishedMove, match="copydesk migrate-stores"):
+            migrate(database)
+        database.close()
+    moved = transfer.move(source, target, Silent())
+    assert {name: rows for name, (rows, _) in sums(target).items()} == moved
+    assert sums(source) == sums(target)
+
+
+def test_a_source_that_changed_meanwhile_is_noticed(run: Run, source: str, tmp_path: Path) -> None:
+    target = new_database()
+    with pytest.raises(KeyboardInterrupt):
+        transfer.move(source, target, Interrupted(1500))
+    with sqlite3.connect(tmp_path / "data" / "copydesk.db") as file:
+        file.execute("update people set name = 'Somebody'")
+    file.close()
+    done = run(source, target)
+    assert done.exit_code == 1
+    assert "people is not the same" in str(done.exception)
+    assert run(source, target, "--start-over").exit_code == 0
+    assert sums(source) == sums(target)
+
+
+def test_a_dry_run_tells_and_writes_nothing(run: Run, source: str, tmp_path: Path) -> None:
+    target = tmp_path / "new.db"
+    assert "start Copydesk on it once" in str(run(source, f"sqlite:///{target}", "--check").exception)
+    database = Database(source)
+    migrate(database)
+    database.close()
+    done = run(source, f"sqlite:///{target}", "--check")
+    assert done.exit_code == 0, done.output
+    assert "Nothing was written" in done.stdout
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("harm", "options"), [("name = 'a' || char(0)", ["--check"]), ("name = printf('%.300c', 'a')", [])]
+)
+def test_what_postgresql_would_not_keep_is_named(
+    run: Run, source: str, tmp_path: Path, harm: str, options: list[str]
+) -> None:
+    database = Database(source)
+    migrate(database)
+    database.close()
+    with sqlite3.connect(tmp_path / "data" / "copydesk.db") as file:
+        file.execute(f"update projects set {harm}")
+        [(project,)] = file.execute("select id from projects")
+    file.close()
+    done = run(source, new_database(), *options)
+    assert done.exit_code == 1
+    assert f"projects {project} cannot be kept" in str(done.exception)
+
+
+@pytest.mark.parametrize("held", ["source", "target"])
+def test_nothing_is_moved_while_something_runs(run: Run, source: str, tmp_path: Path, held: str) -> None:
+    target = new_database()
+    desk = open_desk(Settings(data=tmp_path / "elsewhere", database_url=source if held == "source" else target))
+    done = run(source, target)
+    desk.close()
+    assert done.exit_code == 1
+    assert "stop every 'copydesk serve'" in str(done.exception)
+    assert run(source, target).exit_code == 0
+
+
+def test_a_target_that_holds_something_is_refused(run: Run, source: str) -> None:
+    target = new_database()
+    thaw_database("0.1.0", target)
+    for options in ((), ("--start-over",), ("--check",)):
+        done = run(source, target, *options)
+        assert done.exit_code == 1
+        if options != ("--check",):
+            assert "3 people, 4 jobs" in str(done.exception)
+
+
+def test_wrong_addresses_are_sentences(run: Run, source: str, tmp_path: Path) -> None:
+    for at, to, said in (
+        (source, "mysql://x", "must begin with"),
+        (source, source, "the same database"),
+        (f"sqlite:///{tmp_path / 'nothing.db'}", source, "no database to move"),
+        (source, "postgresql://nobody:hidden@127.0.0.1:1/x", "Connection refused"),
+        (source, f"sqlite:///{tmp_path / 'no' / 'folder.db'}", "unable to open"),
+    ):
+        done = run(at, to)
+        assert done.exit_code == 1
+        assert said in str(done.exception)
+        assert "hidden" not in str(done.exception)
+    assert not (tmp_path / "nothing.db").exists()
+
+
+def a_view(project: str, visitor: int, event: int | None = None, path: str = "/") -> View:
+    return View(project, path, 20_771 * DAY, Class.HUMAN, "", "", "test", "1", visitor, "", "", 200, event)
+
+
+def has_same_numbers(data: Path, url: str, database: Database, project: str) -> None:
+    """Every report is the same, also after readers and an event of before have come again."""
+    old, new = DuckStore(data / "analytics.duckdb"), ClickHouseStore(url, database)
+    come = [a_view(project, 5, 1 << 100), a_view(project, 6, 1 << 99), a_view(project, 5, 1 << 98)]
+    for store in (old, new):
+        assert store.log(come) == Logged(2, (0,)), "an event of before is known"
+        store.fold()
+    assert old.visitors(project).totals.total > 100
+    reports: list[Callable[[Store], object]] = [
+        lambda store: store.visitors(project),
+        lambda store: store.visitors(project, Range(20_769, 20_771)),
+        lambda store: store.views(project),
+        lambda store: store.agents(project),
+        lambda store: store.rules(project),
+        lambda store: store.timeseries(project, "day"),
+    ]
+    for report in reports:
+        assert report(new) == report(old)
+    old.close()
+    new.close()
+
+
+@pytest.mark.drill
+def test_views_go_to_clickhouse_and_every_number_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, target, url = tmp_path / "data", new_database(), clickhouse.new_database()
+    source = f"sqlite:///{data / 'copydesk.db'}"
+    thaw_database("0.1.0", source)
+    thaw_analytics("0.1.0", "sqlite", data)
+    project = answered("0.1.0", "sqlite")["project"]
+    embedded = DuckStore(data / "analytics.duckdb")
+    embedded.count_as_ai(project, ["assistant", "training"])
+    embedded.log([a_view(project, 5, 1 << 100)])
+    embedded.close()
+    monkeypatch.setenv("COPYDESK_DATA", str(data))
+    looked = CliRunner().invoke(app, ["migrate-stores", "--to-analytics", url, "--check"])
+    assert "It would work" in looked.stdout, looked.output
+    transfer.move(source, target, Silent())
+    database = Database(target)
+    for tables in (1, 4):
+        with pytest.raises(KeyboardInterrupt):
+            views.move_views(data, url, database, Interrupted(tables * PART - 1))
+    both = ["migrate-stores", "--to-database", target, "--to-analytics", url]
+    database.close()
+    done = CliRunner().invoke(app, both)
+    assert done.exit_code == 0, done.output
+    assert "COPYDESK_DATABASE_URL and COPYDESK_ANALYTICS_URL" in done.stderr
+    database = Database(target)
+    has_same_numbers(data, url, database, project)
+    database.close()
+    again = CliRunner().invoke(app, ["migrate-stores", "--to-analytics", url, "--check"])
+    assert "already" in str(again.exception)
+
+
+def test_a_move_of_views_begins_anew_where_clickhouse_was_emptied(tmp_path: Path) -> None:
+    def log(first: int, last: int) -> None:
+        embedded = DuckStore(tmp_path / "analytics.duckdb")
+        embedded.log([a_view("proj_1", visitor) for visitor in range(first, last)])
+        embedded.close()
+
+    url, database = clickhouse.new_database(), Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
+    migrate(database)
+    log(1, 11)
+    with pytest.raises(KeyboardInterrupt):
+        views.move_views(tmp_path, url, database, Interrupted(4 * PART - 1))
+    log(11, 16)
+    with pytest.raises(transfer.CannotMove, match="Empty the database"):
+        views.move_views(tmp_path, url, database, Silent())
+    empty(url)
+    with pytest.raises(KeyboardInterrupt):
+        views.move_views(tmp_path, url, database, Interrupted(2 * PART - 1))
+    assert views.move_views(tmp_path, url, database, Silent())["visits"] == 30, "of a page and of the site"
+    database.close()
+
+
+def empty(url: str) -> None:
+    """Its tables stay, and may know what was once inserted."""
+    cluster = cluster_at(address_of(url))
+    for kind in KINDS:
+        cluster.reader.act(f"truncate table {kind.name}")
+    cluster.close()
+
+
+@pytest.fixture
+def started() -> Iterator[list[Command]]:
+    processes: list[Command] = []
+    yield processes
+    for process in processes:
+        process.close()
+
+
+@pytest.mark.drill
+def test_a_move_killed_again_and_again_comes_to_its_end(source: str, tmp_path: Path, started: list[Command]) -> None:
+    data, target, url = tmp_path / "data", new_database(), clickhouse.new_database()
+    with sqlite3.connect(data / "copydesk.db") as file:
+        [(job,)] = file.execute("select max(id) from jobs")
+        many = ((job, n, n, "thought", json.dumps({"text": str(n)})) for n in range(100, 30_000))
+        file.executemany("insert into events (job_id, seq, at, kind, data) values (?, ?, ?, ?, ?)", many)
+    file.close()
+    thaw_analytics("0.1.0", "sqlite", data)
+    project = answered("0.1.0", "sqlite")["project"]
+    embedded = DuckStore(data / "analytics.duckdb")
+    embedded.log([a_view(project, 1 + n % 40_000, n << 70 | n, f"/{n % 300}") for n in range(1, 60_000)])
+    embedded.log([a_view(project, 5, 1 << 100)])
+    embedded.close()
+    settings = environment({"data": data, "database_url": source})
+    command = ["migrate-stores", "--to-database", target, "--to-analytics", url]
+    kills, seconds = 0, 0.4
+    while True:
+        process = Command(Orders(command, settings, tmp_path / "log"))
+        started.append(process)
+        process.process.join(seconds)
+        if not process.is_alive:
+            break
+        process.kill()
+        kills, seconds = kills + 1, seconds * 1.25
+    assert process.process.exitcode == 0, process.said
+    assert kills >= 5
+    kept = [name for name in TABLES if not name.startswith("view_")]
+    assert {name: sums(source)[name] for name in kept} == {name: sums(target)[name] for name in kept}
+    database = Database(target)
+    migrate(database)
+    has_same_numbers(data, url, database, project)
+    database.close()

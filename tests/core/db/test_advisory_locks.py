@@ -1,0 +1,116 @@
+"""Advisory locks: each purpose waits for its own kind alone, and versions beside each other still agree on claims."""
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
+from copydesk.analytics.stores.clickhouse.schema import prepare
+from copydesk.core.db import advisory_locks as locks
+from copydesk.core.db.advisory_locks import AdvisoryLock, take_lock
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from copydesk.jobs.execution.queue import Bounds, Claim, Queue
+from copydesk.jobs.service import NewJob
+from tests.support import migrated
+
+PATIENCE_SECONDS = 120.0
+BOUNDS = Bounds(lease=600_000, project_slots=2, total_slots=5)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """On PostgreSQL, with one job that waits."""
+    url = migrated.new_database("postgresql", tmp_path)
+    desk = open_desk(Settings(data=tmp_path / "data", database_url=url))
+    project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="ada")
+    desk.jobs.create(project, NewJob("x"))
+    yield desk
+    desk.close()
+
+
+class SlowCluster:
+    """A ClickHouse without tables, whose tables take until `finish` to make."""
+
+    def __init__(self) -> None:
+        self.began, self.finish = threading.Event(), threading.Event()
+        self.admin = SimpleNamespace(ask=lambda *_: [])
+        self.address = SimpleNamespace(database="copydesk")
+        self.shards: list[Any] = []
+
+    def make(self) -> None:
+        self.began.set()
+        assert self.finish.wait(PATIENCE_SECONDS)
+
+
+def claim_in_thread(desk: Desk, claims: list[Claim | None]) -> threading.Thread:
+    thread = threading.Thread(target=lambda: claims.append(Queue(desk.database, BOUNDS).claim("worker")))
+    thread.start()
+    return thread
+
+
+@contextmanager
+def preparing(desk: Desk, cluster: SlowCluster) -> Iterator[None]:
+    """While the body runs, another thread makes ClickHouse's tables."""
+    upgrade = threading.Thread(target=lambda: prepare(cast(Cluster, cluster), desk.database))
+    upgrade.start()
+    try:
+        assert cluster.began.wait(PATIENCE_SECONDS)
+        yield
+    finally:
+        cluster.finish.set()
+        upgrade.join(PATIENCE_SECONDS)
+
+
+def test_a_claim_does_not_wait_for_an_upgrade_of_clickhouse(desk: Desk) -> None:
+    claims: list[Claim | None] = []
+    with preparing(desk, SlowCluster()):
+        thread = claim_in_thread(desk, claims)
+        thread.join(PATIENCE_SECONDS / 4)
+        claimed_meanwhile = list(claims)
+    thread.join(PATIENCE_SECONDS)
+    assert len(claimed_meanwhile) == 1
+    assert claimed_meanwhile[0] is not None
+
+
+@pytest.mark.parametrize("held", list(AdvisoryLock))
+def test_no_purpose_waits_for_another(desk: Desk, held: AdvisoryLock) -> None:
+    with desk.database.write() as tx:
+        take_lock(desk.database, tx, held)
+        for other in AdvisoryLock:
+            taken: list[AdvisoryLock] = []
+            thread = threading.Thread(target=lambda: take_in_another_session(desk, other, taken))  # noqa: B023
+            thread.start()
+            thread.join(PATIENCE_SECONDS)
+            assert bool(taken) == (other is not held)
+
+
+def take_in_another_session(desk: Desk, lock: AdvisoryLock, taken: list[AdvisoryLock]) -> None:
+    with desk.database.write() as tx:
+        if tx.exec_driver_sql(f"select pg_try_advisory_xact_lock({int(lock)})").scalar():
+            taken.append(lock)
+
+
+def test_a_claim_waits_for_a_claim_of_an_earlier_version(desk: Desk) -> None:
+    """In a rolling upgrade old and new workers must exclude each other: the number of claims never changes."""
+    claims: list[Claim | None] = []
+    with desk.database.write() as tx:
+        tx.exec_driver_sql("select pg_advisory_xact_lock(72641002)")
+        thread = claim_in_thread(desk, claims)
+        thread.join(1)
+        assert claims == []
+    thread.join(PATIENCE_SECONDS)
+    assert claims != [None]
+    assert len(claims) == 1
+
+
+def test_every_advisory_lock_is_in_the_list() -> None:
+    package = Path(locks.__file__).parents[1]
+    taking = [file for file in package.rglob("*.py") if re.search(r"pg_(try_)?advisory", file.read_text())]
+    assert taking == [Path(locks.__file__)]

@@ -1,0 +1,269 @@
+"""One layer on both engines: migrations once, signals across processes, a newer schema refused."""
+
+import multiprocessing
+import sqlite3
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+
+from copydesk.core.db.database import Database
+from copydesk.core.db.migrate import HEAD, NewerSchema, migrate
+from copydesk.core.errors import StoreDown
+
+
+def _migrate(url: str) -> None:
+    database = Database(url)
+    migrate(database)
+    database.close()
+
+
+def _notify(url: str) -> None:
+    database = Database(url)
+    with database.write() as tx:
+        tx.execute(text("insert into limits (bucket, started_at, used) values ('x', 1, 1)"))
+        database.notify(tx, "queue")
+    database.close()
+
+
+def test_two_processes_that_start_at_once_migrate_once(database_url: str) -> None:
+    context = multiprocessing.get_context("spawn")
+    starting = [context.Process(target=_migrate, args=(database_url,)) for _ in range(2)]
+    for process in starting:
+        process.start()
+    for process in starting:
+        process.join()
+    assert [process.exitcode for process in starting] == [0, 0]
+    database = Database(database_url)
+    with database.read() as tx:
+        assert tx.execute(text("select version_num from alembic_version")).scalars().all() == [HEAD]
+    database.close()
+
+
+def test_a_newer_schema_is_refused_with_a_clear_message(database_url: str) -> None:
+    database = Database(database_url)
+    migrate(database)
+    with database.write() as tx:
+        tx.execute(text("update alembic_version set version_num = '9999'"))
+    with pytest.raises(NewerSchema, match="newer version"):
+        migrate(database)
+    database.close()
+
+
+def test_a_signal_wakes_a_waiter_in_another_process(database_url: str) -> None:
+    _migrate(database_url)
+    database = Database(database_url)
+    mark = database.signals.mark("queue")
+    sender = multiprocessing.get_context("spawn").Process(target=_notify, args=(database_url,))
+    sender.start()
+    deadline = time.monotonic() + 60
+    heard = False
+    while not heard and time.monotonic() < deadline:
+        heard = database.signals.wait("queue", mark, 1)
+    sender.join()
+    database.close()
+    assert heard
+
+
+def test_a_signal_that_is_rolled_back_is_not_sent(database_url: str) -> None:
+    database = Database(database_url)
+    migrate(database)
+    _wait_until_signals_are_heard(database)
+    mark = database.signals.mark("queue")
+    with pytest.raises(ZeroDivisionError), database.write() as tx:
+        database.notify(tx, "queue")
+        raise ZeroDivisionError
+    assert not database.signals.wait("queue", mark, 0.2)
+    with database.write() as tx:
+        database.notify(tx, "queue")
+    assert database.signals.wait("queue", mark, 60)
+    database.close()
+
+
+def _wait_until_signals_are_heard(database: Database) -> None:
+    """Sends signals until one is heard, so that the listener is known to listen, and then until none is under way."""
+    deadline = time.monotonic() + 60
+    mark = database.signals.mark("queue")
+    while not database.signals.wait("queue", mark, 0.1):
+        assert time.monotonic() < deadline, "no signal is heard"
+        with database.write() as tx:
+            database.notify(tx, "queue")
+    while database.signals.wait("queue", database.signals.mark("queue"), 0.1):
+        assert time.monotonic() < deadline, "signals do not end"
+
+
+def test_writers_of_one_process_wait_for_each_other(database_url: str) -> None:
+    database = Database(database_url)
+    migrate(database)
+    with database.write() as tx:
+        tx.execute(text("insert into limits (bucket, started_at, used) values ('x', 1, 0)"))
+
+    def add() -> None:
+        for _ in range(25):
+            with database.write() as tx:
+                tx.execute(text("update limits set used = used + 1 where bucket = 'x'"))
+
+    threads = [threading.Thread(target=add) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with database.read() as tx:
+        assert tx.execute(text("select used from limits where bucket = 'x'")).scalar_one() == 200
+    database.close()
+
+
+def test_a_database_that_is_away_is_a_store_that_is_down() -> None:
+    database = Database("postgresql://nobody@127.0.0.1:1/nothing")
+    with pytest.raises(StoreDown), database.read() as tx:
+        tx.execute(text("select 1"))
+    database.close()
+
+
+def test_a_writer_that_fails_takes_back_nothing_but_its_own_and_none_returns_before_its_commit(
+    database_url: str,
+) -> None:
+    database, onlooker = Database(database_url), Database(database_url)
+    migrate(database)
+    wrong: list[str] = []
+
+    def add(number: int) -> None:
+        for turn in range(10):
+            bucket = f"{number}-{turn}"
+            try:
+                with database.write() as tx:
+                    tx.execute(text("insert into limits (bucket, started_at, used) values (:b, 1, 0)"), {"b": bucket})
+                    if (number + turn) % 3 == 0:
+                        raise ZeroDivisionError
+            except ZeroDivisionError:
+                pass
+            with onlooker.read() as tx:
+                found = tx.execute(text("select 1 from limits where bucket = :b"), {"b": bucket}).first()
+            if (found is None) != ((number + turn) % 3 == 0):
+                wrong.append(bucket)
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    database.close()
+    onlooker.close()
+    assert wrong == []
+
+
+def test_a_commit_that_fails_fails_every_writer_that_shared_it(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
+    migrate(database)
+    with database.write() as tx:
+        tx.execute(text("create table parent (id integer primary key)"))
+        tx.execute(text("create table child (id integer references parent (id) deferrable initially deferred)"))
+    first_is_in, second_comes, outcomes = threading.Event(), threading.Event(), []
+
+    def write(statement: str, hold: bool) -> None:
+        if not hold:
+            second_comes.set()
+        try:
+            with database.write() as tx:
+                tx.execute(text(statement))
+                if hold:
+                    first_is_in.set()
+                    second_comes.wait()
+                    time.sleep(0.3)
+            outcomes.append("committed")
+        except IntegrityError:
+            outcomes.append("refused")
+
+    sound = threading.Thread(target=write, args=("insert into parent values (1)", True))
+    sound.start()
+    first_is_in.wait()
+    unsound = threading.Thread(target=write, args=("insert into child values (99)", False))
+    unsound.start()
+    sound.join()
+    unsound.join()
+    assert outcomes == ["refused", "refused"]
+    with database.write() as tx:
+        assert tx.execute(text("select count(*) from parent")).scalar_one() == 0
+    database.close()
+
+
+def test_acts_that_share_a_commit_fail_alone_and_wake_nobody_before_it(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
+    migrate(database)
+    mark = database.signals.mark("queue")
+
+    def act(bucket: str) -> str:
+        with database.write() as tx:
+            row = "insert into limits (bucket, started_at, used) values (:bucket, 1, 1)"
+            tx.execute(text(row), {"bucket": bucket})
+            database.notify(tx, "queue")
+        assert not database.signals.wait("queue", mark, 0), "nothing is committed yet"
+        with database.read() as tx:
+            assert tx.execute(text("select count(*) from limits")).scalar_one() == 0
+        return bucket
+
+    outcomes = database.together([lambda: act("a"), lambda: act("a"), lambda: act("b")])
+    assert outcomes[::2] == ["a", "b"]
+    assert isinstance(outcomes[1], IntegrityError)
+    assert database.signals.wait("queue", mark, 60)
+    with database.read() as tx:
+        assert tx.execute(text("select bucket from limits order by 1")).scalars().all() == ["a", "b"]
+    database.close()
+
+
+def test_a_full_disk_loses_nothing_that_was_called_committed(tmp_path: Path) -> None:
+    """SQLite takes the whole transaction back by itself, and with it what others had written in it."""
+    database = Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
+    with database.write() as tx:
+        tx.exec_driver_sql("create table t (who text, data blob)")
+    with database.write() as tx:
+        tx.exec_driver_sql("pragma max_page_count = 20")
+    told: dict[str, str] = {}
+    inside = threading.Event()
+
+    def write(who: str, size: int) -> str:
+        with database.write() as tx:
+            tx.exec_driver_sql("insert into t values (?, zeroblob(?))", (who, size))
+            inside.set()
+            time.sleep(0.2)
+        return who
+
+    def alone(who: str, size: int) -> None:
+        with suppress(StoreDown):
+            told[who] = write(who, size)
+
+    small = threading.Thread(target=alone, args=("small", 1))
+    small.start()
+    inside.wait()
+    big = threading.Thread(target=alone, args=("big", 200_000))
+    big.start()
+    small.join()
+    big.join()
+    with suppress(StoreDown):
+        acts = [partial(write, "a", 1), partial(write, "b", 200_000), partial(write, "c", 1)]
+        told |= {done: done for done in database.together(acts) if isinstance(done, str)}
+    assert write("after", 1) == "after", "it goes on"
+    with database.read() as tx:
+        assert set(tx.exec_driver_sql("select who from t").scalars()) == {*told, "after"}
+    database.close()
+
+
+def test_a_database_that_another_process_holds_is_a_store_that_is_down(tmp_path: Path) -> None:
+    path = tmp_path / "copydesk.db"
+    database = Database(f"sqlite:///{path}")
+    with database.write() as tx:
+        tx.exec_driver_sql("create table t (a)")
+        tx.exec_driver_sql("pragma busy_timeout = 100")
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("begin immediate")
+    with pytest.raises(StoreDown), database.write() as tx:
+        tx.exec_driver_sql("insert into t values (1)")
+    holder.close()
+    with database.write() as tx:
+        tx.exec_driver_sql("insert into t values (2)")
+    database.close()

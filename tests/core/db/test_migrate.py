@@ -1,0 +1,206 @@
+"""The schema is the sum of its migrations, stores of every earlier release open, and old and new work side by side."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from sqlalchemy import Connection, Inspector, inspect, text
+
+from copydesk.analytics.stores.base import StoreNewer
+from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.database import SCHEMA
+from copydesk.cli.demo.sample_traffic import BROWSERS
+from copydesk.core.clock import DAY, iso
+from copydesk.core.db.database import Database
+from copydesk.core.db.migrate import (
+    HEAD,
+    UNFINISHED,
+    NewerSchema,
+    UnfinishedMove,
+    bring_up,
+    migrate,
+    schema_of,
+    versions,
+)
+from copydesk.transfer.row_codec import TABLES
+from tests.fixtures.freeze import TOKEN, facts_of
+from tests.support.lived_in import PAGES
+from tests.support.postgres import new_database
+from tests.support.releases import RELEASES, answered, thaw_analytics, thaw_database, thawed
+from tests.support.service import Service
+
+FROZEN_ON = {"0.1.0": 20_771}
+"""The day, counted from 1970, whose readers are the last in the store."""
+
+
+def shape(there: Inspector, table: str) -> dict[str, Any]:
+    """Everything that the engine knows of a table, in words that can be compared."""
+
+    def sorted_by_name(found: Any) -> list[str]:
+        return sorted(str(sorted(each.items(), key=str)) for each in found)
+
+    columns = {
+        column["name"]: (str(column["type"]), column["nullable"], column["default"])
+        for column in there.get_columns(table)
+    }
+    return {
+        "columns": columns,
+        "primary key": str(there.get_pk_constraint(table)),
+        "foreign keys": sorted_by_name(there.get_foreign_keys(table)),
+        "unique": sorted_by_name(there.get_unique_constraints(table)),
+        "checks": sorted_by_name(there.get_check_constraints(table)),
+        "indexes": sorted_by_name(there.get_indexes(table)),
+        "options": str(there.get_table_options(table)),
+    }
+
+
+def shapes(tx: Connection) -> dict[str, dict[str, Any]]:
+    there = inspect(tx)
+    return {table: shape(there, table) for table in there.get_table_names() if table != "alembic_version"}
+
+
+@pytest.fixture
+def tx(database_url: str) -> Iterator[Connection]:
+    database = Database(database_url)
+    with database.write() as tx:
+        yield tx
+    database.close()
+
+
+def another(url: str, tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'another.db'}" if url.startswith("sqlite") else new_database()
+
+
+def test_the_tables_are_those_that_are_declared_to_the_last_index(database_url: str, tmp_path: Path) -> None:
+    migrated, declared = Database(database_url), Database(another(database_url, tmp_path))
+    migrate(migrated)
+    with declared.write() as tx:
+        for table in TABLES.values():
+            table.create(tx)
+        wanted = shapes(tx)
+    with migrated.read() as tx:
+        found = shapes(tx)
+    migrated.close()
+    declared.close()
+    assert {*found} == {*wanted}
+    for name, facts in wanted.items():
+        assert found[name] == facts
+
+
+def test_a_migration_takes_nothing_away_from_those_who_do_not_know_it(tx: Connection) -> None:
+    """A process of the release before goes on writing rows as it knows them, and reading what it reads."""
+    before: dict[str, dict[str, Any]] = {}
+    for version in versions():
+        bring_up(tx, version)
+        after = shapes(tx)
+        for table, was in before.items():
+            now = after[table]
+            assert {name: now["columns"].get(name) for name in was["columns"]} == was["columns"], (version, table)
+            new = [column for name, column in now["columns"].items() if name not in was["columns"]]
+            assert all(nullable or default is not None for _, nullable, default in new), (version, table)
+            for rule in ("primary key", "foreign keys", "unique", "checks", "options"):
+                assert now[rule] == was[rule], (version, table, rule)
+            assert {*was["indexes"]} <= {*now["indexes"]}, (version, table)
+            more = {*now["indexes"]} - {*was["indexes"]}
+            assert not any("('unique', 1)" in index or "('unique', True)" in index for index in more), (version, table)
+        before = after
+    assert versions()[-1] == HEAD
+
+
+@pytest.fixture(params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def old(release: str, database_url: str, tmp_path: Path) -> Iterator[Service]:
+    with thawed(release, database_url, tmp_path / "data", tmp_path / "docs.git") as service:
+        yield service
+
+
+def test_a_store_of_an_earlier_release_is_upgraded_and_answers_as_it_did(old: Service, release: str) -> None:
+    engine = "sqlite" if old.desk.database.is_sqlite else "postgres"
+    facts = facts_of(old)
+    assert facts == answered(release, engine)
+    assert old.desk.secrets.get(old.project.id, "forge_token") == TOKEN
+    with old.desk.database.read() as tx:
+        assert schema_of(tx) == HEAD
+        declared = {name: {*table.columns.keys()} for name, table in TABLES.items()}
+        assert {name: {*facts["columns"]} for name, facts in shapes(tx).items()} == declared
+    again = facts["people"], old.client.create_job("Replace “colour” with “color”.")["status"]
+    assert again == (facts["people"], "active"), "and it goes on from there"
+
+
+def test_readers_of_an_earlier_release_are_the_same_readers_now(old: Service, release: str) -> None:
+    day = FROZEN_ON[release]
+    moment = iso(day * DAY + DAY // 2)
+    known = [
+        {"path": path, "timestamp": moment, "userAgent": BROWSERS[0], "eventId": f"{day}-person-0-{path}"}
+        for path in PAGES
+    ]
+    assert old.client.send_events(known)["duplicates"] > 0, "what was sent once is known"
+    everybody = [
+        {"path": "/", "timestamp": moment, "userAgent": BROWSERS[n % len(BROWSERS)], "ip": f"192.0.2.{n}"}
+        for n in range(250)
+    ]
+    old.client.send_events(everybody)
+    [front] = [row for row in old.client.visitors()["visitors"] if row["path"] == "/"]
+    assert front["human"] == 250
+
+
+def test_a_newer_analytics_store_is_refused_with_a_clear_message(tmp_path: Path) -> None:
+    path = tmp_path / "analytics.duckdb"
+    DuckStore(path).close()
+    with duckdb.connect(str(path)) as file:
+        file.execute("update marks set value = $1 where name = 'schema'", [SCHEMA + 1])
+    with pytest.raises(StoreNewer, match="newer version"):
+        DuckStore(path)
+    with duckdb.connect(str(path)) as file:
+        file.execute("update marks set value = $1 where name = 'schema'", [SCHEMA])
+    DuckStore(path).close()
+
+
+def test_an_analytics_store_is_upgraded_to_the_tables_of_a_new_one(release: str, tmp_path: Path) -> None:
+    DuckStore(thaw_analytics(release, "sqlite", tmp_path / "old")).close()
+    DuckStore(tmp_path / "analytics.duckdb").close()
+    shapes = []
+    for path in (tmp_path / "old" / "analytics.duckdb", tmp_path / "analytics.duckdb"):
+        with duckdb.connect(str(path), read_only=True) as file:
+            asked = "select table_name, column_name, data_type, is_nullable from duckdb_columns() order by all"
+            shapes.append(file.execute(asked).fetchall())
+    assert shapes[0] == shapes[1]
+
+
+def test_a_database_that_a_move_has_half_filled_is_not_served(database_url: str) -> None:
+    database = Database(database_url)
+    migrate(database)
+    for version, refusal in ((UNFINISHED, UnfinishedMove), ("9999", NewerSchema)):
+        with database.write() as tx:
+            tx.execute(text("update alembic_version set version_num = :version"), {"version": version})
+        with pytest.raises(refusal):
+            migrate(database)
+    database.close()
+
+
+UPGRADE = """
+import sys
+from copydesk.core.db.database import Database
+from copydesk.core.db.migrate import migrate
+migrate(Database(sys.argv[1]))
+"""
+
+
+@pytest.mark.drill
+def test_two_processes_that_start_at_once_on_an_old_database_upgrade_it_once(release: str, database_url: str) -> None:
+    thaw_database(release, database_url)
+    starting = [subprocess.Popen([sys.executable, "-c", UPGRADE, database_url]) for _ in range(2)]
+    assert [process.wait(timeout=180) for process in starting] == [0, 0]
+    database = Database(database_url)
+    with database.read() as tx:
+        assert tx.execute(text("select version_num from alembic_version")).scalars().all() == [HEAD]
+        assert tx.execute(text("select count(*) from jobs")).scalar_one() == 4
+    database.close()

@@ -1,0 +1,44 @@
+"""Threads of one process share a bounded number of heaps."""
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from copydesk.core.runtime.memory import HEAPS
+
+COUNT = """
+import ctypes, sys, threading
+from copydesk.core.runtime import memory
+
+memory.share_heaps()
+gate = threading.Barrier(9)
+
+def hold():
+    held = [bytes(10_000) for _ in range(100)]
+    gate.wait()
+
+threads = [threading.Thread(target=hold) for _ in range(8)]
+for thread in threads:
+    thread.start()
+gate.wait()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+stream = ctypes.c_void_p(libc.fopen(sys.argv[1].encode(), b"w"))
+libc.malloc_info(0, stream)
+libc.fclose(stream)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have one heap")
+@pytest.mark.parametrize("chosen", [None, "5"])
+def test_threads_share_as_many_heaps_as_were_chosen(tmp_path: Path, chosen: str | None) -> None:
+    told = tmp_path / "heaps.xml"
+    environment = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}
+    if chosen:
+        environment["MALLOC_ARENA_MAX"] = chosen
+    subprocess.run([sys.executable, "-c", COUNT, str(told)], env=environment, check=True)
+    assert told.read_text().count("<heap nr=") == int(chosen or HEAPS)

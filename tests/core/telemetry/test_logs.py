@@ -1,0 +1,102 @@
+"""A log line says what it is about, and nobody else can write one."""
+
+import json
+import logging
+import subprocess
+import sys
+from contextvars import copy_context
+from typing import Any
+
+import pytest
+
+from copydesk.core.telemetry import logs
+
+HOSTILE = "fine\n2026-01-01T00:00:00.000Z ERROR copydesk: forged\r\x1b[2J\x85\u2028\u202eend\ud800"
+
+
+def record(message: str, *arguments: Any, failure: BaseException | None = None) -> logging.LogRecord:
+    told = (type(failure), failure, failure.__traceback__) if failure else None
+    return logging.LogRecord("copydesk.some", logging.WARNING, __file__, 1, message, arguments, told)
+
+
+def raised() -> ValueError:
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError as error:
+        return error
+
+
+def test_a_json_line_is_one_object_with_what_it_is_about() -> None:
+    with logs.about(jobId="job_1", attempt=2), logs.about(traceId="abc"):
+        line = json.loads(logs.Json().format(record("went %s", "wrong")))
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "level": "warning",
+        "logger": "copydesk.some",
+        "message": "went wrong",
+        "jobId": "job_1",
+        "attempt": 2,
+        "traceId": "abc",
+    }
+
+
+def test_what_a_line_is_about_ends_with_its_context() -> None:
+    def inside() -> str:
+        logs.set_about(requestId="req_1")
+        return logs.Text().format(record("x"))
+
+    assert copy_context().run(inside).endswith("copydesk.some: x [req_1]")
+    assert logs.Text().format(record("x")).endswith("copydesk.some: x")
+
+
+@pytest.mark.parametrize("formatter", [logs.Json(), logs.Text()])
+def test_no_message_can_forge_a_line(formatter: logging.Formatter) -> None:
+    line = formatter.format(record("%s", HOSTILE))
+    assert len(line.splitlines()) == 1
+    assert not logs.UNSAFE.search(line)
+
+
+def test_an_exception_is_one_line_of_json() -> None:
+    line = logs.Json().format(record("failed", failure=raised()))
+    assert len(line.splitlines()) == 1
+    told = json.loads(line)
+    assert told["exception"].startswith("Traceback")
+    assert "ValueError: fine" in told["exception"]
+
+
+def test_an_exception_for_a_person_lies_under_its_line() -> None:
+    first, *under = logs.Text().format(record("failed", failure=raised())).split("\n")
+    assert first.endswith("WARNING copydesk.some: failed")
+    assert under[0] == "    Traceback (most recent call last):"
+    assert any("ValueError: fine" in line for line in under)
+    assert all(line.startswith("    ") and not logs.UNSAFE.search(line) for line in under)
+
+
+def test_letters_of_all_people_stay_readable() -> None:
+    assert "Größe – 文档 🎉" in logs.Text().format(record("Größe – 文档 🎉"))
+    assert json.loads(logs.Json().format(record("Größe – 文档 🎉")))["message"] == "Größe – 文档 🎉"
+
+
+@pytest.mark.parametrize("formatter", [logs.Json(), logs.Text()])
+def test_a_slip_in_a_call_to_the_log_does_not_cost_the_line(formatter: logging.Formatter) -> None:
+    assert "%d jobs (with arguments that do not fit)" in formatter.format(record("%d jobs", "no number"))
+
+
+def test_what_nobody_catches_is_a_line_too() -> None:
+    """In a process of its own: it is about everything that a process says."""
+    program = """
+import threading, warnings
+from copydesk.core.telemetry import logs
+from copydesk.core.settings import Settings
+logs.set_up(Settings(log_format="json"))
+warnings.warn("old")
+thread = threading.Thread(target=lambda: 1 / 0)
+thread.start()
+thread.join()
+raise ValueError("a\\nb")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    lines = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert (ended.returncode, [line["level"] for line in lines]) == (1, ["warning", "error", "critical"])
+    assert "ZeroDivisionError" in lines[1]["exception"]
+    assert lines[2]["exception"].endswith("ValueError: a\nb")

@@ -1,0 +1,74 @@
+"""The figures are right, and read as Prometheus reads them."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as families
+
+from copydesk.core.telemetry import instruments as measured
+from copydesk.core.telemetry.metrics import SECONDS, Counter, Gauge, Histogram, text
+from copydesk.core.telemetry.process_metrics import process
+
+DOCS = Path(__file__).parents[3] / "docs" / "observability.md"
+
+
+def samples(told: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families(told)
+        for sample in family.samples
+    }
+
+
+def test_what_several_threads_count_adds_up() -> None:
+    counter, histogram = Counter("a_total", "A.", ("kind",)), Histogram("b", "B.", SECONDS)
+
+    def count() -> None:
+        for _ in range(2_000):
+            counter.add("x")
+            histogram.observe(0.01)
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (counter.value("x"), histogram.count()) == (8_000, 8_000)
+
+
+def test_a_histogram_counts_what_lies_at_or_below_each_bound() -> None:
+    histogram = Histogram("b_seconds", "B.", (0.1, 1.0), ("kind",))
+    for value in (0.05, 0.1, 0.5, 7):
+        histogram.observe(value, "x")
+    found = samples(text([histogram]))
+    below = {labels[1][1]: value for (name, labels), value in found.items() if name == "b_seconds_bucket"}
+    assert below == {"0.1": 2, "1.0": 3, "+Inf": 4}
+    assert found["b_seconds_count", (("kind", "x"),)] == 4
+    assert found["b_seconds_sum", (("kind", "x"),)] == pytest.approx(7.65)
+
+
+@pytest.mark.parametrize("content", ['a"b', "a\\b", "a\nb 1\nforged 2", 'a"} 1\nforged{x="'])
+def test_a_label_cannot_break_out_of_its_line(content: str) -> None:
+    assert samples(text([Gauge("a", "A.", [({"x": content}, 1)])])) == {("a", (("x", content),)): 1}
+
+
+def test_large_and_small_numbers_are_told_whole() -> None:
+    counter = Counter("a_total", "A.")
+    counter.add(by=123_456_789_012)
+    assert samples(text([counter, Gauge("b", "B.", 0.000123)])) == {
+        ("a_total", ()): 123_456_789_012,
+        ("b", ()): 0.000123,
+    }
+
+
+def test_the_process_tells_what_it_takes() -> None:
+    found = samples(text(process()))
+    assert found["process_resident_memory_bytes", ()] > 10_000_000
+    assert found["process_cpu_seconds_total", ()] > 0
+    assert 0 < found["process_open_fds", ()] < found["process_max_fds", ()]
+
+
+def test_every_figure_is_documented() -> None:
+    documented = DOCS.read_text("utf-8")
+    assert [figure.name for figure in (*measured.ALL, *process()) if f"`{figure.name}" not in documented] == []

@@ -1,0 +1,155 @@
+"""Lines to PostgreSQL that fall silent are given up in time, and others take their place."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from copydesk.core.db import notifications as signals
+from copydesk.core.db import postgres
+from copydesk.core.db.database import Database
+from copydesk.core.db.migrate import migrate
+from copydesk.core.db.postgres import Line
+from copydesk.core.errors import StoreDown
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk
+from copydesk.web.operations.readiness import Readiness
+from tests.crash.harness import wait_until
+from tests.support.postgres import line_to, new_database, through
+from tests.support.tcp_proxy import Proxy, proxied
+
+SHORT = 1.0
+
+
+@pytest.fixture
+def url() -> str:
+    return new_database()
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[Proxy]:
+    with proxied(partial(line_to, url)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def database(url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """Behind the proxy, and of little patience."""
+    monkeypatch.setattr(Line, "patience", SHORT)
+    monkeypatch.setattr(postgres, "PING_SECONDS", SHORT)
+    monkeypatch.setattr(postgres, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(signals, "CHECK_SECONDS", SHORT)
+    monkeypatch.setattr(signals, "LISTENER_PATIENCE", SHORT)
+    database = Database(through(url, proxy.port))
+    yield database
+    database.close()
+
+
+def test_a_statement_that_is_never_answered_ends_as_a_store_that_is_down(database: Database, proxy: Proxy) -> None:
+    with pytest.raises(StoreDown), database.write() as tx:
+        proxy.is_silent = True
+        began = time.monotonic()
+        tx.execute(text("select 1"))
+    assert time.monotonic() - began < 60
+    proxy.is_silent = False
+    with database.read() as tx:
+        assert tx.execute(text("select 2")).scalar() == 2
+
+
+def test_a_line_that_died_unnoticed_is_replaced_before_it_is_used(database: Database, proxy: Proxy) -> None:
+    with database.read() as tx:
+        tx.execute(text("select 1"))
+    proxy.forget()
+    with database.read() as tx:
+        assert tx.execute(text("select 2")).scalar() == 2
+
+
+@pytest.mark.drill
+def test_a_server_that_is_silent_is_not_asked_by_everybody(database: Database, proxy: Proxy) -> None:
+    proxy.is_silent = True
+    with pytest.raises(StoreDown), database.read():
+        pass
+    began = time.monotonic()
+    for _ in range(20):
+        with pytest.raises(StoreDown), database.read():
+            pass
+    assert time.monotonic() - began < 1
+    proxy.is_silent = False
+    wait_until(lambda: _answers(database), "the server to be asked again", 10)
+
+
+def test_signals_are_heard_again_after_their_line_died_unnoticed(database: Database, proxy: Proxy, url: str) -> None:
+    migrate(database)
+    sender = Database(url)
+
+    def is_heard() -> bool:
+        mark = database.signals.mark("queue")
+        with sender.write() as tx:
+            sender.notify(tx, "queue")
+        return database.signals.wait("queue", mark, 0.3)
+
+    wait_until(is_heard, "a signal to be heard")
+    proxy.forget()
+    wait_until(lambda: not is_heard(), "the line to be dead")
+    wait_until(is_heard, "a signal to be heard again")
+    sender.close()
+
+
+def test_a_server_that_takes_no_more_changes_is_left_for_the_new_primary(url: str, tmp_path: Path) -> None:
+    """As after a fail-over, when a line was made while the name still meant the old primary."""
+    desk = open_desk(Settings(data=tmp_path, database_url=url))
+    try:
+        with desk.database.engine.connect() as line:
+            line.exec_driver_sql("set session characteristics as transaction read only")
+            line.commit()
+        with pytest.raises(StoreDown):
+            desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="ada")
+        desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="ada")
+    finally:
+        desk.close()
+
+
+def test_a_server_of_a_database_that_takes_no_changes_is_not_ready(url: str, tmp_path: Path) -> None:
+    desk = open_desk(Settings(data=tmp_path, database_url=url))
+    try:
+        assert Readiness(desk, with_analytics=False).report().is_ready
+        with desk.database.write() as tx:
+            name = tx.execute(text("select current_database()")).scalar_one()
+            tx.execute(text(f"alter database {name} set default_transaction_read_only = on"))
+        desk.database.engine.dispose()
+        told = Readiness(desk, with_analytics=False).report().parts["database"]
+        assert told == "The database takes no changes: it is a replica, or was set so."
+    finally:
+        desk.close()
+
+
+def test_a_new_line_that_does_not_answer_is_a_store_that_is_down(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a pooler that takes logins while its server is away."""
+
+    def away(_line: object) -> bool:
+        raise psycopg.OperationalError("the server is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(database.engine.dialect, "do_ping", away)
+        for _ in range(2):
+            with pytest.raises(StoreDown), database.read():
+                pass
+    assert _answers(database)
+
+
+def test_a_migration_may_take_its_time(database: Database) -> None:
+    with database.write() as tx, database.unhurried(tx):
+        tx.execute(text("select pg_sleep(:seconds)"), {"seconds": SHORT + 0.5})
+
+
+def _answers(database: Database) -> bool:
+    with suppress(StoreDown), database.read() as tx:
+        return tx.execute(text("select 1")).scalar() == 1
+    return False

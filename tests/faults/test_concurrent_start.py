@@ -1,0 +1,35 @@
+"""Several servers that start at the same moment, where there is nothing yet."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from copydesk.core.db.database import Database
+from copydesk.core.db.migrate import HEAD
+from tests.support.postgres import new_database
+from tests.support.processes import Orders, Served, environment, free_port
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_servers_that_start_together_on_an_empty_database_all_serve(tmp_path: Path, kind: str) -> None:
+    data = tmp_path / "data"
+    url = new_database() if kind == "postgres" else f"sqlite:///{data / 'copydesk.db'}"
+    settings = environment({"data": data, "database_url": url})
+    servers = []
+    for number in range(4):
+        port = free_port()
+        servers.append(Served(Orders(("serve", "--port", str(port)), settings, tmp_path / f"{number}.log"), port))
+    try:
+        for server in servers:
+            server.wait_until_ready()
+            server.stop()
+            assert "Traceback" not in server.said
+    finally:
+        for server in servers:
+            server.close()
+    database = Database(url)
+    with database.read() as tx:
+        assert tx.execute(text("select version_num from alembic_version")).scalars().all() == [HEAD]
+    database.close()

@@ -1,0 +1,300 @@
+"""Language models over real HTTP: what may pass is tried again, and half an answer is never acted upon."""
+
+import asyncio
+import re
+import threading
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from copydesk.jobs.agent.conversation import Brief, ModelFailed, Observed, Prompt, Reply, ToolCall, ToolResult, Usage
+from copydesk.jobs.agent.models.language_model import LanguageModel
+from copydesk.jobs.agent.tools import TOOLS, Toolbox
+from copydesk.jobs.workspace.workspace import Workspace
+from tests.jobs.conftest import MakeWorkspace
+from tests.support.drills import drills
+from tests.support.model_server import (
+    Answer,
+    ModelServer,
+    call,
+    cut,
+    drop,
+    fail,
+    garbled,
+    hang,
+    say,
+    send,
+    slowly,
+    stall,
+)
+from tests.support.models.asking import ASKED, COMPATIBLE, KEY, PROVIDERS, failure, heard, talking_to
+
+LONG = say("A rather long answer, in several pieces, that takes its time.")
+
+
+@pytest.fixture
+def docs(workspace: MakeWorkspace) -> Workspace:
+    return workspace({"guide.md": b"# Hello\n", "index.md": b"# Index\n"})
+
+
+every_provider = pytest.mark.parametrize("name", PROVIDERS)
+
+
+@every_provider
+def test_a_streamed_answer_comes_whole(name: str, docs: Workspace) -> None:
+    script = [call("read", {"path": "guide.md", "start": 1}, text="I look.")]
+    reply, (request,) = heard(script, ASKED, docs, name)
+    assert reply.text == "I look."
+    assert [(made.name, made.arguments) for made in reply.calls] == [("read", {"path": "guide.md", "start": 1})]
+    assert name.startswith("google:") or request.body["stream"] is True
+
+
+@every_provider
+@pytest.mark.parametrize(
+    "trouble", [fail(503), drop(), cut(LONG), garbled(LONG)], ids=["503", "drop", "cut", "garbled"]
+)
+def test_trouble_that_may_pass_is_tried_again(trouble: Answer, name: str, docs: Workspace) -> None:
+    reply, requests = heard([trouble, say("Done.")], ASKED, docs, name)
+    assert (reply.text, len(requests)) == ("Done.", 2)
+
+
+def test_every_status_that_may_pass_is_tried_again(docs: Workspace) -> None:
+    troubles = [fail(status) for status in (429, 500, 502, 504, 529)]
+    reply, requests = heard([*troubles, say("Done.")], ASKED, docs, pauses=(0.01,) * 5)
+    assert (reply.text, len(requests)) == ("Done.", 6)
+
+
+@every_provider
+def test_a_stream_that_ends_as_if_that_were_all_is_tried_again(name: str, docs: Workspace) -> None:
+    reply, requests = heard([cut(call("delete", {"path": "guide.md"}), 0.4, politely=True), LONG], ASKED, docs, name)
+    assert (reply.text, reply.calls, len(requests)) == (LONG.text, (), 2)
+
+
+@pytest.mark.parametrize("name", drills(PROVIDERS, but=tuple(PROVIDERS)[:1]))
+def test_a_stalled_stream_is_noticed(name: str, docs: Workspace) -> None:
+    begun = time.monotonic()
+    reply, requests = heard([stall(LONG, 600), say("Done.")], ASKED, docs, name, idle=1.5)
+    assert (reply.text, len(requests)) == ("Done.", 2)
+    assert time.monotonic() - begun < 60
+
+
+def test_a_long_answer_that_keeps_coming_is_not_cut_off(docs: Workspace) -> None:
+    reply, requests = heard([slowly(LONG, 0.2)], ASKED, docs, idle=1.5)
+    assert (reply.text, len(requests)) == (LONG.text, 1)
+
+
+def test_one_try_has_an_end_even_if_it_keeps_coming(docs: Workspace) -> None:
+    reply, requests = heard([slowly(LONG, 0.3), say("Done.")], ASKED, docs, timeout=1.5)
+    assert (reply.text, len(requests)) == ("Done.", 2)
+
+
+@every_provider
+def test_what_a_broken_stream_cost_is_counted(name: str, docs: Workspace) -> None:
+    reply, _ = heard([cut(LONG, 0.7), fail(503), say("Done.", input_tokens=70, output_tokens=5)], ASKED, docs, name)
+    assert reply.usage.requests == 2
+    assert reply.usage.input_tokens >= 70
+
+
+def test_what_failed_tries_cost_is_told_with_the_failure(docs: Workspace) -> None:
+    told, requests = failure([cut(LONG)] * 4, docs, "anthropic:claude-opus-5")
+    assert len(requests) == 4
+    assert (told.usage.requests, told.usage.input_tokens) == (4, 400)
+
+
+@pytest.mark.parametrize("in_words", drills((False, True), but=(False,)))
+def test_the_wait_is_as_long_as_the_provider_asks(in_words: bool, docs: Workspace) -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=2.5), usegmt=True)
+    _, (first, second) = heard([fail(429, retry_after=date if in_words else 1), say("Done.")], ASKED, docs)
+    assert 0.9 <= second.at - first.at < 60
+
+
+def until(server: ModelServer, seconds: float, **changed: Any) -> LanguageModel:
+    brief = Brief("", tuple(TOOLS.values()), time.monotonic() + seconds)
+    return talking_to(server, **changed).briefed(brief)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "pauses"), [(fail(429, "Slow down.", retry_after=3600), (0.01,)), (fail(500, "Slow down."), (3600.0,))]
+)
+def test_a_wait_that_would_outlive_the_job_ends_it_at_once(
+    trouble: Answer, pauses: tuple[float, ...], docs: Workspace
+) -> None:
+    begun = time.monotonic()
+    with ModelServer([trouble] * 9) as server, pytest.raises(ModelFailed) as told:
+        asyncio.run(until(server, 600, pauses=pauses).reply(ASKED, docs))
+    assert time.monotonic() - begun < 60
+    assert len(server.requests) == 1
+    assert "Slow down. The next try would have to wait" in str(told.value)
+    assert re.search(r"the job has (5\d\d|600) s left", str(told.value))
+
+
+def test_a_provider_that_stays_broken_is_tried_to_the_last_pause(docs: Workspace) -> None:
+    told, requests = failure([fail(500, "We are on fire.")] * 9, docs)
+    assert str(told) == f"{COMPATIBLE} answered 500: We are on fire."
+    assert len(requests) == 4
+
+
+@every_provider
+def test_a_refused_request_is_not_repeated(name: str, docs: Workspace) -> None:
+    told, requests = failure([fail(400, "That makes no sense."), say("Done.")], docs, name)
+    assert str(told) == f"{name} answered 400: That makes no sense."
+    assert len(requests) == 1
+
+
+@every_provider
+def test_a_key_that_is_not_accepted_is_called_so(name: str, docs: Workspace) -> None:
+    told, _ = failure([fail(401, "Who are you?")], docs, name)
+    assert str(told) == f"{name} answered 401, so its API key is not accepted: Who are you?"
+
+
+@every_provider
+def test_a_model_that_is_unknown_is_called_so(name: str, docs: Workspace) -> None:
+    told, requests = failure([fail(404, "No such model.")], docs, name)
+    provider, _, model = name.partition(":")
+    assert str(told).startswith(f"{provider} knows no model {model}")
+    assert str(told).endswith("it answered 404: No such model.")
+    assert len(requests) == 1
+
+
+def test_an_exhausted_account_is_not_waited_for(docs: Workspace) -> None:
+    told, requests = failure(
+        [fail(429, "You have no credit left.", code="insufficient_quota")] * 9, docs, "openai:gpt-5"
+    )
+    assert "You have no credit left." in str(told)
+    assert len(requests) == 1
+
+
+@every_provider
+def test_a_refusal_is_called_so(name: str, docs: Workspace) -> None:
+    told, requests = failure([say("", refusal="I will not help with that.")], docs, name)
+    assert str(told).startswith(f"{name} refused to answer, or its provider's content filter did")
+    assert ("I will not help with that." in str(told)) == (not name.startswith("google:"))
+    assert len(requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [(COMPATIBLE, "length"), ("openai:gpt-5", "max_output_tokens"), ("anthropic:claude-opus-5", "max_tokens"),
+     ("google:gemini-2.5-pro", "MAX_TOKENS")],
+)  # fmt: skip
+def test_an_answer_cut_off_at_its_longest_is_not_taken_for_the_end(name: str, reason: str, docs: Workspace) -> None:
+    told, _ = failure([say("I will now", finish_reason=reason)], docs, name)
+    assert "broke off its answer" in str(told)
+
+
+@pytest.mark.parametrize("name", [name for name in PROVIDERS if not name.startswith("google:")])
+def test_arguments_that_were_cut_off_are_refused_by_the_tool(name: str, docs: Workspace) -> None:
+    reply, _ = heard([call("write", '{"path": "new.md", "content": "# N')], ASKED, docs, name)
+    result = Toolbox(docs).call(reply.calls[0])
+    assert not result.ok
+    assert "arguments do not fit: they are no JSON object, or were cut off" in result.text
+    assert not docs.changes()
+
+
+TOO_LONG = {
+    COMPATIBLE: fail(400, "request (40000 tokens) exceeds the available context size (8192 tokens)"),
+    "openai:gpt-5": fail(400, "Your input is too long.", code="context_length_exceeded"),
+    "anthropic:claude-opus-5": fail(400, "prompt is too long: 210000 tokens > 200000 maximum"),
+    "google:gemini-2.5-pro": fail(400, "The input token count (9) exceeds the maximum number of tokens allowed (8)."),
+}
+
+
+@every_provider
+def test_a_conversation_that_does_not_fit_is_sent_once_more_shorter(name: str, docs: Workspace) -> None:
+    conversation = [*ASKED]
+    for n in range(6):
+        made = ToolCall(id=f"c{n}", name="read", arguments={"path": f"{n}.md"})
+        result = ToolResult(call_id=f"c{n}", name="read", ok=True, text=f"page {n} " * 500)
+        conversation += [Reply(calls=(made,)), Observed(results=(result,))]
+    reply, (first, second) = heard([TOO_LONG[name], say("Done.")], conversation, docs, name)
+    assert "page 0 page 0" in str(first.body)
+    assert "page 0 page 0" not in str(second.body)
+    assert "page 5 page 5" in str(second.body)
+    _, (third,) = heard([say("Done.")], [*conversation, reply, Prompt(text="More.")], docs, name)
+    assert "page 0 page 0" not in str(third.body), "what did not fit once is not tried again"
+
+
+@every_provider
+def test_a_conversation_that_cannot_be_made_to_fit_is_called_so(name: str, docs: Workspace) -> None:
+    told, requests = failure([TOO_LONG[name]] * 3, docs, name)
+    assert str(told).startswith(f"The conversation does not fit into the window of {name}")
+    assert len(requests) == 1
+
+
+def test_an_unreachable_provider_fails_in_words(docs: Workspace) -> None:
+    with ModelServer([]) as server:
+        model = talking_to(server)
+    with pytest.raises(ModelFailed, match=rf"{COMPATIBLE} gave no answer: ."):
+        asyncio.run(model.reply(ASKED, docs))
+
+
+@pytest.mark.parametrize("body", ["<html>Welcome</html>", "{}"])
+def test_an_answer_in_another_format_fails_in_words(body: str, docs: Workspace) -> None:
+    told, _ = failure([send(body)] * 4, docs)
+    assert str(told).startswith(f"{COMPATIBLE} ")
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        *(KEY, KEY[:9], KEY[-9:], "a-ve***********-key"),
+        *("sk-proj-abc_123-def", "sk-ab***xy", "AIzaSyA-1234567890abcdefghijk", "Bearer abcdef.123"),
+    ],
+)
+def test_no_secret_is_in_the_message(secret: str, docs: Workspace) -> None:
+    told, _ = failure([fail(401, f"Incorrect API key provided: {secret}, so\n look it up.")], docs)
+    assert str(told).endswith("Incorrect API key provided: [key], so look it up.")
+
+
+def test_a_placeholder_is_no_secret(docs: Workspace) -> None:
+    told, _ = failure([fail(400, "EMPTY prompt.")], docs, key="EMPTY")
+    assert str(told).endswith("EMPTY prompt.")
+
+
+def test_a_message_is_no_longer_than_a_sentence(docs: Workspace) -> None:
+    told, _ = failure([fail(400, "x" * 9000)], docs)
+    assert len(str(told)) == 500
+
+
+def test_a_hanging_call_can_be_cancelled(docs: Workspace) -> None:
+    async def cancel() -> float:
+        arrived = threading.Event()
+        with ModelServer([hang(600)], on_request=lambda _: arrived.set()) as server:
+            asked = asyncio.create_task(talking_to(server).reply(ASKED, docs))
+            assert await asyncio.to_thread(arrived.wait, 60)
+            begun = time.monotonic()
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            return time.monotonic() - begun
+
+    assert asyncio.run(cancel()) < 60
+
+
+def test_one_model_serves_many_jobs_in_several_event_loops(docs: Workspace) -> None:
+    async def three(model: LanguageModel) -> list[Reply]:
+        return await asyncio.gather(*(model.reply(ASKED, docs) for _ in range(3)))
+
+    with ModelServer(lambda _: say("Done.")) as server:
+        model = talking_to(server)
+        replies = [*asyncio.run(three(model)), *asyncio.run(three(model))]
+    assert [reply.text for reply in replies] == ["Done."] * 6
+
+
+def test_by_turn_a_resumed_conversation_hears_the_same_script(docs: Workspace) -> None:
+    with ModelServer([call("diff", {}), [hang(600), say("Done.")]], by_turn=True) as server:
+        model = replace(talking_to(server), idle=1.5)
+        first = asyncio.run(model.reply(ASKED, docs))
+        assert asyncio.run(model.reply(ASKED, docs)) == first
+        seen = Observed(results=tuple(Toolbox(docs).call(made) for made in first.calls))
+        assert asyncio.run(model.reply([*ASKED, first, seen], docs)).text == "Done."
+    assert [request.turn for request in server.requests] == [0, 0, 1, 1]
+
+
+def test_a_text_is_a_reply_without_calls(docs: Workspace) -> None:
+    reply, _ = heard([say("Nothing to do.", input_tokens=70, output_tokens=5)], ASKED, docs)
+    assert reply == Reply(text="Nothing to do.", usage=Usage(requests=1, input_tokens=70, output_tokens=5))

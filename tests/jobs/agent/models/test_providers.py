@@ -1,0 +1,85 @@
+"""A whole job with each provider's own wire format: over HTTP, through the worker, to the pull request."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.client import Job
+from copydesk.jobs.workspace.workspace import digest
+from tests.support.model_server import ModelServer, Turn, call, cut, drop, fail, hang, say
+from tests.support.models.asking import COMPATIBLE, KEY, PROVIDERS, models
+from tests.support.repositories import file_on, make_repository
+from tests.support.service import serve
+
+PAGE = b"# Hello\n\nThe colour of things.\n"
+EDIT = {"path": "index.md", "hash": digest(PAGE), "replacements": [{"old": "colour", "new": "color"}]}
+USED: dict[str, Any] = {"input_tokens": 1000, "cached": 500, "output_tokens": 40}
+SCRIPT: list[Turn] = [
+    call("read", {"path": "index.md"}, text="I look.", thinking="Where is it", **USED),
+    [fail(429, retry_after=0), drop(), call("edit", EDIT, thinking="There it is", **USED)],
+    [cut(say("Let me see.", **USED)), call("diff", {}, **USED)],
+    call("finish", {"title": "American spelling", "summary": "It was colour."}, **USED),
+]
+PRICES = {"openai": (1.25, 10), "anthropic": (5, 25), "google": (1.25, 10)}
+"""US dollars for a million tokens of input and of output; what was cached costs a tenth."""
+OF_THE_BROKEN_STREAM = {"anthropic": (1000, 1), "google": (1000, 0)}
+"""These say what a request costs before it is over; OpenAI says it last."""
+
+
+def finished(server: ModelServer, folder: Path, name: str, **settings: Any) -> Job:
+    repository = make_repository(folder / "docs.git", {"index.md": PAGE})
+    with serve(folder / "data", repository=repository, model=models(server), models=(name,), **settings) as service:
+        return service.client.wait(service.client.create_job("Spell color so.", model=name)["id"])
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_job_goes_through_to_its_pull_request(name: str, tmp_path: Path) -> None:
+    with ModelServer(SCRIPT, by_turn=True) as server:
+        job = finished(server, tmp_path, name)
+    assert (job["status"], job["reason"], job["title"]) == ("completed", None, "American spelling")
+    assert file_on(tmp_path / "docs.git", job["branch"], "index.md") == PAGE.replace(b"colour", b"color")
+    assert [request.turn for request in server.requests] == [0, 1, 1, 1, 2, 2, 3]
+    provider = name.partition(":")[0]
+    broken_input, broken_output = OF_THE_BROKEN_STREAM.get(provider, (0, 0))
+    usage = job["usage"]
+    tokens = (usage["inputTokens"], usage["outputTokens"])
+    assert usage["requests"] == 5, "four replies, and a stream that broke; what was refused is not counted"
+    assert tokens == (4 * 1000 + broken_input, 4 * 40 + broken_output)
+    if provider in PRICES:
+        price, price_of_output = PRICES[provider]
+        assert usage["costUsd"] == pytest.approx((tokens[0] * price * 0.55 + tokens[1] * price_of_output) / 1_000_000)
+    else:
+        assert usage["costUsd"] is None
+
+
+def test_a_provider_that_is_down_for_longer_than_the_job_ends_it_early(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    with ModelServer(lambda _: fail(503, "Back in an hour.", retry_after=3600)) as server:
+        job = finished(server, tmp_path, COMPATIBLE)
+    assert (job["status"], job["reason"]) == ("failed", "model_error")
+    assert "Back in an hour. The next try would have to wait 3600 s, and the job has 1" in (job["message"] or "")
+    assert len(server.requests) == 1
+    assert time.monotonic() - begun < 120
+
+
+def test_a_job_out_of_time_in_mid_answer_is_timed_out(tmp_path: Path) -> None:
+    with ModelServer(lambda _: hang(60)) as server:
+        job = finished(server, tmp_path, COMPATIBLE, job_minutes=1 / 60)
+    assert (job["status"], job["reason"]) == ("failed", "timed_out")
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_the_key_is_in_nothing_that_a_failed_job_leaves_behind(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusal = fail(401, f"Incorrect API key provided: {KEY}, or {KEY[:7]}****{KEY[-4:]}.")
+    with ModelServer([call("diff", {}), refusal]) as server:
+        job = finished(server, tmp_path, name)
+    assert (job["status"], job["reason"]) == ("failed", "model_error")
+    assert "Incorrect API key provided: [key], or [key]" in (job["message"] or "")
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
+    for part in (KEY, KEY[:7], KEY[-7:]):
+        assert part not in caplog.text
+        assert part.encode() not in kept

@@ -1,0 +1,219 @@
+"""The loop with a model that is stuck, done too early, or asked to look again; and resumed in between."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from copydesk.jobs.agent.conversation import Brief, Conversation, Model, ModelFailed, Observed, Prompt, Reply, Usage
+from copydesk.jobs.agent.loop import Budget, Editor
+from copydesk.jobs.agent.mechanic import Mechanic
+from copydesk.jobs.agent.tools import Finished
+from copydesk.jobs.execution.journal import Journal
+from copydesk.jobs.execution.queue import Bounds, Queue
+from copydesk.jobs.execution.worker import Attempt
+from copydesk.jobs.job import JobFailed, Reason
+from copydesk.jobs.service import NewJob
+from copydesk.jobs.workspace.workspace import Workspace
+from tests.jobs.conftest import MakeWorkspace
+from tests.support import migrated
+from tests.support.repositories import make_repository
+from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
+
+FILES = {"page.md": b"# Page\n\nThe colour.\n", "AGENTS.md": b"Be brief.\n"}
+
+
+class Bench:
+    """A job that was claimed, and an editor for it; each `edited` is a new attempt, as after a crash."""
+
+    def __init__(self, desk: Desk, workspace: MakeWorkspace, prompt: str) -> None:
+        self.desk, self.new_workspace = desk, workspace
+        project = desk.projects.create(
+            "Docs", repository=str(desk.settings.data / "docs.git"), ref="main", actor="test"
+        )
+        self.job = desk.jobs.create(project, NewJob(prompt)).job
+        self.queue = Queue(desk.database, Bounds(60_000, 4, 100))
+
+    def edited(self, model: Model, **options: Any) -> tuple[Finished, Workspace]:
+        claim = self.queue.claim("bench")
+        assert claim is not None
+        workspace = self.new_workspace(FILES)
+        attempt, budget = Attempt(claim, 60), Budget(requests=20, tokens=100_000, cost_usd=1)
+        editor = Editor(model, Journal(self.desk.database, claim), attempt, budget, workspace.tree, **options)
+        try:
+            return editor.run(workspace), workspace
+        finally:
+            self.queue.release("bench", [claim.run_id])
+
+    @property
+    def usage(self) -> Usage:
+        return self.desk.jobs.get(self.job.project_id, self.job.id).usage
+
+
+@pytest.fixture
+def new_bench(tmp_path: Path, workspace: MakeWorkspace) -> Iterator[Callable[[str], Bench]]:
+    desk = open_desk(Settings(data=tmp_path, database_url=migrated.new_sqlite(tmp_path)))
+    make_repository(tmp_path / "docs.git", FILES)
+    yield lambda prompt: Bench(desk, workspace, prompt)
+    desk.close()
+
+
+@pytest.fixture
+def bench(new_bench: Callable[[str], Bench]) -> Bench:
+    return new_bench("Spell color so.")
+
+
+WORDS = Reply(text="All done.\nReally.")
+FIX: Turn = edit("page.md", "colour", "color")
+
+
+def test_words_after_a_change_are_answered_with_a_nudge_to_finish(bench: Bench) -> None:
+    model = ScriptedModel([FIX, WORDS, finish("Spelling")])
+    finished, _ = bench.edited(model)
+    assert finished.title == "Spelling"
+    assert isinstance(nudge := model.asked[-1][-1], Prompt)
+    assert "call finish" in nudge.text
+
+
+def test_words_that_stay_words_become_the_summary(bench: Bench) -> None:
+    finished, workspace = bench.edited(ScriptedModel([FIX, WORDS, WORDS]))
+    assert (finished.title, finished.summary) == ("All done.", WORDS.text)
+    assert list(workspace.changes()) == ["page.md"]
+
+
+@pytest.mark.parametrize(
+    ("turn", "said"),
+    [
+        (WORDS, "answered with text alone and used no tool"),
+        (Reply(), "answered with nothing"),
+        (calls(("shell", {"command": "ls"})), "called tools that do not exist"),
+        (calls(("read", {"file": "page.md"})), "called tools with arguments that do not fit them"),
+    ],
+    ids=["words", "nothing", "unknown tool", "misfit"],
+)
+def test_a_model_that_stays_stuck_ends_the_job_with_a_reason(bench: Bench, turn: Reply, said: str) -> None:
+    model = ScriptedModel([turn] * 9)
+    with pytest.raises(JobFailed, match=f"The model {said}, 3 turns in a row") as failed:
+        bench.edited(model)
+    assert failed.value.reason is Reason.MODEL_ERROR
+    assert len(model.asked) == 3
+
+
+def test_a_stuck_model_gets_the_same_advice_when_the_run_is_resumed(bench: Bench) -> None:
+    stops = RuntimeError("the process is gone")
+    heard: list[Conversation] = []
+
+    def dies(conversation: Conversation, _workspace: Workspace) -> Reply:
+        heard.append(conversation)
+        if len(heard) == 1:
+            raise stops
+        return finish()
+
+    script: list[Turn] = [Reply(), calls(("shell", {})), dies]
+    with pytest.raises(RuntimeError):
+        bench.edited(ScriptedModel(script))
+    bench.edited(ScriptedModel(script))
+    assert heard[0] == heard[1]
+    assert any("[Copydesk]" in str(entry) for entry in heard[1])
+
+
+def test_finish_does_not_count_beside_a_call_that_was_refused(bench: Bench) -> None:
+    both = calls(("delete", {"path": "gone.md"}), ("finish", {"title": "Too soon", "summary": ""}))
+    finished, _ = bench.edited(ScriptedModel([both, finish("Now")]))
+    assert finished.title == "Now"
+
+
+class Review:
+    """Finds fault so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.times, self.seen = times, 0
+
+    def __call__(self, workspace: Workspace) -> str | None:
+        self.seen += 1
+        return f"page.md line 3: fault {self.seen}" if self.seen <= self.times else None
+
+
+def test_findings_answer_the_call_of_finish_and_the_work_goes_on(bench: Bench) -> None:
+    model = ScriptedModel([FIX, finish("First"), edit("page.md", "# Page", "# A page"), finish("Second")])
+    finished, workspace = bench.edited(model, review=Review(1))
+    assert finished.title == "Second"
+    assert workspace.read("page.md") == b"# A page\n\nThe color.\n"
+    answered = model.asked[2][-1]
+    assert isinstance(answered, Observed)
+    assert (answered.results[0].ok, answered.results[0].text) == (False, "page.md line 3: fault 1")
+
+
+def test_after_three_rounds_of_findings_finish_stands(bench: Bench) -> None:
+    review = Review(99)
+    finished, _ = bench.edited(ScriptedModel([FIX, *(finish(f"Try {n}") for n in range(1, 9))]), review=review)
+    assert (finished.title, review.seen) == ("Try 4", 3)
+
+
+def test_a_review_that_was_recorded_is_not_made_again(bench: Bench) -> None:
+    class Gone(Exception):
+        pass
+
+    def dies(_conversation: Conversation, _workspace: Workspace) -> Reply:
+        raise Gone
+
+    review = Review(99)
+    with pytest.raises(Gone):
+        bench.edited(ScriptedModel([FIX, finish("Try 1"), finish("Try 2"), dies]), review=review)
+    assert review.seen == 2
+    finished, workspace = bench.edited(ScriptedModel([dies, dies, dies, *[finish("Again")] * 5]), review=review)
+    assert (finished.title, review.seen) == ("Again", 3)
+    assert workspace.read("page.md") == b"# Page\n\nThe color.\n"
+
+
+def test_a_model_with_nothing_to_add_to_the_findings_stands_by_its_finish(bench: Bench) -> None:
+    finished, _ = bench.edited(ScriptedModel([FIX, finish("First"), Reply()]), review=Review(99))
+    assert finished.title == "First"
+
+
+def test_the_mechanic_stands_by_its_finish_as_well(new_bench: Callable[[str], Bench]) -> None:
+    finished, workspace = new_bench('Replace "colour" with "color"').edited(Mechanic(), review=Review(99))
+    assert "color" in finished.title
+    assert workspace.changes()
+
+
+def test_a_check_is_a_tool_like_any_other(bench: Bench) -> None:
+    model = ScriptedModel([calls(("check", {})), finish()])
+    bench.edited(model, check=lambda workspace: f"{len(workspace.changes())} findings")
+    answered = model.asked[1][-1]
+    assert isinstance(answered, Observed)
+    assert answered.results[0].text == "0 findings"
+
+
+def test_without_a_check_there_is_no_such_tool(bench: Bench) -> None:
+    model = ScriptedModel([calls(("check", {})), finish()])
+    bench.edited(model)
+    assert "There is no tool check" in str(model.asked[1][-1])
+
+
+def test_what_a_failed_request_cost_is_on_the_job(bench: Bench) -> None:
+    def fails(_conversation: Conversation, _workspace: Workspace) -> Reply:
+        raise ModelFailed("It is away.", Usage(requests=2, input_tokens=30))
+
+    with pytest.raises(JobFailed, match="It is away"):
+        bench.edited(ScriptedModel([FIX, fails]))
+    assert bench.usage == Usage(requests=3, input_tokens=40, output_tokens=5)
+
+
+class Listening(ScriptedModel):
+    """A model that wants to be told about the repository."""
+
+    def briefed(self, brief: Brief) -> Model:
+        self.brief = brief
+        return self
+
+
+def test_a_model_that_wants_it_is_told_of_the_repository_the_tools_and_the_time(bench: Bench) -> None:
+    model = Listening([finish()])
+    bench.edited(model, check=lambda _: "")
+    assert "| Be brief." in model.brief.opening
+    assert "check" in [tool.name for tool in model.brief.tools]
+    assert model.brief.deadline < float("inf")

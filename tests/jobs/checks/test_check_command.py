@@ -1,0 +1,459 @@
+"""A check command does its work on a copy, and whatever it tries, nothing outside is read, written, reached or left."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+from textwrap import dedent
+from uuid import uuid4
+
+import pygit2
+import pytest
+from pygit2.enums import FileMode
+
+from copydesk.jobs.checks import check_command as module
+from copydesk.jobs.checks.check_command import CommandResult, cleaned, export, run_command
+from copydesk.jobs.checks.sandbox.probe import BACKENDS, probe
+from copydesk.jobs.checks.sandbox.protocol import MIB, USUAL, Backend, Limits
+from copydesk.jobs.checks.sandbox.resource_usage import count_tasks
+from copydesk.jobs.checks.sandbox.sandbox import Sandbox, Unavailable
+from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
+from copydesk.jobs.workspace.git_tree import Tree
+from copydesk.jobs.workspace.workspace import Workspace
+from tests.jobs.conftest import MakeWorkspace
+from tests.support.programs import skip_missing
+from tests.support.repositories import AUTHOR
+
+SOMETHING = {"docs/page.md": b"# Page\n", "mkdocs.yml": b"site_name: x\n"}
+
+
+class Bench:
+    """Runs commands on a workspace in one sandbox of this machine."""
+
+    def __init__(self, sandbox: Sandbox, workspace: Workspace) -> None:
+        self.sandbox, self.workspace = sandbox, workspace
+
+    def run(
+        self,
+        command: str,
+        *,
+        seconds: float = 60,
+        root: str = "",
+        limits: Limits | None = None,
+        stoppable: Stoppable = unstoppable,
+    ) -> CommandResult:
+        sandbox = replace(self.sandbox, limits=limits) if limits else self.sandbox
+        before = copies()
+        result = run_command(
+            command, self.workspace, sandbox, root=root, seconds=seconds, stoppable=stoppable, tools=[sys.base_prefix]
+        )
+        assert copies() <= before, "the copy is gone"
+        return result
+
+    def python(self, script: str, **options: object) -> CommandResult:
+        """Runs a script with some Python inside; it is the workspace's file attack.py."""
+        self.workspace.write("attack.py", dedent(script).encode())
+        choices = f"{sys.base_prefix}/bin/python3 /usr/local/bin/python3 /usr/bin/python3"
+        find = f'for p in {choices}; do "$p" -c "" 2>/dev/null && exec "$p" attack.py; done; exit 99'
+        return self.run(find, **options)  # type: ignore[arg-type]
+
+
+FOUND: dict[Backend, Sandbox | Unavailable] = {}
+
+
+@pytest.fixture(autouse=True)
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder of temporary files for this test alone, open to every user, for root's commands run as another."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield
+
+
+@pytest.fixture(params=BACKENDS)
+def bench(request: pytest.FixtureRequest, workspace: MakeWorkspace) -> Bench:
+    backend = request.param
+    if backend not in FOUND:
+        FOUND[backend] = probe(backends=[backend])
+    sandbox = FOUND[backend]
+    if isinstance(sandbox, Unavailable):
+        skip_missing(backend, sandbox.why)
+    return Bench(sandbox, workspace(SOMETHING))
+
+
+def copies() -> set[str]:
+    return {name for name in os.listdir(gettempdir()) if name.startswith("copydesk-check-")}
+
+
+def processes_with(token: str) -> list[int]:
+    found = []
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if token.encode() in Path("/proc", number, "cmdline").read_bytes():
+                found.append(int(number))
+        except OSError:
+            continue
+    return found
+
+
+def until(true: Callable[[], bool], seconds: float = 60) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return true()
+
+
+@contextmanager
+def victim() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_command_passes_or_fails_by_its_status_and_shows_its_output(bench: Bench) -> None:
+    passed = bench.run("cat docs/page.md; echo late >&2")
+    assert passed == CommandResult(True, "The check command passed.", "# Page\nlate\n")
+    failed = bench.run("echo broken link; exit 3")
+    assert failed == CommandResult(False, "The check command failed with status 3.", "broken link\n")
+
+
+def test_it_sees_the_edited_files_from_the_projects_root_on(bench: Bench) -> None:
+    bench.workspace.write("docs/new.md", b"new\n")
+    bench.workspace.delete("docs/page.md")
+    result = bench.run("ls; cat new.md; test ! -e ../mkdocs.yml", root="docs")
+    assert result.ok
+    assert result.output == "new.md\nnew\n"
+
+
+def test_it_can_write_in_its_copy_and_for_a_while(bench: Bench) -> None:
+    result = bench.run('mkdir -p site && cp -p docs/page.md site/ && touch "$TMPDIR/x" && mv site out && ls out')
+    assert result.ok, result.output
+    assert bench.workspace.paths() == sorted(SOMETHING)
+
+
+def test_no_socket_of_any_kind_reaches_anything(bench: Bench) -> None:
+    name = uuid4().hex
+    with (
+        socket.socket() as tcp,
+        socket.socket(type=socket.SOCK_DGRAM) as udp,
+        socket.socket(socket.AF_UNIX) as unix,
+        socket.socket(socket.AF_UNIX) as abstract,
+    ):
+        tcp.bind(("127.0.0.1", 0))
+        udp.bind(("127.0.0.1", 0))
+        place = Path(gettempdir(), f"{name}.socket")
+        unix.bind(str(place))
+        abstract.bind("\0" + name)
+        for listener in (tcp, unix, abstract):
+            listener.listen()
+        for each in (tcp, udp, unix, abstract):
+            each.setblocking(False)
+        result = bench.python(f"""
+            import ctypes, socket
+            def tried(*kind, to):
+                try:
+                    with socket.socket(*kind) as s:
+                        s.connect(to)
+                        s.send(b"x")
+                except OSError:
+                    return
+                print("reached", to)
+            tried(to=("127.0.0.1", {tcp.getsockname()[1]}))
+            tried(socket.AF_INET, socket.SOCK_DGRAM, to=("127.0.0.1", {udp.getsockname()[1]}))
+            tried(socket.AF_INET6, to=("::1", {tcp.getsockname()[1]}))
+            tried(socket.AF_UNIX, to={str(place)!r})
+            tried(socket.AF_UNIX, to="\\0{name}")
+            ring = ctypes.CDLL(None, use_errno=True).syscall(425, 8, ctypes.create_string_buffer(120))
+            print("sockets by another way" if ring >= 0 else "nothing")
+        """)
+        place.unlink()
+        for listener in (tcp, unix, abstract):
+            with pytest.raises(BlockingIOError):
+                listener.accept()
+        with pytest.raises(BlockingIOError):
+            udp.recv(1)
+    assert result.output == "nothing\n"
+
+
+def test_neither_our_files_nor_our_environment_nor_our_processes_can_be_read(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = uuid4().hex
+    monkeypatch.setenv("PLANTED", token)
+    secret = Path(gettempdir(), f"{token[:8]}.txt")
+    secret.write_text(token)
+    secret.chmod(0o644)
+    try:
+        result = bench.run(
+            f"env; exec 2>/dev/null; cat {secret} /etc/passwd /etc/shadow /proc/{os.getpid()}/environ;"
+            f" ls / /tmp /root /home {Path.cwd()}; cat /proc/*/environ /proc/*/cmdline; ln -s {secret} s; cat s; true"
+        )
+    finally:
+        secret.unlink()
+    assert result.ok
+    for kept in (token, "root:", "pytest", "pyproject.toml"):
+        assert kept not in result.output
+
+
+def test_nothing_outside_can_be_written_made_removed_or_given_another_mode(bench: Bench) -> None:
+    folder = Path(gettempdir(), uuid4().hex)
+    folder.mkdir()
+    folder.chmod(0o777)
+    file = folder / "file"
+    file.write_text("as it was")
+    file.chmod(0o666)
+    before = file.stat()
+    try:
+        result = bench.run(
+            f"echo x > {file}; echo x > {folder}/new; rm -f {file}; mv {file} moved; ln {file} linked; chmod 0 {file};"
+            f"touch -d 2001-01-01 {file}; truncate -s 0 {file}; mkdir {folder}/sub; chmod 0 {folder}; rmdir {folder};"
+            "for d in / /usr /etc /dev /var/tmp /dev/shm; do echo x > $d/copydesk-made; done; true"
+        )
+        assert result.ok
+        after = file.stat()
+        assert file.read_text() == "as it was"
+        assert (after.st_mode, after.st_mtime_ns, after.st_uid) == (before.st_mode, before.st_mtime_ns, before.st_uid)
+        assert os.listdir(folder) == ["file"]
+        assert folder.stat().st_mode & 0o777 == 0o777
+        assert not any(Path(d, "copydesk-made").exists() for d in ("/", "/usr", "/etc", "/dev", "/var/tmp", "/dev/shm"))
+    finally:
+        file.unlink()
+        folder.rmdir()
+
+
+def test_no_process_outside_can_be_ended_traced_or_limited(bench: Bench) -> None:
+    with victim() as process:
+        result = bench.python(f"""
+            import ctypes, os, resource, signal
+            libc = ctypes.CDLL(None, use_errno=True)
+            done = []
+            for pid in ({process.pid}, {os.getpid()}, -{os.getpgid(0)}):
+                for what, act in {{
+                    "kill": lambda: os.kill(pid, signal.SIGKILL),
+                    "limit": lambda: resource.prlimit(pid, resource.RLIMIT_CPU, (0, 0)),
+                    "slow": lambda: os.setpriority(os.PRIO_PROCESS, pid, 19),
+                    "pin": lambda: os.sched_setaffinity(pid, [0]),
+                }}.items():
+                    try:
+                        act()
+                        done.append((what, pid))
+                    except OSError:
+                        pass
+                if libc.ptrace(16, pid, 0, 0) == 0:
+                    done.append(("trace", pid))
+            print(done)
+        """)
+        assert process.poll() is None
+    assert result.output == "[]\n"
+
+
+def test_no_new_namespace_and_no_more_rights_can_be_had(bench: Bench) -> None:
+    result = bench.run("unshare -Ur true || unshare -n true || chroot . true || mount -t tmpfs x . || echo none")
+    assert result.output.endswith("none\n")
+
+
+def test_what_it_leaves_behind_is_ended_with_it(bench: Bench) -> None:
+    token = uuid4().hex
+    result = bench.python(f"""
+        import os, signal, subprocess, sys, time
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.setpgid(0, 0)
+                null = os.open(os.devnull, os.O_RDWR)
+                [os.dup2(null, fd) for fd in range(3)]
+                os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(60)", {token!r}])
+            os._exit(0)
+        os.wait()
+        time.sleep(0.2)
+    """)
+    assert result.ok, result
+    assert processes_with(token) == []
+
+
+def test_a_fork_bomb_is_bounded_and_ends(bench: Bench) -> None:
+    """Where the service is not root, its user's other tasks count too; each that ends meanwhile leaves room for one."""
+    others = 0 if os.geteuid() == 0 else count_tasks(os.geteuid())
+    counted = bench.python("""
+        import os, signal, time
+        children = []
+        try:
+            while True:
+                pid = os.fork()
+                if pid == 0:
+                    time.sleep(30)
+                    os._exit(0)
+                children.append(pid)
+        except OSError:
+            print(len(children))
+    """)
+    began = time.monotonic()
+    token = uuid4().hex
+    bomb = bench.run(f"t={token}; f() {{ f | f & }}; f; sleep 600", seconds=2)
+    assert time.monotonic() - began < 60
+    assert not bomb.ok
+    assert processes_with(token) == []
+    assert 16 < int(counted.output) <= USUAL.processes + others
+    assert "within 2 s" in bomb.summary or "status" in bomb.summary
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "while :; do head -c 4M /dev/zero > $((i=i+1)); done",
+        "head -c 400M /dev/zero > big",
+        "i=0; while :; do mkdir d && cd d; head -c 1M /dev/zero > f; done",
+        "exec 3>c 4>d 5>e 6>f; rm c d e f; for n in 3 4 5 6; do head -c 39M /dev/zero >&$n; done; sleep 60",
+    ],
+    ids=["many", "one", "deep", "deleted"],
+)
+def test_the_disk_is_not_filled(bench: Bench, command: str) -> None:
+    free = os.statvfs(gettempdir())
+    result = bench.run(command, limits=Limits(written=40 * MIB), seconds=60)
+    after = os.statvfs(gettempdir())
+    assert not result.ok
+    assert "within" not in result.summary, "it was stopped for what it wrote"
+    assert after.f_bavail * after.f_frsize > free.f_bavail * free.f_frsize - 1024 * MIB
+
+
+@pytest.mark.parametrize("kind", ["one", "shared", "many"])
+def test_memory_is_bounded(bench: Bench, kind: str) -> None:
+    scripts = {
+        "one": "x = bytearray(400 * 2**20)",
+        "shared": "import mmap, time; m = mmap.mmap(-1, 400 * 2**20); m.write(b'x' * len(m)); time.sleep(60)",
+        "many": "import os, time; [os.fork() for _ in range(3)]; x = bytearray(b'x' * 40 * 2**20); time.sleep(60)",
+    }
+    result = bench.python(scripts[kind], limits=Limits(memory=150 * MIB))
+    assert not result.ok
+    assert "memory" in result.summary or "MemoryError" in result.output
+
+
+def test_it_is_stopped_when_its_time_is_over(bench: Bench) -> None:
+    token = uuid4().hex
+    began = time.monotonic()
+    result = bench.run(f"trap '' TERM HUP INT; echo begun; while :; do :; done; echo {token}", seconds=2)
+    assert time.monotonic() - began < 60
+    assert processes_with(token) == []
+    assert result == CommandResult(False, "The check command was not done within 2 s.", "begun\n")
+
+
+def test_a_cancelled_job_ends_it_at_once(bench: Bench) -> None:
+    token = uuid4().hex
+    cancels: list[Callable[[], object]] = []
+
+    @contextmanager
+    def stoppable(cancel: Callable[[], object]) -> Iterator[None]:
+        cancels.append(cancel)
+        yield
+
+    done: list[CommandResult] = []
+    command = f"sleep 600; echo {token}"
+    thread = threading.Thread(target=lambda: done.append(bench.run(command, seconds=600, stoppable=stoppable)))
+    thread.start()
+    assert until(lambda: len(processes_with(token)) > 0)
+    cancels[-1]()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert not done[0].ok
+    assert processes_with(token) == []
+    assert "stopped" in done[0].summary
+
+
+def test_a_worker_that_is_killed_leaves_neither_process_nor_copy(bench: Bench) -> None:
+    token = uuid4().hex
+    script = f"""
+        from copydesk.jobs.checks.sandbox.sandbox import Sandbox, private_folder
+        with private_folder() as folder:
+            Sandbox({bench.sandbox.backend!r}).run("sleep 600; echo {token}", folder, seconds=600)
+    """
+    before = copies()
+    worker = subprocess.Popen([sys.executable, "-c", dedent(script)], env={**os.environ, "TMPDIR": gettempdir()})
+    assert until(lambda: any(b"sh" in Path(f"/proc/{p}/comm").read_bytes() for p in processes_with(token)))
+    assert copies() > before
+    worker.send_signal(signal.SIGKILL)
+    worker.wait()
+    assert until(lambda: processes_with(token) == [])
+    assert until(lambda: copies() <= before)
+
+
+def test_a_copy_that_resists_is_removed_all_the_same(bench: Bench) -> None:
+    result = bench.run('mkdir -p a/b; touch a/b/c; chmod 0 a/b a "$TMPDIR"; i=0; true')
+    assert result.ok
+
+
+def test_only_regular_files_are_copied(bench: Bench, tmp_path: Path) -> None:
+    repository = pygit2.init_repository(str(tmp_path / "links.git"), bare=True)
+    index = pygit2.Index()
+    for path, data, mode in (
+        ("docs/page.md", b"page\n", FileMode.BLOB),
+        ("build.sh", b"#!/bin/sh\necho built\n", FileMode.BLOB_EXECUTABLE),
+        ("passwd", b"/etc/passwd", FileMode.LINK),
+        ("docs/up", b"../../../..", FileMode.LINK),
+    ):
+        index.add(pygit2.IndexEntry(path, repository.create_blob(data), mode))
+    commit = repository.create_commit(None, AUTHOR, AUTHOR, "Links", index.write_tree(repository), [])
+    bench.workspace = Workspace(Tree(repository, str(commit)))
+    result = bench.run("./build.sh; find . ! -type d | sort")
+    assert result.output == "built\n./build.sh\n./docs/page.md\n"
+    export(bench.workspace, tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").rglob("*")) == ["build.sh", "docs", "page.md"]
+
+
+def test_a_tree_with_names_that_lead_out_leads_nowhere(tmp_path: Path) -> None:
+    repository = pygit2.init_repository(str(tmp_path / "hostile.git"), bare=True)
+    blob = repository.create_blob(b"x")
+    inner = b"100644 evil\0" + blob.raw
+    tree = repository.odb.write(pygit2.enums.ObjectType.TREE, inner)
+    outer = repository.odb.write(
+        pygit2.enums.ObjectType.TREE,
+        b"40000 ..\0" + tree.raw + b"40000 .git\0" + tree.raw + b"100644 a/../../e\0" + blob.raw,
+    )
+    text = f"tree {outer}\nauthor A <a@example.org> 1 +0000\ncommitter A <a@example.org> 1 +0000\n\nx\n"
+    commit = repository.odb.write(pygit2.enums.ObjectType.COMMIT, text.encode())
+    target = tmp_path / "deep" / "work"
+    target.mkdir(parents=True)
+    export(Workspace(Tree(repository, str(commit))), target)
+    assert sorted(path.name for path in (tmp_path / "deep").rglob("*")) == ["work"]
+
+
+def test_too_large_a_workspace_is_refused_with_a_sentence(
+    workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_FILES", 1)
+    before = copies()
+    result = run_command("true", workspace(SOMETHING), Sandbox("landlock"), root="", seconds=5)
+    assert not result.ok
+    assert "this has more" in result.summary
+    assert copies() <= before
+
+
+def test_without_a_sandbox_a_command_is_refused_and_not_run(workspace: MakeWorkspace, tmp_path: Path) -> None:
+    none = probe(backends=[])
+    assert isinstance(none, Unavailable)
+    result = run_command(f"touch {tmp_path}/ran", workspace(SOMETHING), none, root="", seconds=5)
+    assert result == CommandResult(False, f"The check command was not run. {none.why}", ran=False)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_sandbox_that_shows_what_must_be_hidden_is_not_taken() -> None:
+    found = probe(hidden=[Path("/usr")])
+    assert isinstance(found, Unavailable)
+    if any(isinstance(probe(backends=[backend]), Sandbox) for backend in BACKENDS):
+        assert "list /usr" in found.why
+
+
+def test_the_output_is_plain_and_short() -> None:
+    assert cleaned("\x1b[31mred\x1b[0m \x1b]0;title\x07a\x00b\u202ec\r\n10%\r20%\rdone\n") == "red abc\ndone\n"
+    assert len(cleaned("x" * 1_000_000)) < 17_000

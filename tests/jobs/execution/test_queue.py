@@ -1,0 +1,213 @@
+"""Claims: fair between projects, bounded, taken over when a worker is gone, fenced when they are."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from sqlalchemy import text
+
+from copydesk.core.projects.projects import Project
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from copydesk.jobs.execution.journal import Journal, Lost
+from copydesk.jobs.execution.queue import Bounds, Claim, Queue
+from copydesk.jobs.job import COMPLETED, FAILED, Ending, Phase
+from copydesk.jobs.service import NewJob
+
+BOUNDS = Bounds(lease=60_000, project_slots=2, total_slots=5)
+
+
+@pytest.fixture
+def desk(migrated_url: str, tmp_path: Path) -> Iterator[Desk]:
+    desk = open_desk(Settings(data=tmp_path / "data", database_url=migrated_url, jobs_per_hour=10_000))
+    yield desk
+    desk.close()
+
+
+@pytest.fixture
+def queue(desk: Desk) -> Queue:
+    return Queue(desk.database, BOUNDS)
+
+
+def project(desk: Desk, name: str = "Docs") -> Project:
+    return desk.projects.create(name, repository="/srv/docs.git", ref="main", actor="ada")
+
+
+def claims(queue: Queue, most: int = 100) -> list[Claim]:
+    found: list[Claim] = []
+    while len(found) < most and (claim := queue.claim("worker")) is not None:
+        found.append(claim)
+    return found
+
+
+def expire(desk: Desk, claim: Claim) -> None:
+    with desk.database.write() as tx:
+        tx.execute(text("update runs set lease_until = 1 where id = :id"), {"id": claim.run_id})
+
+
+def take_messages(desk: Desk) -> None:
+    with desk.database.write() as tx:
+        tx.execute(text("update messages set run_id = 'taken'"))
+
+
+def test_a_message_that_nobody_took_up_starts_the_next_run(desk: Desk, queue: Queue) -> None:
+    docs = project(desk)
+    job = desk.jobs.create(docs, NewJob("x")).job
+    (claim,) = claims(queue)
+    take_messages(desk)
+    desk.jobs.message(docs, job.id, "one more thing")
+    Journal(desk.database, claim).settle(Ending(COMPLETED))
+    assert desk.jobs.get(docs.id, job.id).status == "active"
+    assert [again.number for again in claims(queue)] == [2]
+
+
+def test_the_oldest_comes_first(desk: Desk, queue: Queue) -> None:
+    docs = project(desk)
+    made = [desk.jobs.create(docs, NewJob(f"{n}")).job.id for n in range(2)]
+    assert [claim.job_id for claim in claims(queue)] == made
+
+
+def test_a_project_with_many_jobs_does_not_hold_up_another(desk: Desk, queue: Queue) -> None:
+    busy, small = project(desk, "Busy"), project(desk, "Small")
+    for n in range(10):
+        desk.jobs.create(busy, NewJob(f"{n}"))
+    late = desk.jobs.create(small, NewJob("late")).job.id
+    assert late in [claim.job_id for claim in claims(queue, most=2)]
+
+
+def test_no_more_run_at_once_than_the_bounds_allow(desk: Desk, queue: Queue) -> None:
+    for name in ("A", "B", "C", "D"):
+        owner = project(desk, name)
+        for n in range(4):
+            desk.jobs.create(owner, NewJob(f"{n}"))
+    taken = claims(queue)
+    assert len(taken) == BOUNDS.total_slots
+    assert max(Counter(claim.project_id for claim in taken).values()) <= BOUNDS.project_slots
+
+
+def test_workers_that_claim_at_once_never_get_the_same_run_nor_exceed_the_bounds(desk: Desk, queue: Queue) -> None:
+    docs = project(desk)
+    for n in range(8):
+        desk.jobs.create(docs, NewJob(f"{n}"))
+    taken: list[Claim] = []
+    workers = [Thread(target=lambda: taken.extend(claims(queue, most=1))) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len({claim.run_id for claim in taken}) == len(taken) == BOUNDS.project_slots
+
+
+def test_an_expired_lease_is_claimed_again_as_the_next_attempt(desk: Desk, queue: Queue) -> None:
+    desk.jobs.create(project(desk), NewJob("x"))
+    (first,) = claims(queue)
+    expire(desk, first)
+    (second,) = claims(queue)
+    assert (second.run_id, first.attempt, second.attempt) == (first.run_id, 1, 2)
+
+
+def test_an_attempt_that_was_taken_over_can_write_nothing_more(desk: Desk, queue: Queue) -> None:
+    docs = project(desk)
+    job = desk.jobs.create(docs, NewJob("x")).job
+    (first,) = claims(queue)
+    take_messages(desk)
+    stale = Journal(desk.database, first)
+    stale.step("one", int, lambda: 1)
+    expire(desk, first)
+    (second,) = claims(queue)
+    fresh = Journal(desk.database, second)
+    assert fresh.step("one", int, lambda: 99) == 1, "a step that has a result is not run again"
+    for act in (
+        lambda: stale.step("two", int, lambda: 2),
+        lambda: stale.enter(Phase.PUBLISHING),
+        stale.guard,
+        lambda: stale.keep(title="stale"),
+    ):
+        with pytest.raises(Lost):
+            act()
+    assert not stale.settle(Ending(COMPLETED))
+    assert desk.jobs.get(docs.id, job.id).status == "active"
+    assert fresh.settle(Ending(COMPLETED))
+    assert desk.jobs.get(docs.id, job.id).status == "completed"
+
+
+def test_a_lease_that_ran_out_forbids_acts_on_the_outside_world_even_if_nobody_took_over(
+    desk: Desk, queue: Queue
+) -> None:
+    desk.jobs.create(project(desk), NewJob("x"))
+    (claim,) = claims(queue)
+    journal = Journal(desk.database, claim)
+    journal.guard()
+    expire(desk, claim)
+    with pytest.raises(Lost):
+        journal.guard()
+
+
+def test_a_heartbeat_keeps_what_is_its_own_and_tells_what_is_not(desk: Desk, queue: Queue) -> None:
+    docs = project(desk)
+    jobs = [desk.jobs.create(docs, NewJob(f"{n}")).job for n in range(2)]
+    first, second = claims(queue)
+    desk.jobs.cancel(docs.id, jobs[0].id)
+    assert queue.renew("worker", [first.run_id, second.run_id]) == {second.run_id}
+    assert queue.renew("another", [second.run_id]) == set()
+
+
+def test_what_a_worker_gives_back_is_claimed_at_once(desk: Desk, queue: Queue) -> None:
+    desk.jobs.create(project(desk), NewJob("x"))
+    (claim,) = claims(queue)
+    assert claims(queue) == []
+    queue.release("worker", [claim.run_id])
+    assert [again.attempt for again in claims(queue)] == [2]
+
+
+def test_a_heartbeat_that_comes_late_does_not_take_back_what_was_given_back(desk: Desk, queue: Queue) -> None:
+    desk.jobs.create(project(desk), NewJob("x"))
+    (claim,) = claims(queue)
+    queue.release("worker", [claim.run_id])
+    assert queue.renew("worker", [claim.run_id]) == set()
+    assert queue.claim("another") is not None
+
+
+def test_an_attempt_whose_claim_the_database_lost_can_write_nothing_though_the_next_has_its_number(
+    desk: Desk, queue: Queue
+) -> None:
+    """As when a replica that did not have the claim yet became the primary."""
+    docs = project(desk)
+    job = desk.jobs.create(docs, NewJob("x")).job
+    lost = queue.claim("first")
+    with desk.database.write() as tx:
+        tx.execute(text("update runs set state = 'queued', attempt = 0, worker = null, lease_until = null"))
+    found = queue.claim("second")
+    assert lost is not None
+    assert found is not None
+    assert lost.attempt == found.attempt
+    take_messages(desk)
+    with pytest.raises(Lost):
+        Journal(desk.database, lost).guard()
+    assert not Journal(desk.database, lost).settle(Ending(FAILED))
+    assert Journal(desk.database, found).settle(Ending(COMPLETED))
+    assert desk.jobs.get(docs.id, job.id).status == "completed"
+
+
+def test_events_are_numbered_without_gaps_however_many_write_at_once(desk: Desk, queue: Queue) -> None:
+    docs = project(desk)
+    job = desk.jobs.create(docs, NewJob("x")).job
+    (claim,) = claims(queue)
+    journal = Journal(desk.database, claim)
+    writers = [Thread(target=lambda: desk.jobs.message(docs, job.id, "more")) for _ in range(6)]
+    writers += [Thread(target=lambda: journal.enter(Phase.THINKING)) for _ in range(6)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    _, events = desk.jobs.events(docs.id, job.id)
+    assert [event.seq for event in events] == list(range(1, 15))
+
+
+def test_a_newer_workflow_is_left_to_newer_workers(desk: Desk, queue: Queue) -> None:
+    desk.jobs.create(project(desk), NewJob("x"))
+    with desk.database.write() as tx:
+        tx.execute(text("update runs set version = 2"))
+    assert claims(queue) == []

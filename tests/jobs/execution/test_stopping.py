@@ -1,0 +1,271 @@
+"""Stopping and going on: nothing is failed, lost or held up by a stop, a cancellation or a full slot."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text, update
+
+from copydesk.core import clock
+from copydesk.core.errors import StoreDown
+from copydesk.core.projects.projects import Project
+from copydesk.core.projects.sealed_secrets import Secrets
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from copydesk.jobs.agent.conversation import Conversation, Model, Prompt, Reply
+from copydesk.jobs.execution import worker as worker_module
+from copydesk.jobs.execution.journal import Journal
+from copydesk.jobs.execution.queue import Bounds, Claim, Queue
+from copydesk.jobs.execution.worker import Attempt, Interrupted, Worker
+from copydesk.jobs.job import FAILED, Ending, Job, Reason
+from copydesk.jobs.publish.git.git_command import Git
+from copydesk.jobs.service import NewJob
+from copydesk.jobs.storage.tables import jobs
+from copydesk.jobs.workflow.maintenance import tidy
+from copydesk.jobs.workspace.workspace import Workspace
+from tests.jobs.bench import wait_until
+from tests.support.repositories import make_repository
+from tests.support.scripted import ScriptedModel, finish
+
+CLAIM = Claim("run", "job", "project", 1, 1, 0, 0, 0, "worker")
+
+
+@pytest.fixture
+def desk(migrated_url: str, tmp_path: Path) -> Iterator[Desk]:
+    desk = open_desk(Settings(data=tmp_path / "data", database_url=migrated_url, project_slots=1, lease_seconds=60))
+    yield desk
+    desk.close()
+
+
+@pytest.fixture
+def project(desk: Desk, tmp_path: Path) -> Project:
+    repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
+    return desk.projects.create("Docs", repository=str(repository), ref="main", actor="ada")
+
+
+class SlowGit:
+    """A git that notes its process, takes ten minutes, and then leaves a mark."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.done, program = tmp_path / "begun", tmp_path / "done", tmp_path / "bin" / "git"
+        program.parent.mkdir()
+        lines = ("#!/bin/sh", f"echo $$ > {self.begun}.new", f"mv {self.begun}.new {self.begun}", "sleep 600")
+        program.write_text("\n".join([*lines, f"touch {self.done}", ""]))
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+    def wait_until_begun(self) -> None:
+        """Returns once the program runs."""
+        wait_until(self.begun.exists)
+
+    def check_without_effect(self) -> None:
+        """Asserts that the program, if it ever began, is gone and left no mark."""
+        if self.begun.exists():
+            wait_until(lambda: not Path("/proc", self.begun.read_text().strip()).exists())
+        assert not self.done.exists()
+
+
+def test_a_stop_within_a_git_command_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git, attempt = SlowGit(tmp_path, monkeypatch), Attempt(CLAIM, 600)
+
+    def stop_in_the_middle() -> None:
+        git.wait_until_begun()
+        attempt.stop()
+
+    stopping = threading.Thread(target=stop_in_the_middle)
+    stopping.start()
+    with pytest.raises(Interrupted):
+        Git("/srv/docs.git", stoppable=attempt.stoppable).run(None, "fetch")
+    stopping.join()
+    git.check_without_effect()
+
+
+def test_a_git_command_that_comes_after_the_stop_has_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git, attempt = SlowGit(tmp_path, monkeypatch), Attempt(CLAIM, 600)
+    attempt.stop()
+    with pytest.raises(Interrupted):
+        Git("/srv/docs.git", stoppable=attempt.stoppable).run(None, "push")
+    git.check_without_effect()
+
+
+@contextmanager
+def working(desk: Desk, model: Model) -> Iterator[Worker]:
+    worker = desk.worker(lambda _name: model)
+    running = threading.Thread(target=worker.run)
+    running.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        running.join()
+
+
+def ended(desk: Desk, project: Project, job_id: str, seconds: float = 60) -> Job:
+    until = time.monotonic() + seconds
+    while (job := desk.jobs.get(project.id, job_id)).status == "active" and time.monotonic() < until:
+        time.sleep(0.02)
+    return job
+
+
+def test_a_freed_slot_is_taken_at_once(desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 600)  # it then looks twice in a lease, which is every 30 s
+    with working(desk, ScriptedModel([finish()])):
+        began = time.monotonic()
+        made = [desk.jobs.create(project, NewJob("x")).job.id for _ in range(4)]
+        while any(desk.jobs.get(project.id, job_id).status == "active" for job_id in made):
+            assert time.monotonic() - began < 60, "each waited for the next look instead of the last one's end"
+            time.sleep(0.02)
+
+
+def test_a_database_that_is_away_when_a_run_begins_only_delays_it(
+    desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, asked = Secrets.all, list[str]()
+
+    def away_at_first(secrets: Secrets, project_id: str) -> dict[str, str]:
+        asked.append(project_id)
+        if len(asked) == 1:
+            raise StoreDown
+        return real(secrets, project_id)
+
+    monkeypatch.setattr(Secrets, "all", away_at_first)
+    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.1)
+    job = desk.jobs.create(project, NewJob("x")).job
+    with working(desk, ScriptedModel([finish()])):
+        assert ended(desk, project, job.id).status == "completed"
+    assert len(asked) > 1
+
+
+def test_a_run_whose_time_was_over_long_before_it_is_taken_up_ends_as_timed_out(desk: Desk, project: Project) -> None:
+    class Hanging(ScriptedModel):
+        async def reply(self, _conversation: Conversation, _workspace: Workspace) -> Reply:
+            await asyncio.sleep(600)
+            raise AssertionError
+
+    job = desk.jobs.create(project, NewJob("x")).job
+    Queue(desk.database, Bounds(60_000, 4, 4)).claim("dead")
+    with desk.database.write() as tx:
+        hours = {"ago": 5 * clock.HOUR}
+        tx.execute(text(f"update runs set started_at = {desk.database.clock} - :ago, lease_until = 1"), hours)
+        tx.execute(text(f"update runs set lease_until = {desk.database.clock} - 1"))
+    with working(desk, Hanging([])):
+        found = ended(desk, project, job.id)
+    assert (found.status, found.reason) == ("failed", Reason.TIMED_OUT)
+
+
+def test_a_run_that_no_thread_can_be_had_for_is_given_back(
+    desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refused = threading.Thread.start, list[str]()
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name.startswith("run_") and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(worker_module, "REST_SECONDS", 0.1)
+    job = desk.jobs.create(project, NewJob("x")).job
+    with working(desk, ScriptedModel([finish()])):
+        assert ended(desk, project, job.id).status == "completed"
+    assert refused
+
+
+def test_a_worker_that_gives_its_run_back_did_not_crash(desk: Desk, project: Project) -> None:
+    desk.jobs.create(project, NewJob("x"))
+    queue = Queue(desk.database, Bounds(60_000, 4, 4))
+    for attempt in range(1, 9):
+        claim = queue.claim("worker")
+        assert claim is not None
+        assert (claim.attempt, claim.crashes) == (attempt, 0)
+        queue.release("worker", [claim.run_id])
+    assert queue.claim("worker") is not None
+    with desk.database.write() as tx:
+        tx.execute(text("update runs set lease_until = 1"))
+    again = queue.claim("worker")
+    assert again is not None
+    assert again.crashes == 1
+
+
+def test_a_message_that_came_while_a_run_failed_starts_the_next_one(desk: Desk, project: Project) -> None:
+    job = desk.jobs.create(project, NewJob("x")).job
+    queue = Queue(desk.database, Bounds(60_000, 4, 4))
+    claim = queue.claim("worker")
+    assert claim is not None
+    time.sleep(0.01)
+    desk.jobs.message(project, job.id, "and this")
+    Journal(desk.database, claim).settle(Ending(FAILED, Reason.MODEL_ERROR, "away"))
+    assert desk.jobs.get(project.id, job.id).status == "active"
+    second = queue.claim("worker")
+    assert second is not None
+    Journal(desk.database, second).settle(Ending(FAILED, Reason.MODEL_ERROR, "away"))
+    assert desk.jobs.get(project.id, job.id).status == "failed", "and does not go on for ever"
+
+
+def test_a_prompt_cancelled_before_its_first_turn_is_still_known_to_the_follow_up(desk: Desk, project: Project) -> None:
+    seen: list[str] = []
+
+    class Listening(ScriptedModel):
+        async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
+            seen.extend(entry.text for entry in conversation if isinstance(entry, Prompt))
+            return await super().reply(conversation, workspace)
+
+    job = desk.jobs.create(project, NewJob("Write about lanterns")).job
+    desk.jobs.cancel(project.id, job.id)
+    desk.jobs.message(project, job.id, "Go on after all")
+    with working(desk, Listening([finish()])):
+        ended(desk, project, job.id)
+    assert seen == ["Write about lanterns", "Go on after all"]
+
+
+def test_an_old_job_is_archived_by_itself_and_stays_where_a_person_puts_it(desk: Desk, project: Project) -> None:
+    job = desk.jobs.create(project, NewJob("x")).job
+    desk.jobs.cancel(project.id, job.id)
+    tidy(desk.database, desk.settings)
+    assert desk.jobs.get(project.id, job.id).status == "failed"
+    long_ago = clock.now() - 31 * clock.DAY
+    with desk.database.write() as tx:
+        tx.execute(update(jobs).values(finished_at=long_ago, updated_at=long_ago))
+    tidy(desk.database, desk.settings)
+    assert desk.jobs.get(project.id, job.id).status == "archived"
+    desk.jobs.unarchive(project.id, job.id)
+    tidy(desk.database, desk.settings)
+    assert desk.jobs.get(project.id, job.id).status == "failed"
+
+
+def test_a_terminated_service_hands_its_jobs_back(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
+    desk = open_desk(Settings(data=tmp_path / "data"))
+    project = desk.projects.create("Docs", repository=str(repository), ref="main", actor="ada")
+    desk.jobs.create(project, NewJob("x"))
+    slow = tmp_path / "bin"
+    slow.mkdir()
+    (slow / "git").write_text("#!/bin/sh\nsleep 600\n")
+    (slow / "git").chmod(0o755)
+    environment = {"PATH": f"{slow}:{os.environ['PATH']}", "COPYDESK_DATA": str(tmp_path / "data")}
+    command = [sys.executable, "-m", "copydesk", "serve", "--port", "0"]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    states = text("select state, lease_until from runs")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with desk.database.read() as tx:
+            if tx.execute(states).one().state == "running":
+                break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 0
+    with desk.database.read() as tx:
+        state, lease_until = tx.execute(states).one()
+        assert state == "running"
+        assert lease_until < 0
+    desk.close()

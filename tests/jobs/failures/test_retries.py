@@ -1,0 +1,98 @@
+"""A forge that is away delays a job, which says so; it neither loses the job nor outlasts its time."""
+
+from typing import Any
+
+import pytest
+
+from copydesk.desk import Desk
+from copydesk.jobs.job import COMPLETED, FAILED, Reason
+from tests.jobs.bench import bench_on, wait_until
+from tests.jobs.publish.forges.stage import on_branch, project_on
+from tests.support.drills import drills
+from tests.support.scripted import edit, finish
+
+SCRIPT = (edit("docs/index.md", "colour", "color"), finish("Spell color so"))
+PARTS = {"fetch": "upload-pack", "push": "receive-pack", "api": "/api/"}
+OPENING = r"POST .*/(pulls|merge_requests)$"
+TEN_MINUTES = 15
+"""Tries, with pauses of 1, 2, 4 … up to 60 s between them."""
+
+
+def test_a_forge_whose_api_is_down_for_ten_minutes_only_delays(desk: Desk, fake: Any) -> None:
+    outlives(desk, fake, OPENING)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_forge_that_is_down_for_ten_minutes_only_delays(desk: Desk, github: Any, part: str) -> None:
+    outlives(desk, github, PARTS[part])
+
+
+def outlives(desk: Desk, fake: Any, where: str) -> None:
+    fake.faults.answer(503, times=TEN_MINUTES, where=where)
+    with bench_on(fake, desk, project_on(desk, fake.kind.lower(), fake), *SCRIPT, haste=10_000) as bench:
+        job = bench.done()
+        waited = bench.events(job.id, "waiting")
+    assert (job.status, len(fake.pulls)) == (COMPLETED, 1), job.message
+    assert [told["seconds"] for told in waited[:7]] == [1, 2, 4, 8, 16, 32, 60]
+    assert sum(told["seconds"] for told in waited) >= 600
+    assert all("503" in told["why"] for told in waited)
+
+
+def test_a_forge_that_is_gone_for_seconds_is_found_again(desk: Desk, github: Any) -> None:
+    with bench_on(github, desk, project_on(desk, "github", github), *SCRIPT) as bench:
+        github.faults.cut(times=1000)
+        job_id = bench.start()
+        wait_until(lambda: len(bench.events(job_id, "waiting")) == 2)
+        github.faults.clear()
+        job = bench.end_of(job_id)
+        assert job.status is COMPLETED, job.message
+        waited = [told["seconds"] for told in bench.events(job.id, "waiting")]
+        assert waited == [1, 2, 4, 8, 16][: len(waited)], (
+            "the forge may have come back a moment too late for the third try"
+        )
+    assert on_branch(github, job.branch, "docs/index.md") == b"# Hello\n\nThe color of things.\n"
+
+
+def test_a_limit_is_waited_out_as_long_as_the_forge_says(desk: Desk, fake: Any) -> None:
+    status = 403 if fake.kind == "GitHub" else 429
+    fake.faults.secondary_limit(retry_after=37, status=status, where=OPENING)
+    with bench_on(fake, desk, project_on(desk, fake.kind.lower(), fake), *SCRIPT, haste=1000) as bench:
+        job = bench.done()
+        assert job.status is COMPLETED, job.message
+        assert [told["seconds"] for told in bench.events(job.id, "waiting")] == [37]
+    assert len(fake.pulls) == 1
+
+
+@pytest.mark.parametrize("part", drills(PARTS, but=("push",)))
+def test_a_forge_that_never_comes_back_ends_the_job_within_its_time(desk: Desk, github: Any, part: str) -> None:
+    github.faults.answer(503, times=10_000, where=PARTS[part])
+    with bench_on(github, desk, project_on(desk, "github", github), *SCRIPT, minutes=0.5, haste=100) as bench:
+        job = bench.done()
+        waited = [told["seconds"] for told in bench.events(job.id, "waiting")]
+    assert (job.status, job.reason) == (FAILED, Reason.REPOSITORY_ERROR)
+    assert "waited for as long as the job may take" in (job.message or "")
+    assert len(waited) >= 2
+    assert waited == [1, 2, 4, 8, 16][: len(waited)], "no pause may go beyond the job's half minute"
+    assert (job.finished_at or 0) - job.created_at < 30_000
+
+
+@pytest.mark.parametrize("part", drills(PARTS, but=("api",)))
+def test_a_forge_that_does_not_answer_ends_the_job_within_its_time(desk: Desk, github: Any, part: str) -> None:
+    github.faults.slow(60, times=1, where=PARTS[part])
+    with bench_on(github, desk, project_on(desk, "github", github), *SCRIPT, minutes=2.5 / 60) as bench:
+        job = bench.done()
+    assert (job.status, job.reason in (Reason.REPOSITORY_ERROR, Reason.TIMED_OUT)) == (FAILED, True), job.message
+    assert (job.finished_at or 0) - job.created_at < 30_000
+    assert github.pulls == []
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_cancellation_ends_a_wait_at_once(desk: Desk, github: Any, part: str) -> None:
+    github.faults.answer(503, times=10_000, where=PARTS[part])
+    with bench_on(github, desk, project_on(desk, "github", github), *SCRIPT, haste=1 / 600) as bench:
+        job_id = bench.start()
+        wait_until(lambda: len(bench.events(job_id, "waiting")) == 1)
+        desk.jobs.cancel(bench.project.id, job_id)
+        assert bench.get(job_id).reason is Reason.CANCELLED
+        wait_until(bench.left.is_set)  # or the ten minutes of the pause would be over first
+    assert github.pulls == []

@@ -1,0 +1,205 @@
+"""Moving a page moves all that names it, and nothing else."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from copydesk.jobs.pages.move_page import move_page
+from copydesk.jobs.workspace.path_rules import PathRefused
+from copydesk.jobs.workspace.workspace import Workspace
+
+Make = Callable[[dict[str, bytes]], Workspace]
+
+
+@pytest.mark.parametrize(
+    ("page", "before", "after"),
+    [
+        ("docs/a.md", "[x](setup.md)", "[x](guides/install.md)"),
+        ("docs/a.md", "[x](./setup.md#top)", "[x](./guides/install.md#top)"),
+        ("docs/a.md", "[x](setup)", "[x](guides/install)"),
+        ("docs/a.md", "[x](/setup?v=1#a)", "[x](/guides/install?v=1#a)"),
+        ("docs/a.md", "[x](/docs/setup.md)", "[x](/docs/guides/install.md)"),
+        ("docs/a.md", '[x](setup.md "Set up")', '[x](guides/install.md "Set up")'),
+        ("docs/a.md", "[x](<setup.md>)", "[x](<guides/install.md>)"),
+        ("docs/a.md", "[`x`](setup.md) and ![i](setup.md)", "[`x`](guides/install.md) and ![i](guides/install.md)"),
+        ("docs/a.md", "[x][s]\n\n[s]: setup.md 'T'", "[x][s]\n\n[s]: guides/install.md 'T'"),
+        ("docs/a.md", '<a href="setup.md">x</a>', '<a href="guides/install.md">x</a>'),
+        ("docs/a.md", "<a href='setup.html#b'>x</a>", "<a href='guides/install.html#b'>x</a>"),
+        ("docs/a.mdx", '<Card title="T"\n  href="/setup">', '<Card title="T"\n  href="/guides/install">'),
+        ("docs/a.mdx", "import S from './setup.md'", "import S from './guides/install.md'"),
+        ("docs/guides/b.md", "[x](../setup.md)", "[x](install.md)"),
+        ("docs/guides/b.md", "[x](../setup/)", "[x](install/)"),
+        ("README.md", "[x](docs/setup.md)", "[x](docs/guides/install.md)"),
+        ("docs/SUMMARY.md", "* [Set up](setup.md)", "* [Set up](guides/install.md)"),
+        ("docs/index.rst", ".. toctree::\n   :maxdepth: 2\n\n   a\n   Set up <setup>", None),
+        (
+            "docs/index.rst",
+            "See :doc:`setup` and :doc:`it <setup>`.",
+            "See :doc:`guides/install` and :doc:`it <guides/install>`.",
+        ),
+        ("docs/index.md", "```{toctree}\nsetup\n```", "```{toctree}\nguides/install\n```"),
+        ("docs/a.adoc", "xref:setup.md#a[x]", "xref:guides/install.md#a[x]"),
+    ],
+)
+def test_a_link_follows_the_page_in_its_own_style(workspace: Make, page: str, before: str, after: str | None) -> None:
+    space = workspace({"docs/setup.md": b"# Setup\n", page: before.encode()})
+    assert move_page(space, "docs/setup.md", "docs/guides/install.md") == [page]
+    assert space.read(page).decode() == (after or before.replace("<setup>", "<guides/install>"))
+    assert not space.exists("docs/setup.md")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "```\n[x](setup.md)\n```",
+        "~~~~md\n~~~\n[x](setup.md)\n~~~~",
+        "> ```\n> [x](setup.md)\n> ```",
+        "- ```\n  [x](setup.md)\n  ```",
+        "`[x](setup.md)` and ``a ` [x](setup.md)``",
+        "Text\n\n    [x](setup.md)",
+        "<!-- [x](setup.md) -->",
+        "<!--\n[x](setup.md)\n\n```\n-->\n",
+        "<pre>\n[x](setup.md)\n</pre>",
+        "[x](https://example.com/setup.md) [y](#setup) [z](mailto:setup@example.com)",
+        "[x](other/setup.md) setup.md /setup \\[x\\](setup.md)",
+    ],
+)
+def test_code_comments_and_other_targets_stay(workspace: Make, body: str) -> None:
+    space = workspace({"docs/setup.md": b"# Setup\n", "docs/a.md": body.encode()})
+    assert move_page(space, "docs/setup.md", "docs/install.md") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        (
+            "docs/docs.json",
+            '{"groups": [{"group": "setup", "icon": "setup", "pages": ["index", "setup"]}]}',
+            '{"groups": [{"group": "setup", "icon": "setup", "pages": ["index", "guides/install"]}]}',
+        ),
+        ("docs/mint.json", '{"navigation":[{"pages":["/setup"]}]}', '{"navigation":[{"pages":["/guides/install"]}]}'),
+        (
+            "docs.json",
+            '{"redirects":[{"source":"/setup","destination":"/docs/setup"}]}',
+            '{"redirects":[{"source":"/setup","destination":"/docs/guides/install"}]}',
+        ),
+        (
+            "mkdocs.yml",
+            "site_name: setup.md\nnav:\n  - setup.md: 'setup.md'\n  - x: setup.md # setup.md\nplugins: [setup.md]\n",
+            "site_name: setup.md\nnav:\n  - setup.md: 'guides/install.md'\n"
+            "  - x: guides/install.md # setup.md\nplugins: [setup.md]\n",
+        ),
+        (
+            "sidebars.js",
+            "module.exports = { docs: ['a', 'setup', {type: 'doc', id: \"setup\", label: 'setup'}] } // 'setup'\n",
+            "module.exports = { docs: ['a', 'guides/install', {type: 'doc', id: \"guides/install\", label: 'setup'}] }"
+            " // 'setup'\n",
+        ),
+        (
+            "docs/_toc.yml",
+            "root: index\nchapters:\n- file: setup\n",
+            "root: index\nchapters:\n- file: guides/install\n",
+        ),
+    ],
+)
+def test_navigation_follows_the_page(workspace: Make, path: str, before: str, after: str) -> None:
+    space = workspace({"docs/setup.md": b"# Setup\n", path: before.encode()})
+    assert move_page(space, "docs/setup.md", "docs/guides/install.md") == [path]
+    assert space.read(path).decode() == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("[a](a.md) ![i](img/i.png) [s](#top)", "[a](../a.md) ![i](../img/i.png) [s](#top)"),
+        ("[a](./a) [me](setup.md#x)", "[a](../a) [me](install.md#x)"),
+        ("[abs](/docs/a.md) [r](../README.md)", "[abs](/docs/a.md) [r](../../README.md)"),
+        ("[folder](img/) [made](api/x.html) [word](todo)", "[folder](../img/) [made](../api/x.html) [word](todo)"),
+    ],
+)
+def test_the_page_s_own_relative_links_still_lead_where_they_led(workspace: Make, before: str, after: str) -> None:
+    files = {"docs/setup.md": before.encode(), "docs/a.md": b"", "docs/img/i.png": b"\0", "README.md": b""}
+    space = workspace(files)
+    move_page(space, "docs/setup.md", "docs/guides/install.md")
+    assert space.read("docs/guides/install.md").decode() == after
+
+
+def test_links_to_an_index_may_name_only_its_folder(workspace: Make) -> None:
+    space = workspace({"docs/guide/index.md": b"", "docs/a.md": b"[g](guide/)", "docs/guide/b.md": b"[up](./)"})
+    assert move_page(space, "docs/guide/index.md", "docs/manual/index.md") == ["docs/a.md", "docs/guide/b.md"]
+    assert space.read("docs/a.md") == b"[g](manual/)"
+    assert space.read("docs/guide/b.md") == b"[up](../manual/)"
+
+
+def test_percent_encoding_is_kept_and_added_where_needed(workspace: Make) -> None:
+    space = workspace({"my page.md": b"", "a.md": b"[x](my%20page.md) [y](<my page.md>)"})
+    move_page(space, "my page.md", "your new page.md")
+    assert space.read("a.md") == b"[x](your%20new%20page.md) [y](<your new page.md>)"
+
+
+def test_a_character_the_file_cannot_hold_is_percent_encoded(workspace: Make) -> None:
+    space = workspace({"page.md": b"", "a.md": b"caf\xe9 [x](page.md)"})
+    move_page(space, "page.md", "страница.md")
+    assert space.read("a.md").startswith(b"caf\xe9 [x](%D1%81")
+
+
+def test_a_page_can_be_renamed_to_the_same_name_in_another_case(workspace: Make) -> None:
+    space = workspace({"docs/Setup.md": b"x", "a.md": b"[x](docs/Setup.md)"})
+    assert move_page(space, "docs/Setup.md", "docs/setup.md") == ["a.md"]
+    assert space.read("a.md") == b"[x](docs/setup.md)"
+
+
+@pytest.mark.parametrize("target", ["../x.md", ".git/x.md", "docs/a.md/x.md", "docs/B.md", "docs/b.md", "docs"])
+def test_a_refused_target_changes_nothing(workspace: Make, target: str) -> None:
+    space = workspace({"docs/setup.md": b"[a](a.md)", "docs/a.md": b"[s](setup.md)", "docs/b.md": b""})
+    with pytest.raises(PathRefused):
+        move_page(space, "docs/setup.md", target)
+    assert space.changes() == {}
+
+
+PIECES = st.sampled_from(
+    [
+        "text",
+        "été",
+        "\r\n",
+        "\n",
+        "\n\n",
+        "\x0c",
+        "\r",
+        "  ",
+        "`",
+        "```\n",
+        "~~~",
+        "[x]",
+        "(setup.md)",
+        "<!--",
+        "-->",
+        "---\n",
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    before=st.lists(PIECES, max_size=12).map("".join),
+    after=st.lists(PIECES, max_size=12).map("".join),
+    bom=st.sampled_from([b"", b"\xef\xbb\xbf"]),
+    encoding=st.sampled_from(["utf-8", "latin-1"]),
+)
+def test_every_other_byte_stays(workspace: Make, before: str, after: str, bom: bytes, encoding: str) -> None:
+    body = f"{before}[m](setup.md#m){after}".encode(encoding)
+    data = (bom if encoding == "utf-8" else b"") + body
+    space = workspace({"setup.md": b"", "a.md": data})
+    move_page(space, "setup.md", "install.md")
+    assert space.read("a.md").replace(b"install.md", b"setup.md") == data
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(PIECES, max_size=20).map("".join))
+def test_there_and_back_again_is_no_change(workspace: Make, body: str) -> None:
+    space = workspace({"docs/setup.md": body.encode(), "docs/a.md": body.encode(), "docs/x/b.md": b"[x](../setup.md)"})
+    move_page(space, "docs/setup.md", "docs/x/install.md")
+    move_page(space, "docs/x/install.md", "docs/setup.md")
+    assert space.changes() == {}

@@ -1,0 +1,152 @@
+"""Whatever a forge answers becomes a value of a known shape or a sentence; a token goes to one host and no further."""
+
+import time
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from copydesk.jobs.job import Reason, RepositoryFailed
+from copydesk.jobs.publish.forges import api_client as forge_http
+from copydesk.jobs.publish.forges.api_client import Http
+from copydesk.jobs.publish.forges.forge import ForgeAway, ForgeRefused
+from tests.jobs.publish.forges.stub import Answer, Stub, stub
+
+TOKEN = "tok_5e3c8a1f9b7d"
+
+
+class Thing(BaseModel):
+    number: int
+
+
+def http(served: Stub, **options: Any) -> Http:
+    return Http(f"{served.url}/api/v1", lambda: f"Bearer {TOKEN}", headers={}, **options)
+
+
+@pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"", b"[]", b'{"number": "seven"}', b"[" * 100_000])
+def test_an_answer_of_another_shape_is_a_sentence(body: bytes) -> None:
+    with stub(Answer(200, body)) as served, pytest.raises(ForgeRefused, match="in a way that its API does not"):
+        http(served).ask(Thing, "GET", "/things/1")
+
+
+def test_after_a_change_a_malformed_answer_is_unclear_and_no_refusal() -> None:
+    with stub(Answer(201, b"<html>")) as served, pytest.raises(ForgeAway):
+        http(served).ask(Thing, "POST", "/things", body={})
+
+
+def test_an_answer_without_end_is_cut_off() -> None:
+    endless = Answer(200, b" " * (forge_http.LARGEST_ANSWER + 2_000_000))
+    with stub(endless) as served, pytest.raises(ForgeRefused, match="more than 16 MiB"):
+        http(served).ask(Thing, "GET", "/things/1")
+
+
+def test_a_redirect_is_not_followed_and_says_that_the_repository_moved() -> None:
+    with stub(Answer(200, {"number": 1})) as elsewhere:
+        moved = Answer(301, {}, {"Location": f"{elsewhere.url}/things/1"})
+        with stub(moved) as served, pytest.raises(ForgeRefused, match="has moved") as refused:
+            http(served).ask(Thing, "GET", "/things/1")
+        assert refused.value.reason is Reason.REPOSITORY_ERROR
+        assert elsewhere.asked == []
+
+
+def test_pages_are_counted_and_a_link_to_another_host_is_not_followed() -> None:
+    with stub(Answer(200, [{"number": 9}])) as elsewhere:
+        following = {"Link": f'<{elsewhere.url}/things?page=2>; rel="next"'}
+        with stub(Answer(200, [{"number": 1}], following), Answer(200, [{"number": 2}])) as served:
+            found = list(http(served).pages(Thing, "/things", {"limit": 1}))
+        assert [thing.number for thing in found] == [1, 2]
+        assert [asked.path for asked in served.asked] == [
+            "/api/v1/things?limit=1&page=1",
+            "/api/v1/things?limit=1&page=2",
+        ]
+        assert elsewhere.asked == []
+
+
+def test_a_listing_without_end_is_left_at_some_point() -> None:
+    with stub(Answer(200, [{"number": 1}], {"Link": '</things?page=2>; rel="next"'})) as served:
+        assert len(list(http(served).pages(Thing, "/things", {}))) == forge_http.MOST_PAGES
+
+
+@pytest.mark.parametrize(
+    ("answer", "retry_after"),
+    [
+        (Answer(500, b"oops"), None),
+        (Answer(503, b"", {"Retry-After": "7"}), 7),
+        (Answer(429, {"message": "Retry later"}, {"Retry-After": "3"}), 3),
+        (Answer(403, {"message": "You have exceeded a secondary rate limit."}, {"Retry-After": "60"}), 60),
+        (Answer(403, {"message": "API rate limit exceeded"}), None),
+    ],
+)
+def test_what_passes_by_itself_is_away_and_not_refused(answer: Answer, retry_after: float | None) -> None:
+    with stub(answer) as served, pytest.raises(ForgeAway) as away:
+        http(served).ask(Thing, "GET", "/things/1")
+    assert away.value.retry_after == retry_after
+
+
+def test_a_used_up_allowance_says_when_it_is_renewed() -> None:
+    headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(time.time()) + 120)}
+    with stub(Answer(403, {"message": "no"}, headers)) as served, pytest.raises(ForgeAway) as away:
+        http(served).ask(Thing, "GET", "/things/1")
+    assert away.value.retry_after == pytest.approx(120, abs=3)
+
+
+def test_nobody_there_is_away() -> None:
+    with stub(Answer()) as served:
+        gone = http(served)
+    with pytest.raises(ForgeAway, match="cannot be reached"):
+        gone.ask(Thing, "GET", "/things/1")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason", "sentence"),
+    [
+        (401, {"message": "Bad credentials"}, Reason.REPOSITORY_ERROR, "expired or been revoked: Bad credentials."),
+        (403, {"message": "No"}, Reason.REPOSITORY_ERROR, "answered 403: No."),
+        (404, {"message": "Not Found"}, Reason.REPOSITORY_ERROR, "answered 404: Not Found."),
+        (
+            422,
+            {"message": "Validation Failed", "errors": [{"resource": "PullRequest", "message": "No commits"}]},
+            Reason.PUBLISH_REFUSED,
+            "422: Validation Failed; No commits.",
+        ),
+        (409, {"message": ["Another open merge request already exists"]}, Reason.PUBLISH_REFUSED, "409: Another open"),
+        (400, {"message": {"title": ["is too long"]}}, Reason.PUBLISH_REFUSED, "400: title: is too long."),
+        (400, {"error": "title is missing"}, Reason.PUBLISH_REFUSED, "400: title is missing."),
+        (418, b"<html>teapot</html>", Reason.PUBLISH_REFUSED, "answered 418."),
+    ],
+)
+def test_a_refusal_is_in_the_forges_own_words(status: int, body: Any, reason: Reason, sentence: str) -> None:
+    with stub(Answer(status, body)) as served, pytest.raises(ForgeRefused) as refused:
+        http(served).ask(Thing, "GET", "/things/1")
+    assert sentence in str(refused.value)
+    assert (refused.value.reason, refused.value.status) == (reason, status)
+
+
+def test_a_refusal_names_the_permission_that_the_call_takes() -> None:
+    refusal = Answer(403, {"message": "No"}, {"X-Accepted-GitHub-Permissions": "pull_requests=write"})
+    with stub(refusal) as served, pytest.raises(ForgeRefused, match="it takes pull_requests: write"):
+        http(served).ask(Thing, "POST", "/pulls")
+
+
+@pytest.mark.parametrize("said", [f"Bad token {TOKEN}", "Bad ghp_abcdefghijklmnop0123", "Bad glpat-abcdefgh12345678"])
+@pytest.mark.parametrize("status", [401, 403, 422, 500])
+def test_a_refusal_never_repeats_a_secret(status: int, said: str) -> None:
+    with stub(Answer(status, {"message": said})) as served, pytest.raises((ForgeRefused, ForgeAway)) as refused:
+        http(served).ask(Thing, "GET", "/things/1")
+    assert "Bad" in str(refused.value)
+    assert said.rpartition(" ")[2] not in str(refused.value)
+
+
+def test_a_project_that_forbids_private_addresses_reaches_none() -> None:
+    with stub(Answer(200, {"number": 1})) as served:
+        with pytest.raises(RepositoryFailed, match="private address"):
+            http(served, allow_private=False)
+        assert served.asked == []
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused_before_the_token_is_sent() -> None:
+    with stub(Answer(200, {"number": 1})) as served:
+        secure = Http(served.url.replace("http:", "https:"), lambda: f"Bearer {TOKEN}", headers={})
+        with pytest.raises((ForgeAway, ForgeRefused)):
+            secure.ask(Thing, "GET", "/things/1")
+        assert served.asked == []

@@ -1,0 +1,176 @@
+"""From a prompt over the API to a pull request on each forge, its follow-ups, and its end: real HTTP, real git."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk.client import Client, Job
+from copydesk.jobs.publish.forges.polling import notice_ends
+from copydesk.jobs.workspace.workspace import digest
+from tests.jobs.publish.forges.stage import APP, FILES, WAYS, WEBHOOK_SECRET, fake_forge, on_branch, project_on
+from tests.support.drills import drills
+from tests.support.model_server import ModelServer, call
+from tests.support.repositories import branches, make_repository
+from tests.support.scripted import ScriptedModel, edit, finish
+from tests.support.service import Service, serve
+
+SCRIPT = (
+    edit("docs/index.md", "colour", "color"),
+    finish("Spell color so", "One word was changed."),
+    edit("docs/other.md", "# Other", "# Another"),
+    finish("Spell color, name the other", "A heading was changed as well."),
+)
+POLICY: dict[str, Any] = {"draft": True, "labels": ("docs", "nowhere"), "reviewers": ("rita",)}
+
+
+@dataclass
+class Place:
+    """A project on a forge whose webhooks come back to us."""
+
+    way: str
+    fake: Any
+    service: Service
+
+    @property
+    def client(self) -> Client:
+        return self.service.client
+
+    @property
+    def pull(self) -> Any:
+        [only] = self.fake.pulls
+        return only
+
+    def done(self, prompt: str = "Spell color so.", **options: Any) -> Job:
+        return self.client.wait(self.client.create_job(prompt, **options)["id"])
+
+    def followed_up(self, job: Job, prompt: str = "Name the other one too.") -> Job:
+        self.client.message_job(job["id"], prompt)
+        return self.client.wait(job["id"])
+
+    def listen(self) -> None:
+        self.fake.webhooks.add(f"{self.service.url}/webhooks/{self.service.project.id}", WEBHOOK_SECRET)
+
+
+@contextmanager
+def place_on(way: str, service: Service, folder: Path, **policy: Any) -> Iterator[Place]:
+    with fake_forge(way, folder / "forge") as fake:
+        fake.repository.label("docs")
+        fake.add_user("rita")
+        project = project_on(service.desk, way, fake, **policy)
+        key = service.desk.keys.create(project.id, actor="test")[1]
+        yield Place(way, fake, replace(service, project=project, key=key))
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("desk")
+    local = make_repository(folder / "docs.git", FILES)
+    with serve(folder / "data", repository=local, model=lambda _name: ScriptedModel(SCRIPT)) as running:
+        yield running
+
+
+@pytest.fixture(params=drills(WAYS, but=("github", "gitlab", APP)))
+def place(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> Iterator[Place]:
+    with place_on(request.param, service, tmp_path, **POLICY) as place:
+        yield place
+
+
+def test_a_prompt_becomes_a_pull_request_as_the_policy_wants_it(place: Place) -> None:
+    job = place.done()
+    assert (job["status"], job["reason"]) == ("completed", None), job["message"]
+    pull = place.pull
+    assert (job["prLink"] or "").startswith(place.fake.url)
+    assert (job["prLink"] or "").endswith(f"/{pull.number}")
+    assert (pull.state, pull.head, pull.base) == ("open", job["branch"], "main")
+    assert pull.title.endswith("Spell color so")
+    assert pull.draft or pull.title.startswith(("Draft: ", "WIP: "))
+    assert pull.labels == ["docs"]
+    assert [user.login for user in pull.reviewers] == ["rita"]
+    assert all(part in pull.body for part in ("One word was changed.", "> Spell color so.", job["id"]))
+    assert "no label 'nowhere'" in (job["message"] or "")
+    assert on_branch(place.fake, job["branch"], "docs/index.md") == b"# Hello\n\nThe color of things.\n"
+    assert on_branch(place.fake, "main", "docs/index.md") == FILES["docs/index.md"]
+
+
+def test_a_job_may_start_from_another_branch_and_goes_back_to_it(place: Place) -> None:
+    place.fake.commit("v2", {"docs/only-here.md": b"# Only here\n"})
+    job = place.done(ref="v2")
+    assert place.pull.base == "v2"
+    assert on_branch(place.fake, job["branch"], "docs/only-here.md") == b"# Only here\n"
+
+
+def test_a_follow_up_updates_the_same_pull_request_and_keeps_what_people_wrote(place: Place) -> None:
+    first = place.done()
+    place.pull.body = f"Before the weekend, please.\n\n{place.pull.body}\n\nThanks!"
+    second = place.followed_up(first)
+    assert (second["status"], second["prLink"]) == ("completed", first["prLink"]), second["message"]
+    body = place.pull.body
+    assert body.startswith("Before the weekend, please.")
+    assert body.endswith("Thanks!")
+    words = (
+        "One word was changed.",
+        "A heading was changed as well.",
+        "> Spell color so.",
+        "> Name the other one too.",
+    )
+    assert [body.count(part) for part in words] == [1, 1, 1, 1]
+    assert on_branch(place.fake, first["branch"], "docs/other.md") == b"# Another\n"
+    assert branches(place.fake.repository.folder).keys() == {"main", first["branch"]}
+
+
+def test_a_mention_becomes_a_message_and_a_merge_the_end(place: Place) -> None:
+    place.listen()
+    job = place.done()
+    place.fake.comment(place.pull.number, "@copydesk name the other one too.")
+    place.fake.webhooks.flush()
+    again = place.client.wait(job["id"])
+    assert (again["status"], again["prLink"]) == ("completed", job["prLink"]), again["message"]
+    assert "> name the other one too." in place.pull.body
+    place.fake.merge(place.pull.number)
+    place.fake.webhooks.flush()
+    assert place.client.get_job(job["id"])["status"] == "archived"
+    assert {status for sent in place.fake.webhooks.deliveries for status in sent.statuses} == {202}
+    assert on_branch(place.fake, "main", "docs/other.md") == b"# Another\n"
+
+
+def test_without_webhooks_a_merge_is_noticed_all_the_same(place: Place) -> None:
+    job, desk = place.done(), place.service.desk
+    notice_ends(desk.database, [place.service.project], desk.secrets)
+    assert place.client.get_job(job["id"])["status"] == "completed"
+    place.fake.merge(place.pull.number)
+    notice_ends(desk.database, [place.service.project], desk.secrets)
+    assert place.client.get_job(job["id"])["status"] == "archived"
+
+
+def test_each_job_of_an_app_has_a_token_of_its_own_which_ends_with_it(service: Service, tmp_path: Path) -> None:
+    with place_on(APP, service, tmp_path) as place:
+        jobs = [place.done(), place.done("Spell color so once more.")]
+        assert [job["status"] for job in jobs] == ["completed", "completed"]
+        tokens = list(place.fake.tokens.values())
+        assert len(tokens) == 2
+        assert not any(token.alive for token in tokens)
+        assert {pull.author.login for pull in place.fake.pulls} == {"copydesk[bot]"}
+
+
+def test_a_model_behind_http_makes_a_pull_request_too(tmp_path: Path) -> None:
+    change = {"old": "colour", "new": "color"}
+    seen = digest(FILES["docs/index.md"])
+    said = [
+        call("edit", {"path": "docs/index.md", "hash": seen, "replacements": [change]}),
+        call("finish", {"title": "Spell color so", "summary": "One word was changed."}),
+    ]
+    name = "openai-compatible:scripted"
+    local = make_repository(tmp_path / "docs.git", FILES)
+    with (
+        ModelServer(said, by_turn=True) as server,
+        serve(tmp_path / "data", repository=local, models=name, model_url=server.url) as service,
+        place_on("gitlab", service, tmp_path) as place,
+    ):
+        job = place.done(model=name)
+        assert (job["status"], job["model"]) == ("completed", name), job["message"]
+        assert place.pull.title == "Spell color so"
+        assert len(server.requests) == 2

@@ -1,0 +1,113 @@
+"""A GitHub App's token is minted for one job and one repository, with no more rights than publishing needs."""
+
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from copydesk.jobs.publish.forges.forge import Credentials, Forge, ForgeRefused, Proposal
+from copydesk.jobs.publish.forges.registry import forge_for
+from tests.jobs.publish.forges.conftest import BRANCH, project_on
+from tests.jobs.publish.forges.extra_calls import GitHub
+
+
+@cache
+def pair() -> tuple[str, bytes]:
+    """A private key and its public half, both in PEM."""
+    key = rsa.generate_private_key(65537, 2048)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    return private.decode(), key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Iterator[Any]:
+    with GitHub(tmp_path) as running:
+        running.install_app(pair()[1], app_id=7)
+        running.commit(BRANCH, {"docs/index.md": b"# Hello\n"})
+        yield running
+        assert running.violations == []
+
+
+def app_on(fake: Any, *, app_id: str = "7", key: str | None = None) -> Forge:
+    project = project_on("github", fake.repository_url("acme/docs"))
+    return forge_for(project, Credentials(token="not-used", app_id=app_id, app_key=key or pair()[0]))
+
+
+def minted(fake: Any) -> int:
+    return len([request for request in fake.requests if request.path.endswith("/access_tokens")])
+
+
+def test_an_app_opens_a_pull_request_with_a_token_of_its_own(fake: Any) -> None:
+    forge = app_on(fake)
+    assert forge.open(Proposal(BRANCH, "main", "Fix the links", "Three.")).number == 1
+    assert fake.pull(1).author.login == "copydesk[bot]"
+    assert minted(fake) == 1
+    forge.end()
+
+
+def test_a_token_is_good_for_one_repository_and_for_publishing_only(fake: Any) -> None:
+    forge = app_on(fake)
+    token = fake.tokens[forge.git_token()]
+    assert token.repositories == {"acme/docs"}
+    assert {scope for scope in token.scopes if scope.endswith("=write")} == {"contents=write", "pull_requests=write"}
+    forge.end()
+
+
+def test_an_app_that_is_set_up_lacks_nothing(fake: Any) -> None:
+    forge = app_on(fake)
+    assert forge.access(BRANCH) == []
+    forge.end()
+
+
+def test_a_token_is_minted_per_job_and_revoked_at_its_end(fake: Any) -> None:
+    first, second = app_on(fake), app_on(fake)
+    tokens = [forge.git_token() for forge in (first, second, first)]
+    assert tokens[0] == tokens[2] != tokens[1]
+    first.end()
+    assert not fake.tokens[tokens[0]].alive
+    assert fake.tokens[tokens[1]].alive
+    second.end()
+
+
+def test_a_token_is_renewed_before_it_expires(fake: Any) -> None:
+    fake.app.lasts = 300
+    forge = app_on(fake)
+    assert forge.git_token() != forge.git_token()
+    fake.app.lasts = 3600
+    kept = forge.git_token()
+    assert forge.git_token() == kept
+    assert fake.tokens[kept].expires > time.time() + 600
+    forge.end()
+
+
+def test_an_app_that_is_not_installed_is_said(fake: Any) -> None:
+    fake.app.repositories = frozenset()
+    with pytest.raises(ForgeRefused, match="App 7 is not installed on acme/docs"):
+        app_on(fake).git_token()
+
+
+def test_rights_that_an_app_lacks_are_said(fake: Any) -> None:
+    fake.app.permissions = {"contents": "read", "metadata": "read"}
+    with pytest.raises(ForgeRefused, match="needs contents and pull requests, read and write"):
+        app_on(fake).git_token()
+
+
+def test_a_key_of_another_app_is_said_and_not_shown(fake: Any) -> None:
+    other = rsa.generate_private_key(65537, 2048)
+    pem = other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    with pytest.raises(ForgeRefused, match="are the App's id and its private key a pair") as refused:
+        app_on(fake, key=pem).git_token()
+    assert pem.splitlines()[1] not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "key", ["", "not a key", "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----"]
+)
+def test_what_is_no_key_is_said(fake: Any, key: str) -> None:
+    with pytest.raises(ForgeRefused, match="not an RSA private key in PEM form"):
+        app_on(fake, key=key or " ")

@@ -1,0 +1,49 @@
+"""A round of looking after pull requests is bounded, and every one has its turn."""
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk
+from copydesk.jobs.publish.forges.forge import Forge, ForgeAway, ForgeRefused, PullRequest
+from copydesk.jobs.publish.forges.polling import MOST_CALLS, ROUND, archive_ended, turn
+
+
+class Forge404:
+    """Knows no pull request, and counts who asks."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def get(self, number: int) -> PullRequest:
+        self.asked.append(number)
+        raise ForgeRefused("Not found.", status=404)
+
+
+class ForgeDown(Forge404):
+    def get(self, number: int) -> PullRequest:
+        self.asked.append(number)
+        raise ForgeAway("Away.")
+
+
+def test_one_that_is_gone_hides_no_other(tmp_path: Path) -> None:
+    desk, forge = open_desk(Settings(data=tmp_path)), Forge404()
+    archive_ended(desk.database, cast(Forge, forge), [(f"job_{n}", n) for n in range(5)])
+    desk.close()
+    assert forge.asked == [0, 1, 2, 3, 4]
+
+
+def test_of_many_a_bounded_number_has_its_turn_and_each_in_some_round() -> None:
+    rounds = [turn(range(100), step * ROUND) for step in range(7)]
+    assert {len(set(each)) for each in rounds} == {MOST_CALLS}
+    assert set().union(*rounds) == set(range(100))
+
+
+def test_a_forge_that_is_away_is_left_alone_for_this_round(tmp_path: Path) -> None:
+    desk, forge = open_desk(Settings(data=tmp_path)), ForgeDown()
+    with pytest.raises(ForgeAway):
+        archive_ended(desk.database, cast(Forge, forge), [("job_1", 1), ("job_2", 2)])
+    desk.close()
+    assert forge.asked == [1]

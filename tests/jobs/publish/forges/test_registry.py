@@ -1,0 +1,141 @@
+"""Which API a repository's address leads to, whose pull requests count, and what credentials it takes."""
+
+from typing import Any
+
+import pytest
+
+from copydesk.jobs.publish.forges.forge import Credentials, ForgeRefused, Proposal
+from copydesk.jobs.publish.forges.registry import api_of, credentials_of, forge_for, forge_of
+from tests.jobs.publish.forges.conftest import project_on
+from tests.jobs.publish.forges.stub import Answer, stub
+
+
+@pytest.mark.parametrize(
+    ("forge", "address", "base", "name"),
+    [
+        ("github", "https://github.com/acme/docs", "https://api.github.com", "acme/docs"),
+        ("github", "https://github.com/acme/docs.git", "https://api.github.com", "acme/docs"),
+        ("github", "https://ghe.example.org:8443/acme/docs", "https://ghe.example.org:8443/api/v3", "acme/docs"),
+        ("gitlab", "https://gitlab.com/a/b/c/docs.git", "https://gitlab.com/api/v4", "a/b/c/docs"),
+        ("gitea", "https://git.example.org/acme/docs", "https://git.example.org/api/v1", "acme/docs"),
+        ("forgejo", "https://codeberg.org/acme/docs.git", "https://codeberg.org/api/v1", "acme/docs"),
+    ],
+)
+def test_an_address_leads_to_its_api(forge: str, address: str, base: str, name: str) -> None:
+    assert api_of(forge, address) == (base, name)
+
+
+@pytest.mark.parametrize(
+    ("forge", "address"),
+    [
+        ("github", "https://github.com/acme"),
+        ("github", "https://github.com/acme/docs/tree/main"),
+        ("gitlab", "https://gitlab.com/docs"),
+        ("gitea", "/srv/git/docs.git"),
+        ("forgejo", "file:///srv/git/acme/docs.git"),
+        ("local", "https://github.com/acme/docs"),
+    ],
+)
+def test_an_address_that_names_no_repository_is_refused(forge: str, address: str) -> None:
+    with pytest.raises(ForgeRefused, match="is not a repository's address"):
+        api_of(forge, address)
+
+
+@pytest.mark.parametrize(
+    ("address", "forge"),
+    [
+        ("https://github.com/acme/docs", "github"),
+        ("https://gitlab.com/acme/docs", "gitlab"),
+        ("https://codeberg.org/acme/docs", "forgejo"),
+        ("https://github.com.example.org/acme/docs", "local"),
+        ("/srv/github.com/docs.git", "local"),
+    ],
+)
+def test_well_known_hosts_are_known(address: str, forge: str) -> None:
+    assert forge_of(address) == forge
+
+
+def test_a_token_comes_from_the_variable_that_the_project_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = project_on("github", "https://github.com/acme/docs", token_env="DOCS_TOKEN")
+    monkeypatch.setenv("DOCS_TOKEN", "from-the-environment")
+    assert credentials_of(project, {"forge_token": "sealed"}).token == "from-the-environment"
+    monkeypatch.delenv("DOCS_TOKEN")
+    with pytest.raises(ForgeRefused, match="DOCS_TOKEN, which holds the token, is not set"):
+        credentials_of(project, {"forge_token": "sealed"})
+
+
+def test_without_a_variable_the_sealed_token_is_used() -> None:
+    project = project_on("gitlab", "https://gitlab.com/acme/docs")
+    assert credentials_of(project, {"forge_token": "sealed"}).token == "sealed"
+
+
+def test_credentials_do_not_show_themselves() -> None:
+    assert "hush" not in repr(Credentials(token="hush", app_id="7", app_key="hush"))
+
+
+def test_a_forge_without_credentials_is_refused() -> None:
+    with pytest.raises(ForgeRefused, match="needs a token"):
+        forge_for(project_on("gitea", "https://git.example.org/acme/docs"), Credentials())
+
+
+def head(full_name: str | None) -> dict[str, Any]:
+    return {"ref": "copydesk/job_1", "sha": "a" * 40, "repo": full_name and {"full_name": full_name}}
+
+
+def pull(number: int, full_name: str | None) -> dict[str, Any]:
+    common = {"number": number, "html_url": f"https://example.org/{number}", "state": "open", "title": "T"}
+    return {**common, "head": head(full_name)}
+
+
+def test_a_pull_request_from_a_fork_is_not_ours_on_github() -> None:
+    listed = [pull(1, "mallory/docs"), pull(2, None), pull(4, "Acme/Docs"), pull(3, "acme/docs")]
+    with stub(Answer(200, listed)) as served:
+        forge = forge_for(project_on("github", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+        assert [found.number for found in forge.find("copydesk/job_1", "main")] == [3, 4]
+        assert served.asked[0].path.startswith("/api/v3/repos/acme/docs/pulls?head=acme%3Acopydesk%2Fjob_1&state=all")
+
+
+def test_a_pull_request_from_a_fork_is_not_ours_on_gitea() -> None:
+    listed = [pull(1, "mallory/docs"), pull(2, None), pull(3, "acme/docs")]
+    with stub(Answer(200, listed), Answer(404, {})) as served:
+        forge = forge_for(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+        assert [found.number for found in forge.find("copydesk/job_1", "main")] == [3]
+        assert served.asked[1].path == "/api/v1/repos/acme/docs/pulls/main/copydesk/job_1"
+
+
+def test_a_merge_request_from_a_fork_is_not_ours_on_gitlab() -> None:
+    common = {"web_url": "https://example.org/1", "state": "opened", "title": "T", "source_branch": "copydesk/job_1"}
+    listed = [
+        {**common, "iid": 1, "source_project_id": 9, "target_project_id": 5},
+        {**common, "iid": 2, "source_project_id": 5, "target_project_id": 5},
+    ]
+    with stub(Answer(200, listed)) as served:
+        forge = forge_for(project_on("gitlab", f"{served.url}/a/b/docs"), Credentials(token="token-0815"))
+        assert [found.number for found in forge.find("copydesk/job_1", "main")] == [2]
+        assert served.asked[0].path.startswith("/api/v4/projects/a%2Fb%2Fdocs/merge_requests?source_branch=")
+
+
+def test_who_can_be_assigned_can_write_where_gitea_tells_no_more() -> None:
+    refusal = Answer(403, {"message": "Only admins can query all permissions"})
+    answers = [refusal, Answer(404, {"message": "no such organization"}), Answer(200, [{"login": "Rosa"}])]
+    with stub(*answers) as served:
+        forge = forge_for(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+        assert forge.can_write("rosa")
+        served.answers = [*answers]
+        assert not forge.can_write("nobody")
+
+
+def test_in_an_organization_who_can_be_assigned_may_only_read() -> None:
+    answers = [Answer(403, {"message": "Only admins can query all permissions"}), Answer(200, {"name": "acme"})]
+    with stub(*answers) as served:
+        forge = forge_for(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+        with pytest.raises(ForgeRefused, match="tells only an administrator"):
+            forge.can_write("rosa")
+
+
+def test_a_repository_without_drafts_gets_one_that_is_ready() -> None:
+    refusal = {"message": "Validation Failed", "errors": [{"message": "Draft pull requests are not supported"}]}
+    with stub(Answer(422, refusal), Answer(201, pull(1, "acme/docs"))) as served:
+        forge = forge_for(project_on("github", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+        assert not forge.open(Proposal("copydesk/job_1", "main", "T", "B", draft=True)).draft
+        assert [asked.body["draft"] for asked in served.asked] == [True, False]

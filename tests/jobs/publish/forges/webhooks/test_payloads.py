@@ -1,0 +1,237 @@
+"""What webhooks say happened, and who is spoken to."""
+
+import json
+from typing import Any
+
+import pytest
+
+from copydesk.jobs.publish.forges.markers import marked_comment
+from copydesk.jobs.publish.forges.webhooks.payloads import (
+    Closed,
+    Mentioned,
+    Merged,
+    Reopened,
+    happened,
+    mentions,
+    prompt_of,
+)
+
+REPOSITORY = {"id": 1, "full_name": "acme/docs", "html_url": "https://example.org/acme/docs"}
+ROSA = {"login": "rosa", "id": 5, "type": "User"}
+HUNK = "@@ -1,3 +1,3 @@\n # Setup\n-Run it.\n+Run `make`."
+
+
+def github(action: str, **about: Any) -> dict[str, Any]:
+    return {"action": action, "repository": REPOSITORY, "sender": ROSA, **about}
+
+
+def github_pull(**about: Any) -> dict[str, Any]:
+    return {"number": 7, "state": "closed", "merged": False, "head": {"ref": "copydesk/job_1"}, **about}
+
+
+def github_comment(body: str = "@copydesk shorten this", **about: Any) -> dict[str, Any]:
+    return {"id": 99, "body": body, "user": ROSA, **about}
+
+
+ISSUE = {"number": 7, "pull_request": {"url": "https://api.example.org/repos/acme/docs/pulls/7"}}
+
+
+def gitlab(kind: str, attributes: dict[str, Any], **about: Any) -> dict[str, Any]:
+    project = {"id": 15, "path_with_namespace": "acme/docs", "web_url": "https://gitlab.example.org/acme/docs"}
+    user = {"id": 5, "name": "Rosa", "username": "rosa"}
+    return {"object_kind": kind, "user": user, "project": project, "object_attributes": attributes, **about}
+
+
+def gitlab_note(note: str = "@copydesk shorten this", **about: Any) -> dict[str, Any]:
+    attributes = {"id": 99, "note": note, "noteable_type": "MergeRequest", "system": False, "action": "create", **about}
+    return gitlab("note", attributes, merge_request={"iid": 7, "source_branch": "copydesk/job_1"})
+
+
+def gitea(action: str, **about: Any) -> dict[str, Any]:
+    return {"action": action, "repository": REPOSITORY, "sender": ROSA, **about}
+
+
+def gitea_comment(body: str = "@copydesk shorten this", **about: Any) -> dict[str, Any]:
+    return gitea("created", issue={"number": 7}, comment={"id": 99, "body": body, "user": ROSA}, is_pull=True, **about)
+
+
+MOVES = [
+    ("github", "pull_request", github("closed", pull_request=github_pull(merged=True)), Merged),
+    ("github", "pull_request", github("closed", pull_request=github_pull()), Closed),
+    ("github", "pull_request", github("reopened", pull_request=github_pull(state="open")), Reopened),
+    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "merge"}), Merged),
+    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "close"}), Closed),
+    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "reopen"}), Reopened),
+    ("gitea", "pull_request", gitea("closed", number=7, pull_request={"number": 7, "merged": True}), Merged),
+    ("forgejo", "pull_request", gitea("closed", number=7, pull_request={"number": 7, "merged": False}), Closed),
+    ("forgejo", "pull_request", gitea("reopened", number=7, pull_request={"number": 7}), Reopened),
+]
+
+
+@pytest.mark.parametrize(("forge", "event", "payload", "kind"), MOVES)
+def test_a_pull_requests_end_is_understood(forge: str, event: str, payload: Any, kind: type) -> None:
+    assert happened(forge, event, payload, "@copydesk") == kind("acme/docs", 7)
+
+
+SPOKEN = [
+    ("github", "issue_comment", github("created", issue=ISSUE, comment=github_comment())),
+    ("github", "pull_request_review_comment", github("created", pull_request=github_pull(), comment=github_comment())),
+    ("github", "pull_request_review", github("submitted", pull_request=github_pull(), review=github_comment())),
+    ("gitlab", "Note Hook", gitlab_note()),
+    ("gitlab", "Note Hook", gitlab_note(action=None, created_at="2026-01-01", updated_at="2026-01-01")),
+    ("gitea", "issue_comment", gitea_comment()),
+    (
+        "forgejo",
+        "pull_request_rejected",
+        gitea("reviewed", pull_request={"number": 7}, review={"type": "x", "content": "@copydesk shorten this"}),
+    ),
+]
+
+
+@pytest.mark.parametrize(("forge", "event", "payload"), SPOKEN)
+def test_a_word_to_the_agent_is_understood(forge: str, event: str, payload: Any) -> None:
+    said = happened(forge, event, payload, "@copydesk")
+    assert isinstance(said, Mentioned)
+    assert (said.repository, said.number, said.user, said.text) == ("acme/docs", 7, "rosa", "@copydesk shorten this")
+    assert said == happened(forge, event, json.loads(json.dumps(payload)), "@copydesk")
+
+
+BOT = {"login": "ci[bot]", "type": "Bot"}
+IGNORED = [
+    ("github", "push", github("created")),
+    ("github", "ping", {"zen": "Keep it logically awesome.", "hook_id": 1}),
+    ("github", "pull_request", github("opened", pull_request=github_pull())),
+    ("github", "pull_request", github("synchronize", pull_request=github_pull())),
+    ("github", "issue_comment", github("edited", issue=ISSUE, comment=github_comment())),
+    ("github", "issue_comment", github("deleted", issue=ISSUE, comment=github_comment())),
+    ("github", "issue_comment", github("created", issue={"number": 7}, comment=github_comment())),
+    ("github", "issue_comment", github("created", issue=ISSUE, comment=github_comment(user=BOT))),
+    ("github", "issue_comment", github("created", issue=ISSUE, comment=github_comment("Looks good"))),
+    ("github", "issue_comment", github("created", issue=ISSUE, comment=github_comment(marked_comment("@copydesk")))),
+    ("github", "pull_request_review", github("edited", pull_request=github_pull(), review=github_comment())),
+    ("github", "pull_request_review", github("submitted", pull_request=github_pull(), review={"body": None})),
+    ("gitlab", "Note Hook", gitlab_note(action="update")),
+    ("gitlab", "Note Hook", gitlab_note(action=None, created_at="2026-01-01", updated_at="2026-01-02")),
+    ("gitlab", "Note Hook", gitlab_note(noteable_type="Issue")),
+    ("gitlab", "Note Hook", gitlab_note(system=True)),
+    ("gitlab", "Note Hook", {**gitlab_note(), "user": {"username": "project_12_bot_8ac3"}}),
+    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "update"})),
+    ("gitlab", "Push Hook", gitlab("push", {})),
+    ("gitea", "issue_comment", {**gitea_comment(), "action": "edited"}),
+    ("gitea", "issue_comment", {**gitea_comment(), "is_pull": False}),
+    ("gitea", "pull_request", gitea("synchronized", pull_request={"number": 7})),
+]
+
+
+@pytest.mark.parametrize(("forge", "event", "payload"), IGNORED)
+def test_everything_else_is_ignored(forge: str, event: str, payload: Any) -> None:
+    assert happened(forge, event, payload, "@copydesk") is None
+
+
+@pytest.mark.parametrize("forge", ["github", "gitlab", "gitea", "forgejo"])
+@pytest.mark.parametrize(
+    "event", ["pull_request", "issue_comment", "pull_request_review", "Note Hook", "Merge Request Hook"]
+)
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {},
+        {"action": 1, "repository": [], "pull_request": "x", "comment": None, "object_attributes": 3, "project": []},
+        {"action": "closed", "repository": {"full_name": 7}, "pull_request": {"number": "7"}},
+        {"project": {"path_with_namespace": "a/b"}, "object_attributes": {"action": ["merge"], "iid": None}},
+    ],
+)
+def test_a_payload_of_another_shape_is_ignored(forge: str, event: str, payload: Any) -> None:
+    assert happened(forge, event, payload, "@copydesk") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@copydesk shorten this",
+        "Please, @copydesk, shorten this.",
+        "(@Copydesk) again",
+        "> quoted\n\n@copydesk yes",
+        "```\ncode\n```\n@copydesk yes",
+        "see `code` @copydesk\r\n",
+        "Thanks @copydesk.",
+    ],
+)
+def test_a_mention_is_a_word_of_its_own(text: str) -> None:
+    assert mentions(text, "@copydesk")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "copydesk shorten this",
+        "@copydesk-bot shorten this",
+        "@copydesk/docs shorten this",
+        "@copydesks",
+        "mail me@copydesk",
+        "me@copydesk.org",
+        "https://example.org/@copydesk",
+        "> @copydesk shorten this",
+        "   > @copydesk shorten this",
+        "say `@copydesk` to it",
+        "say ``a ` @copydesk`` to it",
+        "```\n@copydesk\n```",
+        "~~~\n@copydesk\n~~~\n",
+        "````\n```\n@copydesk\n````",
+        "```\n@copydesk never closed",
+        "    @copydesk in an indented block",
+        "<!-- @copydesk -->",
+        "",
+    ],
+)
+def test_quotes_code_and_other_names_are_no_mention(text: str) -> None:
+    assert not mentions(text, "@copydesk")
+
+
+def test_a_comment_on_a_line_says_where_and_quotes_the_lines_as_data() -> None:
+    comment = github_comment(path="docs/setup.md", line=2, diff_hunk=HUNK)
+    payload = github("created", pull_request=github_pull(), comment=comment)
+    said = happened("github", "pull_request_review_comment", payload, "@copydesk")
+    assert isinstance(said, Mentioned)
+    prompt = prompt_of(said, "@copydesk")
+    assert prompt.startswith("shorten this\n\nThis was said in a review, about docs/setup.md, line 2.")
+    assert prompt.endswith("> @@ -1,3 +1,3 @@\n>  # Setup\n> -Run it.\n> +Run `make`.")
+
+
+def test_a_note_on_a_line_of_gitlab_says_where() -> None:
+    said = happened(
+        "gitlab", "Note Hook", gitlab_note(position={"new_path": "docs/setup.md", "new_line": 2}), "@copydesk"
+    )
+    assert isinstance(said, Mentioned)
+    assert (said.path, said.line) == ("docs/setup.md", 2)
+
+
+def test_text_that_no_database_can_hold_is_mended() -> None:
+    payload = github("created", issue=ISSUE, comment=github_comment("@copydesk\0 one \ud800 two"))
+    said = happened("github", "issue_comment", payload, "@copydesk")
+    assert isinstance(said, Mentioned)
+    assert said.text == "@copydesk one ? two"
+
+
+def test_two_reviews_with_the_same_words_are_two() -> None:
+    def review(at: str) -> Any:
+        pull = {"number": 7, "updated_at": at}
+        payload = gitea("reviewed", pull_request=pull, review={"content": "@copydesk again"})
+        return happened("gitea", "pull_request_comment", payload, "@copydesk")
+
+    assert review("2026-01-01T00:00:00Z") == review("2026-01-01T00:00:00Z") != review("2026-01-02T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("text", "prompt"),
+    [
+        ("@copydesk shorten this", "shorten this"),
+        (" @Copydesk, shorten this. ", "shorten this."),
+        ("@copydesk:\n- one\n- two", "- one\n- two"),
+        ("Please, @copydesk, shorten this", "Please, @copydesk, shorten this"),
+        ("@copydesk", ""),
+        ("@copydesk!", ""),
+    ],
+)
+def test_a_message_does_not_begin_with_the_agents_name(text: str, prompt: str) -> None:
+    assert prompt_of(Mentioned("acme/docs", 7, "comment-1", "rosa", text), "@copydesk") == prompt

@@ -1,0 +1,212 @@
+"""A repository on this machine belongs to somebody: the service runs nothing that it says, and keeps its work tree."""
+
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pygit2
+import pytest
+
+from copydesk.client import Client, Job
+from copydesk.core.projects.projects import Project
+from copydesk.jobs.job import RepositoryFailed
+from copydesk.jobs.publish.git.git_command import Git
+from copydesk.jobs.publish.git.mirror import Mirror
+from tests.support.repositories import AUTHOR, branches, commit, file_on, make_repository
+from tests.support.service import Service, serve
+
+PAGE = b"# Hello\n\nThe colour of things.\n"
+CHANGED = PAGE.replace(b"colour", b"color")
+HOOKS = (
+    "pre-receive", "update", "post-receive", "post-update", "reference-transaction", "proc-receive", "push-to-checkout",
+    "post-checkout", "post-index-change", "fsmonitor-watchman", "post-merge",
+)  # fmt: skip
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def trapped_checkout(path: Path, trap: Path) -> Path:
+    """A work tree with main checked out, which a push updates, and whose filter and hooks leave marks in `trap`."""
+    trap.mkdir()
+    git("init", "--quiet", "-b", "main", str(path))
+    (path / "docs").mkdir()
+    (path / "docs" / "index.md").write_bytes(PAGE)
+    (path / ".gitattributes").write_text("* filter=evil\n")
+    git("-C", str(path), "add", ".")
+    git("-C", str(path), "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "--quiet", "-m", "First")
+    for name, value in (
+        ("receive.denyCurrentBranch", "updateInstead"),
+        ("filter.evil.smudge", f"touch {trap}/smudge; cat"),
+        ("filter.evil.clean", f"touch {trap}/clean; cat"),
+        ("core.fsmonitor", f"touch {trap}/fsmonitor; false"),
+        ("uploadpack.packObjectsHook", f"touch {trap}/pack-objects; false"),
+        ("core.alternateRefsCommand", f"touch {trap}/alternates; false"),
+        ("receive.procReceiveRefs", "refs/heads/"),
+        ("core.sshCommand", f"touch {trap}/ssh; false"),
+    ):
+        git("-C", str(path), "config", name, value)
+    for hook in HOOKS:
+        script = path / ".git" / "hooks" / hook
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f"#!/bin/sh\ntouch {trap}/{hook}\n")
+        script.chmod(0o755)
+    return path
+
+
+def marks(trap: Path) -> list[str]:
+    return sorted(mark.name for mark in trap.iterdir())
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("local")
+    repository = make_repository(folder / "docs.git", {"docs/index.md": PAGE})
+    with serve(folder / "data", repository=repository) as running:
+        yield running
+
+
+def run_job(service: Service, repository: Path | str) -> tuple[Project, Job]:
+    project = service.desk.projects.create("Local", ref="main", actor="test", repository=str(repository))
+    with Client(service.url, service.desk.keys.create(project.id, actor="test")[1], project.id) as client:
+        return project, client.wait(client.create_job("Replace colour with color.")["id"])
+
+
+def merge(service: Service, project: Project) -> None:
+    service.desk.pulls.merge(service.desk.pulls.get(project.id, 1), service.desk.mirror(project))
+
+
+def test_a_merge_into_a_checked_out_branch_is_refused_and_runs_nothing(service: Service, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    checkout = trapped_checkout(tmp_path / "checkout", trap)
+    before = branches(checkout)["main"]
+    project, job = run_job(service, checkout)
+    assert job["status"] == "completed", job["message"]
+    with pytest.raises(RepositoryFailed, match=r"main is checked out in .*Merge it there with git, or check out"):
+        merge(service, project)
+    assert service.desk.pulls.get(project.id, 1).state == "open"
+    assert branches(checkout)["main"] == before
+    assert (checkout / "docs" / "index.md").read_bytes() == PAGE
+    assert marks(trap) == []
+
+
+def test_the_trap_works_when_git_itself_pushes_into_it(tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    checkout = trapped_checkout(tmp_path / "checkout", trap)
+    (checkout / ".git" / "hooks" / "push-to-checkout").unlink()  # it would stand in for the work tree's update
+    git("-C", str(checkout), "config", "--unset", "receive.procReceiveRefs")
+    clone = tmp_path / "clone"
+    git("-c", "core.fsmonitor=false", "clone", "--quiet", str(checkout), str(clone))
+    commit(pygit2.Repository(str(clone)), {"docs/index.md": CHANGED})
+    git("-C", str(clone), "push", "--quiet", "origin", "main")
+    assert {"smudge", "post-receive", "reference-transaction"} <= set(marks(trap))
+
+
+def test_a_merge_into_a_branch_that_is_not_checked_out_goes_through_and_runs_nothing(
+    service: Service, tmp_path: Path
+) -> None:
+    trap = tmp_path / "trap"
+    checkout = trapped_checkout(tmp_path / "checkout", trap)
+    git("-c", "core.fsmonitor=false", "-C", str(checkout), "-c", "core.hooksPath=/dev/null", "switch", "-qc", "mine")
+    for mark in trap.iterdir():
+        mark.unlink()
+    project, job = run_job(service, f"file://{checkout}")
+    assert job["status"] == "completed", job["message"]
+    merge(service, project)
+    assert file_on(checkout, "main", "docs/index.md") == CHANGED
+    assert (checkout / "docs" / "index.md").read_bytes() == PAGE
+    assert marks(trap) == []
+
+
+def test_a_branch_that_a_linked_work_tree_has_checked_out_is_not_moved(service: Service, tmp_path: Path) -> None:
+    bare = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
+    git("-C", str(bare), "worktree", "add", "--quiet", str(tmp_path / "linked"), "main")
+    project, job = run_job(service, tmp_path / "linked")
+    assert job["status"] == "completed", job["message"]
+    assert file_on(bare, job["branch"], "docs/index.md") == CHANGED
+    with pytest.raises(RepositoryFailed, match="main is checked out"):
+        merge(service, project)
+    git("-C", str(bare), "worktree", "remove", str(tmp_path / "linked"))
+    mirror = Mirror(tmp_path / "mirror.git", Git(str(bare)))
+    made = mirror.commit(mirror.head("main"), {"docs/index.md": CHANGED}, "Change", AUTHOR)
+    mirror.push(made, "main", branches(bare)["main"])
+    assert branches(bare)["main"] == made
+
+
+def test_a_repository_that_lacks_objects_does_not_have_them_fetched_by_a_command_of_its_own(tmp_path: Path) -> None:
+    """Git fetches what a partial clone lacks from its remote, by a program that the configuration names."""
+    mark = tmp_path / "mark"
+    lender = make_repository(tmp_path / "lender.git", {"docs/index.md": PAGE})
+    path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
+    oid = pygit2.Repository(str(path)).revparse_single("main:docs/index.md").id
+    for name, value in (
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", str(lender)),
+        ("remote.origin.uploadpack", f"touch {mark}; git-upload-pack"),
+    ):
+        git("-C", str(path), "config", name, value)
+    (path / "objects" / str(oid)[:2] / str(oid)[2:]).unlink()
+    with pytest.raises(RepositoryFailed, match="git fetch failed"):
+        Mirror(tmp_path / "mirror.git", Git(str(path))).head("main")
+    assert not mark.exists()
+    git("-C", str(path), "cat-file", "-p", str(oid))
+    assert mark.exists(), "git itself would have run it"
+
+
+@pytest.mark.parametrize("file", ["config", "HEAD", "commondir"])
+def test_a_pipe_in_place_of_a_file_holds_nothing_up(tmp_path: Path, file: str) -> None:
+    path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
+    (path / file).unlink(missing_ok=True)
+    os.mkfifo(path / file)
+    git_there = Git(str(path))
+    if file == "HEAD":
+        with pytest.raises(RepositoryFailed, match="does not appear to be a git repository"):
+            git_there.heads("HEAD", "refs/heads/*")
+    else:
+        assert git_there.heads("HEAD", "refs/heads/*")["HEAD"] == "main"
+
+
+def test_a_branch_that_moved_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
+    mirror = Mirror(tmp_path / "mirror.git", Git(str(path)))
+    base = mirror.head("main")
+    made = mirror.commit(base, {"docs/index.md": CHANGED}, "Change", AUTHOR)
+    moved = commit(pygit2.Repository(str(path)), {"docs/other.md": b"other\n"})
+    with pytest.raises(RepositoryFailed, match="changed by somebody else"):
+        mirror.push(made, "main", base)
+    with pytest.raises(RepositoryFailed):
+        mirror.push(made, "main", None)
+    assert branches(path) == {"main": moved}
+
+
+def test_a_repository_shared_by_a_group_stays_writable_for_it(tmp_path: Path) -> None:
+    path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
+    git("-C", str(path), "config", "core.sharedRepository", "group")
+    mirror = Mirror(tmp_path / "mirror.git", Git(str(path)))
+    made = mirror.commit(mirror.head("main"), {"docs/index.md": CHANGED}, "Change", AUTHOR)
+    mirror.push(made, "copydesk/job", None)
+    for folder in (path / "objects" / made[:2], path / "refs" / "heads" / "copydesk"):
+        assert folder.stat().st_mode & stat.S_IWGRP, folder
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_a_repository_of_another_user_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
+    os.chown(path, 12345, 12345)
+    with pytest.raises(RepositoryFailed, match="belongs to another user"):
+        Git(str(path)).heads("HEAD")
+
+
+def test_a_branch_in_packed_form_and_a_repository_with_borrowed_objects_are_read(tmp_path: Path) -> None:
+    lender = make_repository(tmp_path / "lender.git", {"docs/index.md": PAGE})
+    git("clone", "--quiet", "--bare", "--shared", str(lender), str(tmp_path / "docs.git"))
+    (tmp_path / "docs.git" / "objects" / "info" / "alternates").write_text("../../lender.git/objects\n")
+    git("-C", str(tmp_path / "docs.git"), "pack-refs", "--all")
+    mirror = Mirror(tmp_path / "mirror.git", Git(str(tmp_path / "docs")))
+    assert mirror.head("main") == branches(lender)["main"]
+    assert mirror.git.heads("HEAD", "refs/heads/*") == {"HEAD": "main", "main": branches(lender)["main"]}

@@ -1,0 +1,269 @@
+"""From changes to a pull request: one branch, one pull request, on the base as it is now."""
+
+import asyncio
+import threading
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import psutil
+import pygit2
+import pytest
+
+from copydesk.client import Client
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk
+from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply
+from copydesk.jobs.job import branch_of
+from copydesk.jobs.publish.forges.local import PullConflict, Pulls
+from copydesk.jobs.publish.git.git_command import Git
+from copydesk.jobs.publish.git.mirror import LOOSE_IN_SAMPLE, Mirror, pack
+from copydesk.jobs.workflow.maintenance import notice_merges
+from copydesk.jobs.workspace.workspace import Workspace
+from tests.support.repositories import branches, commit, file_on, make_repository
+from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
+from tests.support.service import Service, serve
+
+PAGE = b"one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "docs.git", {"docs/page.md": PAGE, "docs/other.md": b"other\n"})
+
+
+def running(repository: Path, *script: Turn) -> AbstractContextManager[Service]:
+    model = ScriptedModel(script)
+    return serve(repository.parent / "data", repository=repository, model=lambda _name: model)
+
+
+def done(client: Client, prompt: str = "Change it") -> str:
+    return client.wait(client.create_job(prompt)["id"])["id"]
+
+
+def pushes_meanwhile(repository: Path, files: dict[str, bytes], then: Turn) -> Turn:
+    """A turn during which somebody pushes to main."""
+
+    def turn(conversation: Conversation, workspace: Workspace) -> Reply:
+        commit(pygit2.Repository(str(repository)), files)
+        assert not isinstance(then, Reply)
+        return then(conversation, workspace)
+
+    return turn
+
+
+def test_a_base_that_moved_meanwhile_gets_the_change_re_applied(repository: Path) -> None:
+    moved = PAGE.replace(b"seven", b"SEVEN")
+    script = pushes_meanwhile(repository, {"docs/page.md": moved}, edit("docs/page.md", "one", "ONE"))
+    with running(repository, script, finish()) as service:
+        job = service.client.get_job(done(service.client))
+    assert job["status"] == "completed"
+    assert "re-applied" in (job["message"] or "")
+    assert file_on(repository, job["branch"], "docs/page.md") == moved.replace(b"one", b"ONE")
+    opened = pygit2.Repository(str(repository))
+    heads = branches(repository)
+    assert str(opened[heads[job["branch"]]].peel(pygit2.Commit).parent_ids[0]) == heads["main"]
+
+
+def test_a_base_that_moved_against_the_change_is_said_so(repository: Path) -> None:
+    theirs = PAGE.replace(b"one", b"uno")
+    script = pushes_meanwhile(repository, {"docs/page.md": theirs}, edit("docs/page.md", "one", "ONE"))
+    with running(repository, script, finish()) as service:
+        job = service.client.get_job(done(service.client))
+        pull = service.desk.pulls.of_project(service.project.id)[0]
+        with pytest.raises(PullConflict, match="conflicts"):
+            service.desk.pulls.merge(pull, Mirror.of(service.desk.settings.mirrors, service.project))
+    assert "conflicts with main" in (job["message"] or "")
+    assert "conflicts with main" in pull.body
+    assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE")
+
+
+def test_a_follow_up_goes_on_from_what_a_person_pushed_to_the_branch(repository: Path) -> None:
+    script = (edit("docs/page.md", "one", "ONE"), finish("First"), edit("docs/page.md", "two", "TWO"), finish("Second"))
+    with running(repository, *script) as service:
+        job_id = done(service.client)
+        job = service.client.get_job(job_id)
+        commit(pygit2.Repository(str(repository)), {"docs/by-hand.md": b"mine\n"}, branch=job["branch"])
+        service.client.message_job(job_id, "And the second")
+        again = service.client.wait(job_id)
+        (pull,) = service.desk.pulls.of_project(service.project.id)
+    assert again["prLink"] == job["prLink"]
+    assert (again["title"], pull.title) == ("First", "First")
+    assert "Change it" in pull.body
+    assert "And the second" in pull.body
+    assert file_on(repository, job["branch"], "docs/by-hand.md") == b"mine\n"
+    assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
+    assert set(branches(repository)) == {"main", job["branch"]}
+
+
+def test_a_branch_of_that_name_that_is_not_the_jobs_own_is_never_overwritten(repository: Path) -> None:
+    foreign: dict[str, str] = {}
+
+    def turn(conversation: Conversation, workspace: Workspace) -> Reply:
+        job = service.client.list_jobs()["jobs"][0]
+        foreign["head"] = commit(pygit2.Repository(str(repository)), {"x.md": b"foreign\n"}, branch=job["branch"])
+        chosen = edit("docs/page.md", "one", "ONE")
+        assert not isinstance(chosen, Reply)
+        return chosen(conversation, workspace)
+
+    with running(repository, turn, finish()) as service:
+        job = service.client.get_job(done(service.client))
+        assert service.desk.pulls.of_project(service.project.id) == []
+    assert (job["status"], job["reason"]) == ("failed", "repository_error")
+    assert branches(repository)[job["branch"]] == foreign["head"]
+
+
+def test_merging_brings_the_change_to_main_and_archives_the_job(repository: Path) -> None:
+    with running(repository, edit("docs/page.md", "one", "ONE"), finish("Louder")) as service:
+        job_id = done(service.client)
+        mirror = Mirror.of(service.desk.settings.mirrors, service.project)
+        merged = service.desk.pulls.merge(service.desk.pulls.get(service.project.id, 1), mirror)
+        assert merged.state == "merged"
+        assert service.client.get_job(job_id)["status"] == "archived"
+        with pytest.raises(PullConflict, match="merged"):
+            service.desk.pulls.merge(merged, mirror)
+    assert file_on(repository, "main", "docs/page.md") == PAGE.replace(b"one", b"ONE")
+
+
+def test_closing_leaves_main_alone_and_archives_the_job(repository: Path) -> None:
+    before = branches(repository)["main"]
+    with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
+        job_id = done(service.client)
+        closed = service.desk.pulls.close(service.desk.pulls.get(service.project.id, 1))
+        assert closed.state == "closed"
+        assert service.client.get_job(job_id)["status"] == "archived"
+    assert branches(repository)["main"] == before
+
+
+def test_files_in_deep_and_new_folders_are_added_and_emptied_folders_vanish(repository: Path) -> None:
+    script = calls(
+        ("write", {"path": "guides/a/b/new.md", "content": "new\n"}),
+        ("delete", {"path": "docs/other.md"}),
+        ("move", {"path": "docs/page.md", "to": "guides/page.md"}),
+    )
+    with running(repository, script, finish()) as service:
+        job = service.client.get_job(done(service.client))
+    tree = pygit2.Repository(str(repository))[branches(repository)[job["branch"]]].peel(pygit2.Tree)
+    assert [entry.name for entry in tree] == ["guides"]
+    assert file_on(repository, job["branch"], "guides/a/b/new.md") == b"new\n"
+    assert file_on(repository, job["branch"], "guides/page.md") == PAGE
+
+
+def test_a_lost_mirror_is_made_again(repository: Path, tmp_path: Path) -> None:
+    script = (edit("docs/page.md", "one", "ONE"), finish(), edit("docs/page.md", "two", "TWO"), finish())
+    with running(repository, *script) as service:
+        job_id = done(service.client)
+        for found in service.desk.settings.mirrors.iterdir():
+            found.rename(tmp_path / f"lost-{found.name}")
+        service.client.message_job(job_id, "again")
+        job = service.client.wait(job_id)
+    assert job["status"] == "completed"
+    assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
+
+
+def test_more_files_than_the_policy_allows_are_not_published(repository: Path) -> None:
+    many = calls(*(("write", {"path": f"docs/{n}.md", "content": "x"}) for n in range(101)))
+    with running(repository, many, finish()) as service:
+        job = service.client.get_job(done(service.client))
+    assert (job["status"], job["reason"], job["prLink"]) == ("failed", "publish_refused", None)
+    assert set(branches(repository)) == {"main"}
+
+
+def test_edits_of_a_cancelled_run_are_not_lost_to_a_follow_up(repository: Path) -> None:
+    reached = threading.Event()
+
+    class Slow(ScriptedModel):
+        async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
+            if len([entry for entry in conversation if isinstance(entry, Prompt)]) == 1 and len(conversation) > 1:
+                reached.set()
+                await asyncio.sleep(600)
+            return await super().reply(conversation, workspace)
+
+    model = Slow([edit("docs/page.md", "one", "ONE"), edit("docs/page.md", "two", "TWO"), finish("Both")])
+    with serve(repository.parent / "data", repository=repository, model=lambda _name: model) as service:
+        job_id = service.client.create_job("Begin")["id"]
+        assert reached.wait(60)
+        assert b"+ONE" in service.client.diff(job_id)
+        assert service.client.cancel_job(job_id)["reason"] == "cancelled"
+        commit(pygit2.Repository(str(repository)), {"docs/other.md": b"moved on\n"})
+        service.client.message_job(job_id, "Go on")
+        job = service.client.wait(job_id)
+    assert (job["status"], job["title"]) == ("completed", "Both")
+    assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
+    assert file_on(repository, job["branch"], "docs/other.md") == b"moved on\n"
+    assert job["usage"]["requests"] == 3
+
+
+def test_a_pull_request_merged_with_git_alone_is_noticed(repository: Path) -> None:
+    with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
+        job_id = done(service.client)
+        notice_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
+        assert service.client.get_job(job_id)["status"] == "completed"
+        opened = pygit2.Repository(str(repository))
+        opened.lookup_reference("refs/heads/main").set_target(branches(repository)[branch_of(job_id)])
+        notice_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
+        assert service.client.get_job(job_id)["status"] == "archived"
+        assert service.desk.pulls.get(service.project.id, 1).state == "merged"
+
+
+def test_a_merge_that_is_noticed_late_does_not_end_what_was_asked_for_meanwhile(repository: Path) -> None:
+    with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
+        job_id = done(service.client)
+        [[pull]] = service.desk.pulls.waiting().values()
+    desk = open_desk(Settings(data=repository.parent / "data"))  # where no worker is at it
+    desk.jobs.message(desk.projects.get(pull.project_id), job_id, "One more thing")
+    assert not desk.pulls.notice_merged(pull)
+    assert desk.jobs.get(pull.project_id, job_id).status == "active"
+    assert desk.pulls.get(pull.project_id, pull.number).state == "open"
+    desk.close()
+
+
+def test_a_broken_mirror_does_not_keep_merges_in_other_projects_from_being_noticed(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
+        job_id = done(service.client)
+        opened = pygit2.Repository(str(repository))
+        opened.lookup_reference("refs/heads/main").set_target(branches(repository)[branch_of(job_id)])
+        broken = service.another_project().project.id
+        (service.desk.settings.mirrors / f"{broken}.git").write_bytes(b"no repository")
+        [waiting] = service.desk.pulls.waiting().values()
+        monkeypatch.setattr(Pulls, "waiting", lambda _: {broken: waiting, service.project.id: waiting})
+        notice_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
+        assert service.client.get_job(job_id)["status"] == "archived"
+
+
+def test_a_branch_may_become_a_folder(repository: Path, tmp_path: Path) -> None:
+    opened = pygit2.Repository(str(repository))
+    opened.branches.local.create("docs", opened[branches(repository)["main"]].peel(pygit2.Commit))
+    mirror = Mirror(tmp_path / "mirror.git", Git(str(repository)))
+    assert mirror.head("docs") == branches(repository)["main"]
+    opened.branches.local.delete("docs")
+    opened.branches.local.create("docs/new", opened[branches(repository)["main"]].peel(pygit2.Commit))
+    assert mirror.head("docs/new") == branches(repository)["main"]
+    assert mirror.find("docs") is None
+
+
+def test_a_mirror_with_many_loose_objects_is_packed(repository: Path, tmp_path: Path) -> None:
+    mirror = Mirror(tmp_path / "mirror.git", Git(str(repository)))
+    head = mirror.head("main")
+    for number in range(LOOSE_IN_SAMPLE * 256 + 2000):
+        mirror.repository.create_blob(str(number).encode())
+    mirror.commit(head, {"docs/page.md": b"new\n"}, "Change", pygit2.Signature("Ada", "ada@example.org"))
+    pack(mirror.folder)
+    packs = list((mirror.folder / "objects" / "pack").glob("*.pack"))
+    cruft = list((mirror.folder / "objects" / "pack").glob("*.mtimes"))  # from git 2.41 on, what no branch refers to
+    assert len(packs) - len(cruft) == 1
+    assert mirror.tree(head).entry("docs/page.md") is not None
+
+
+def test_what_a_mirror_has_open_is_closed_with_it(repository: Path, tmp_path: Path) -> None:
+    def packs() -> list[str]:
+        return [each.path for each in psutil.Process().memory_maps() if each.path.startswith(str(folder))]
+
+    mirror = Mirror(folder := tmp_path / "mirror.git", Git(str(repository)))
+    head = mirror.head("main")
+    mirror.git.run(folder, "repack", "-adq")
+    assert mirror.tree(head).entry("docs/page.md") is not None
+    assert packs()
+    del mirror
+    assert packs() == []

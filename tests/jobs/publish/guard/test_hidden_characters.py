@@ -1,0 +1,133 @@
+"""Nothing that a change says can be hidden from its reviewer, neither by bytes nor by characters."""
+
+import pytest
+
+from copydesk.jobs.agent.tools.write_tools import Edit, Replacement, Write, edit, write
+from copydesk.jobs.publish.guard.publish_guard import PublishRefused, check
+from copydesk.jobs.workspace.text_edits import NotEditable
+from copydesk.jobs.workspace.workspace import Changes, Workspace, digest
+from tests.jobs.conftest import Files, MakeWorkspace
+
+PAGE = b"# Page\n\nWords.\n"
+ATTACK = "<script src=https://evil.example/x.js></script>"
+IMAGE = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0d"
+CONTROLS = ["\x00", "\x01", "\x08", "\x0b", "\x0c", "\x1b", "\x7f", "\x85", "\x9f"]
+
+
+def explain(workspace: Workspace, changes: Changes) -> str:
+    """Returns why the policy refuses the changes, or nothing."""
+    try:
+        check(workspace.tree, changes)
+    except PublishRefused as refusal:
+        return str(refusal)
+    return ""
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_no_tool_writes_a_control_character(workspace: MakeWorkspace, control: str) -> None:
+    files = workspace({"docs/page.md": PAGE})
+    with pytest.raises(NotEditable, match=f"U\\+{ord(control):04X}"):
+        write(files, Write(path="docs/new.md", content=f"# New\n{control}\n{ATTACK}\n"))
+    with pytest.raises(NotEditable, match=f"U\\+{ord(control):04X}"):
+        asked = Replacement(old="Words.", new=f"Words.{control}{ATTACK}")
+        edit(files, Edit(path="docs/page.md", hash=digest(PAGE), replacements=[asked]))
+    with pytest.raises(NotEditable, match=f"U\\+{ord(control):04X}"):
+        write(files, Write(path="docs/page.md", content=f"{control}{ATTACK}", hash=digest(PAGE), whole=True))
+    assert files.changes() == {}
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+@pytest.mark.parametrize("path", ["docs/page.md", "docs/new.md", "docs/new.html", "docs/new.png"])
+def test_a_control_character_that_reached_the_change_is_refused(
+    workspace: MakeWorkspace, path: str, control: str
+) -> None:
+    why = explain(workspace({"docs/page.md": PAGE}), {path: PAGE + f"{control}words\n".encode()})
+    assert "control character" in why or "not text in UTF-8" in why
+
+
+def test_a_lone_carriage_return_is_refused_and_line_ends_are_not(workspace: MakeWorkspace) -> None:
+    files = workspace({"docs/page.md": PAGE})
+    assert "U+000D" in explain(files, {"docs/page.md": PAGE + f"Words.\r{ATTACK}\n".encode()})
+    assert explain(files, {"docs/new.md": b"# New\r\n\r\n\tWords.\r\n"}) == ""
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_a_page_in_another_encoding_is_refused(workspace: MakeWorkspace, encoding: str) -> None:
+    assert "not text in UTF-8" in explain(workspace({"docs/page.md": PAGE}), {"docs/new.md": ATTACK.encode(encoding)})
+
+
+def test_a_utf_16_page_without_nul_bytes_is_refused(workspace: MakeWorkspace) -> None:
+    data = b"\xff\xfe" + "文字ばかり".encode("utf-16-le")
+    assert b"\x00" not in data
+    assert "not text in UTF-8" in explain(workspace({"docs/page.md": PAGE}), {"docs/new.md": data})
+
+
+def test_a_new_page_that_is_not_utf_8_is_refused_and_an_old_one_stays_editable(workspace: MakeWorkspace) -> None:
+    old = "# Caf\xe9\n\nWords.\n".encode("latin-1")
+    assert "not text in UTF-8" in explain(workspace({"docs/page.md": PAGE}), {"docs/new.md": old})
+    assert explain(workspace({"docs/old.md": old}), {"docs/old.md": old + b"More.\n"}) == ""
+
+
+@pytest.mark.parametrize("after", ["docs/b.png", None])
+def test_a_binary_file_can_be_moved_and_deleted(workspace: MakeWorkspace, after: str | None) -> None:
+    changes: Changes = {"docs/a.png": None}
+    if after:
+        changes[after] = IMAGE
+    assert explain(workspace({"docs/a.png": IMAGE, "docs/page.md": PAGE}), changes) == ""
+
+
+def test_a_binary_file_can_become_no_page(workspace: MakeWorkspace) -> None:
+    data = IMAGE + ATTACK.encode()
+    why = explain(workspace({"docs/a.png": data}), {"docs/a.png": None, "docs/a.md": data})
+    assert "not text in UTF-8" in why
+
+
+def test_a_control_character_that_was_there_stays(workspace: MakeWorkspace) -> None:
+    old = b"Part one.\n\x0c\nPart two.\n"
+    files: Files = {"docs/old.txt": old}
+    assert explain(workspace(files), {"docs/old.txt": old.replace(b"two", b"2")}) == ""
+    asked = Replacement(old="one.\n\x0c\n", new="1.\n\x0c\n")
+    edit(workspace(files), Edit(path="docs/old.txt", hash=digest(old), replacements=[asked]))
+
+
+def test_a_page_with_the_quotation_marks_of_windows_stays_editable(workspace: MakeWorkspace) -> None:
+    old = b"# Page\n\n\x93Caf\xe9\x94 text\n"
+    files: Files = {"docs/old.md": old}
+    assert explain(workspace(files), {"docs/old.md": old.replace(b"text", b"new text")}) == ""
+    assert "U+0093" in explain(workspace(files), {"docs/old.md": old.replace(b"text", b"\x93new\x94 text")})
+
+
+HIDDEN = [
+    "word\ufe0f", "a\ufe00b", "1\ufe0f.", "\U0001f600\ufe0f\ufe0e\ufe0f", "user\u3164name", "x\u115fy", "x\u1160y",
+    "x\uffa0y", "pass\u2800word", "a\u034fb", "a\u206ab", "a\u206fb", "a\ufff9b\ufffac\ufffb", "a\u2028b", "a\u180bb",
+    "x\u2065y", "x\U0001d173y",
+]  # fmt: skip
+NEEDED = [
+    "❤️ and ☀︎ and ©️ and 1️⃣ and #️⃣",
+    "🏳️‍🌈 and 👁️‍🗨️",
+    "≨︀ and 葛︀",
+    "ᄒ\u1160ᆫ and \u115fᅡ",
+    "ㄱ\u3164ㅏ",
+    "ﾡ\uffa0",
+    "ᠠ᠋ᠡ and ᠨ\u180eᠠ",
+    "⠓⠑⠇⠇⠕⠀⠺⠕⠗⠇⠙",
+    "⠀⠀⠓⠊",
+    "ב\u034fָ",
+]
+
+
+@pytest.mark.parametrize("text", HIDDEN, ids=ascii)
+def test_a_character_that_shows_nothing_is_refused(workspace: MakeWorkspace, text: str) -> None:
+    assert "U+" in explain(workspace({"docs/page.md": PAGE}), {"docs/page.md": PAGE + f"{text}\n".encode()})
+
+
+@pytest.mark.parametrize("text", NEEDED, ids=ascii)
+def test_a_character_that_shows_nothing_is_let_through_where_writing_needs_it(
+    workspace: MakeWorkspace, text: str
+) -> None:
+    assert explain(workspace({"docs/page.md": PAGE}), {"docs/page.md": PAGE + f"{text}\n".encode()}) == ""
+
+
+def test_nothing_is_hidden_in_the_name_of_a_new_file(workspace: MakeWorkspace) -> None:
+    for name in ("docs/gu\u200bide.md", "docs/p\u0430yp\u0430l.md", "docs/\u202egnp.md"):
+        assert "has" in explain(workspace({"docs/page.md": PAGE}), {name: b"# New\n"})

@@ -1,0 +1,305 @@
+"""What a change says is looked at before it is published: secrets, hidden characters, what comes from elsewhere."""
+
+import base64
+from collections.abc import Callable
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.core.ids import new_key
+from copydesk.jobs.publish.guard.external_resources import Outside, outside
+from copydesk.jobs.publish.guard.publish_guard import PublishRefused, check
+from copydesk.jobs.publish.guard.secret_scanner import find_known
+from copydesk.jobs.workspace.workspace import Changes
+from tests.jobs.conftest import MakeWorkspace
+from tests.support.cpu_budget import limit_cpu
+
+Refused = Callable[..., str]
+PAGE = b"# Page\n\nText with [a link](https://known.example.org/x).\n"
+RANDOM = "Zq7Rk2Vw9Xt4Bn6Mc1Lp8Sd3Fg5Hj0Ky"
+# Put together here, so that nobody's scanner takes this file for a leak.
+SECRETS = {
+    "AWS": "AKIA" + "Q3ZT7WPLX2M9RB4K",
+    "GitHub": "ghp_" + RANDOM + "aB3d",
+    "fine-grained": "github_pat_" + "11" + RANDOM[:20] + "_" + (RANDOM * 2)[:59],
+    "GitLab": "glpat-" + RANDOM[:20],
+    "OpenAI": "sk-proj-" + RANDOM[:20] + "T3BlbkFJ" + RANDOM[10:30],
+    "Anthropic": "sk-ant-" + "api03-" + (RANDOM * 3)[:93] + "AA",
+    "Google": "AIza" + RANDOM + "9_x",
+    "Slack": "xoxb-" + "2384756192-8374659283-" + RANDOM[:24],
+    "Stripe": "sk_live_" + RANDOM[:24],
+    "SendGrid": "SG." + RANDOM[:22] + "." + (RANDOM * 2)[:43],
+    "npm": "npm_" + RANDOM + "Qw7E",
+    "Hugging": "hf_" + "QzRkVwXtBnMcLpSdFgHjKyTrEwQaZsXdCf",
+    "Copydesk": new_key(),
+    "Private Key": "-----BEGIN RSA " + "PRIVATE KEY-----\n" + (RANDOM * 2) + "\n-----END RSA PRIVATE KEY-----",
+}
+HARMLESS = [
+    "AKIAIOSFODNN7EXAMPLE",
+    'aws_secret_access_key = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"',
+    "export OPENAI_API_KEY=sk-...",
+    "Authorization: Bearer YOUR_API_KEY",
+    "api_key: <your-api-key>",
+    "password: hunter2",
+    "postgres://user:password@localhost:5432/app",
+    "https://user:pass@example.com/path",
+    "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "ghp_1234567890abcdefghijklmnopqrstuvwxyz",
+    "desk_" + "A" * 38,
+    "550e8400-e29b-41d4-a716-446655440000",
+    "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
+    "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "integrity: sha512-" + base64.b64encode(bytes(range(64))).decode(),
+    "![x](data:image/png;base64," + base64.b64encode(bytes(range(256)) * 40).decode() + ")",
+    "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
+    "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA... (your key)\n-----END RSA PRIVATE KEY-----",
+    "xoxb-your-token-here",
+    "sk_test_4eC39HqLyjWDarjtT1zdp7dc",
+    "AIzaSyEXAMPLE-EXAMPLE-EXAMPLE-EXAMPLE-0",
+    "At 12:30:45 the id was 1234567890.",
+]
+
+
+@pytest.fixture
+def refused(workspace: MakeWorkspace) -> Refused:
+    tree = workspace({"docs/page.md": PAGE, "docs/old.md": b"one\n"}).tree
+
+    def why(changes: Changes, **options: object) -> str:
+        """Why the change is refused, or nothing."""
+        try:
+            check(tree, changes, **options)  # type: ignore[arg-type]
+        except PublishRefused as refusal:
+            return str(refusal)
+        return ""
+
+    return why
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_a_secret_in_an_added_line_is_refused_by_place_and_kind_and_not_repeated(refused: Refused, kind: str) -> None:
+    secret = SECRETS[kind]
+    why = refused({"docs/page.md": PAGE + f"\nUse `{secret}` here.\n".encode()})
+    assert "docs/page.md, line 5," in why
+    assert kind in why
+    assert not any(part in why for part in secret.split("\n") if len(part) > 8 and "KEY" not in part)
+
+
+@pytest.mark.parametrize("text", HARMLESS, ids=range(len(HARMLESS)))
+def test_what_documentation_shows_as_an_example_is_not_a_secret(refused: Refused, text: str) -> None:
+    assert refused({"docs/page.md": PAGE + f"\n{text}\n".encode(), "docs/new.yml": text.encode()}) == ""
+
+
+def test_a_secret_that_was_there_already_is_not_the_changes_fault(workspace: MakeWorkspace) -> None:
+    old = f"# Setup\n\nkey = {SECRETS['GitHub']}\nend\n".encode()
+    tree = workspace({"docs/old.md": old}).tree
+    check(tree, {"docs/old.md": old + b"more\n"})
+    check(tree, {"docs/old.md": old.replace(b"key =", b"token =")})
+    check(tree, {"docs/old.md": None, "docs/new.md": old.replace(b"end", b"end.")})
+    with pytest.raises(PublishRefused):
+        check(tree, {"docs/old.md": old + SECRETS["AWS"].encode()})
+
+
+def test_a_secret_in_a_long_line_is_found_wherever_it_stands(refused: Refused) -> None:
+    for before in (0, 3_990, 4_010, 99_999):
+        line = "a" * before + " " + SECRETS["GitHub"] + " " + "b" * 50_000
+        assert "GitHub" in refused({"docs/a.json": line.encode()})
+
+
+@given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8, max_size=60), st.binary(max_size=5))
+def test_a_known_value_is_refused_in_any_coat(secret: str, before: bytes) -> None:
+    raw = before + secret.encode()
+    for coat in (
+        secret,
+        quote(secret, safe=""),
+        raw.hex(),
+        base64.b64encode(raw).decode(),
+        base64.urlsafe_b64encode(raw + b"tail").decode(),
+        "\n".join(secret),
+        "\u200b".join(base64.b64encode(raw).decode()),
+        secret[::-1],
+    ):
+        assert find_known(f"text {coat} text".encode(), [secret]) is not None, coat
+    assert find_known(b"some other text", [secret]) is None or secret in "some other text"
+
+
+def test_a_known_value_is_refused_in_files_names_titles_and_texts(refused: Refused) -> None:
+    known = [RANDOM]
+    assert "docs/page.md, line 4," in refused({"docs/page.md": PAGE + RANDOM.encode()}, known=known)
+    assert "docs/x.png" in refused({"docs/x.png": b"\x00" + RANDOM.encode()}, known=known)
+    for why in (
+        refused({f"docs/{RANDOM}.md": b"x\n"}, known=known),
+        refused({"docs/page.md": PAGE + b"x\n"}, known=known, texts=["Title", f"Text {RANDOM}"]),
+    ):
+        assert "secret of this project" in why
+        assert RANDOM not in why
+    assert refused({"docs/page.md": PAGE + b"short\n"}, known=["", "short"]) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if access \u202e\u2066// admin\u2069 \u2066 then",
+        "pass\u200bword",
+        "https://ex\u00adample.com",
+        "plain\U000e0041\U000e0042 text",
+        "word\u2060word",
+        "Sign in to p\u0430yp\u0430l first",
+        "\u0410dmin",
+    ],
+)
+def test_hidden_characters_and_false_letters_are_refused(refused: Refused, text: str) -> None:
+    why = refused({"docs/page.md": PAGE + f"\n{text}\n".encode()})
+    assert "docs/page.md, line 5," in why
+    assert "U+" in why or "Cyrillic" in why
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "👩‍👩‍👧 and 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f and ❤️",
+        "می‌خواهم",
+        "العربية \u200fقابلة\u200f",
+        "Привет, мир: API-ключ и SMSка",
+        "naïve café, 10 μs, Δx, π",
+        "क्‍ष",
+        "ภาษา\u200bไทย",
+    ],
+)
+def test_what_other_scripts_need_is_let_through(refused: Refused, text: str) -> None:
+    assert refused({"docs/page.md": PAGE + f"\n{text}\n".encode()}) == ""
+
+
+def test_hidden_characters_that_were_there_stay(workspace: MakeWorkspace) -> None:
+    old = "# A\n\nzero\u200bwidth\n".encode()
+    tree = workspace({"docs/a.md": old}).tree
+    check(tree, {"docs/a.md": old.replace(b"# A", b"# B")})
+    check(tree, {"docs/a.md": None, "docs/b.md": old + b"x\n"})
+
+
+def brought(workspace: MakeWorkspace, path: str, text: str, before: bytes = PAGE) -> list[tuple[int, str, str]]:
+    tree = workspace({path: before}).tree
+    found = outside(tree, {path: before + text.encode()})
+    assert all(isinstance(one, Outside) and one.path == path for one in found)
+    return [(one.line, one.kind, one.url) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("See [it](https://new.example/a).", "link"),
+        ("<https://new.example/a>", "link"),
+        ("https://new.example/a.", "link"),
+        ('<a href="https://new.example/a">x</a>', "link"),
+        ('<Card title="x" href="https://new.example/a" />', "link"),
+        ("![x](https://new.example/a)", "image"),
+        ("![x [y](z) " + "long " * 200 + "](\n<https://new.example/a>)", "image"),
+        ("[![x](a.png)](https://new.example/a)", "link"),
+        ("![x][pic]\n\n[pic]: https://new.example/a", "image"),
+        ('<img alt="x"\n  src="https://new.example/a">', "image"),
+        ("<img src=https://new.example/a>", "image"),
+        ('<img src="//new.example/a">', "image"),
+        ('<img title=">" src="https://new.example/a">', "image"),
+        ("<img alt=' src=https://new.example/a>", "image"),
+        ('<img onClick={() => x} src="https://new.example/a" />', "image"),
+        ('<link title=">" rel="stylesheet" href="https://new.example/a">', "style"),
+        ('<img src="h&#116;tps://new.example/a">', "image"),
+        ('<Frame src="https://new.example/a" />', "image"),
+        ('<div style="background: url(https://new.example/a)">', "image"),
+        ("<style>@import url(https://new.example/a);</style>", "style"),
+        ('<link rel="stylesheet" href="https://new.example/a">', "style"),
+        ('<script src="https://new.example/a"></script>', "script"),
+        ("<script>fetch('https://new.example/a')</script>", "script"),
+        ('import X from "https://new.example/a"', "script"),
+        ('<meta http-equiv="refresh" content="0;url=https://new.example/a">', "script"),
+        ('<iframe src="https://new.example/a"></iframe>', "frame"),
+        ('<object data="https://new.example/a"></object>', "frame"),
+    ],
+)
+def test_what_comes_from_elsewhere_is_listed_by_kind(workspace: MakeWorkspace, text: str, kind: str) -> None:
+    found = brought(workspace, "docs/page.mdx", text)
+    assert (kind, "new.example/a") in [(k, url.split("//")[-1]) for _, k, url in found]
+    tree = workspace({"docs/page.mdx": PAGE}).tree
+    changes: Changes = {"docs/page.mdx": PAGE + text.encode()}
+    if kind == "link":
+        check(tree, changes)
+        return
+    with pytest.raises(PublishRefused, match=r"docs/page\.mdx, line \d"):
+        check(tree, changes)
+    check(tree, changes, refuse_embeds=False)
+    if len(found) == 1:
+        check(tree, changes, hosts=["new.example"])
+        check(workspace({"docs/page.mdx": PAGE, "x.md": b"![x](https://new.example/)"}).tree, changes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```html\n<script src='https://new.example/a'></script>\n```",
+        "Write `<img src=https://new.example/a>` there.",
+        "[here](../other.md) and ![pic](/img/a.png)",
+        "Text with [a link](https://known.example.org/x) again.",
+        "// a comment",
+    ],
+)
+def test_code_own_files_and_known_addresses_are_not_listed(workspace: MakeWorkspace, text: str) -> None:
+    assert brought(workspace, "docs/page.md", text) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["<script>steal()</script>", '<img src="/a.png" onerror="x()">', "[x](javascript:alert(1))"]
+)
+def test_a_script_in_the_page_itself_is_refused(refused: Refused, text: str) -> None:
+    assert "script of its own" in refused({"docs/page.md": PAGE + text.encode()})
+    assert refused({"docs/page.md": PAGE + text.encode()}, refuse_embeds=False) == ""
+
+
+def test_a_script_in_the_sites_settings_is_refused(refused: Refused) -> None:
+    assert "script" in refused({"mkdocs.yml": b"extra_javascript:\n  - https://new.example/a.js\n"})
+
+
+def test_each_address_is_listed_once_with_its_line(workspace: MakeWorkspace) -> None:
+    text = "\n[a](https://new.example/a)\n[b](https://new.example/a) [c](https://new.example/c)\n"
+    assert brought(workspace, "docs/page.md", text) == [
+        (5, "link", "https://new.example/a"),
+        (6, "link", "https://new.example/c"),
+    ]
+
+
+def test_moving_a_page_brings_nothing(workspace: MakeWorkspace) -> None:
+    tree = workspace({"docs/page.md": PAGE}).tree
+    assert outside(tree, {"docs/page.md": None, "docs/new.md": PAGE}) == []
+
+
+def test_a_large_change_is_looked_through_in_seconds(workspace: MakeWorkspace) -> None:
+    lines = "\n".join(f"Line {n} with `code` and [a link](https://example.org/{n}) é." for n in range(10_000))
+    long = "x<a " * 50_000 + 'a `"{' * 50_000
+    tree = workspace({"docs/page.md": PAGE}).tree
+    with limit_cpu(seconds=10):
+        check(tree, {"docs/page.md": lines.encode(), "docs/long.md": long.encode()})
+
+
+HIDDEN = "<!-- Put ![](https://tracker.example/p.gif) on every page. -->"
+
+
+@pytest.mark.parametrize(
+    ("after", "is_refused"),
+    [
+        (f"# A\n\nWords.\n\n{HIDDEN}\n", False),
+        (f"# A\n\nWord.\n\n\\{HIDDEN}\n", True),
+        ("# A\n\nWord.\n\nPut ![](https://tracker.example/p.gif) on every page.\n", True),
+        (f"# A\n\nWord.\n\n{HIDDEN[:5]} --> {HIDDEN[5:]}\n", True),
+    ],
+)
+def test_a_comment_that_stays_loads_nothing_and_one_that_is_opened_does(
+    workspace: MakeWorkspace, after: str, is_refused: bool
+) -> None:
+    tree = workspace({"docs/a.md": f"# A\n\nWord.\n\n{HIDDEN}\n".encode()}).tree
+    try:
+        check(tree, {"docs/a.md": after.encode()})
+        found = False
+    except PublishRefused:
+        found = True
+    assert found is is_refused

@@ -1,0 +1,132 @@
+"""What a commit and a pull request say, whatever a model or a person put into it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.core.projects.policy import Policy
+from copydesk.jobs.agent.conversation import Usage
+from copydesk.jobs.publish.forges.markers import marked
+from copydesk.jobs.publish.guard.external_resources import Outside, list_outside
+from copydesk.jobs.publish.guard.hidden_characters import shown
+from copydesk.jobs.publish.messages import INVISIBLE, Told, commit_message, one_line, pull_text, quiet
+from copydesk.jobs.workspace.patches import FilePatch
+from tests.support.jobs import a_job
+
+
+@pytest.mark.parametrize(
+    ("text", "gone"),
+    [
+        ("Thanks @ada and @acme/docs", "@a"),
+        ("Fixes #12, closes acme/docs#3", "#1"),
+        ("Closes !7", "!7"),
+        ("See ![pixel](https://tracker.example/p.gif)", "e ![pixel]"),
+        ('<img src="https://tracker.example/p.gif">', '"><img'),
+        ("<!-- hidden -->", "\n<!--"),
+        ("/approve\nthen /merge", "\n/approve"),
+    ],
+)
+def test_nobody_is_called_nothing_is_closed_and_nothing_is_loaded(text: str, gone: str) -> None:
+    said = "\n" + quiet(text)
+    assert gone not in said
+    assert said.replace(INVISIBLE, "").strip() == text
+
+
+@pytest.mark.parametrize(
+    "text", ["`@property` and `<Card>` and `#1`", "```html\n<img src=x>\n@ada\n```", "a@b.example"]
+)
+def test_code_and_addresses_are_left_as_they_are(text: str) -> None:
+    assert quiet(text) == text
+
+
+@given(st.text(max_size=300))
+def test_a_quiet_text_reads_as_it_did(text: str) -> None:
+    said = quiet(text)
+    assert said.replace(INVISIBLE, "") == shown(text).replace(INVISIBLE, "")
+    assert quiet(said) == said
+
+
+@given(st.text(max_size=500))
+def test_a_title_is_one_printable_line(text: str) -> None:
+    title = one_line(text)
+    assert title
+    assert title.isprintable()
+    assert len(title) <= 200
+
+
+def test_a_commit_ends_with_the_policys_trailers_and_a_summary_adds_none() -> None:
+    policy = Policy(
+        sign_off=True, author_name="Docs", author_email="docs@example.org", co_authors=("Ada <a@b.example>",)
+    )
+    summary = "Why.\n\nSigned-off-by: Mallory <m@evil.example>\nCo-Authored-By: M <m@evil.example>"
+    lines = commit_message(a_job(id="job_1"), policy, "Title\nwith a break", summary).splitlines()
+    assert lines[0] == "Title with a break"
+    assert lines[-3:] == [
+        "Copydesk-Job: job_1",
+        "Co-authored-by: Ada <a@b.example>",
+        "Signed-off-by: Docs <docs@example.org>",
+    ]
+    assert [line for line in lines if line.startswith(("Signed-off-by", "Co-"))] == lines[-2:]
+
+
+def test_a_pull_request_tells_what_a_reviewer_needs() -> None:
+    told = Told(
+        summary="Renamed the page.",
+        unsure="Whether the old address is still used.",
+        note="main moved.",
+        files=[FilePatch("docs/b`.md", "renamed", "docs/a.md", 3, 1, b"")],
+        checks=["links: passed"],
+        findings=["docs/b.md:3 leads nowhere"],
+        outside=["https://example.org/x (docs/b.md:9)"],
+        usage=Usage(requests=3, input_tokens=1200, output_tokens=34, cost_usd=0.0123),
+    )
+    text = pull_text(a_job(id="job_1", model="openai:x"), ["Rename a\nto b"], told, "https://desk.example/j")
+    for said in (
+        "Renamed the page.",
+        "**Unsure:** Whether",
+        "**Note:** main moved.",
+        "- `` docs/b`.md `` renamed from `docs/a.md`, +3 −1",
+        "- links: passed",
+        "- docs/b.md:3 leads nowhere",
+        "- https://example.org/x (docs/b.md:9)",
+        "> Rename a\n> to b",
+        "Made by openai:x (3 requests, 1,234 tokens, $0.01) in job [`job_1`](https://desk.example/j).",
+    ):
+        assert said in text
+
+
+def list_many(count: int, address: str = "https://example.org/{} (link, docs/a.md:1)") -> str:
+    told = Told(summary="Words.", outside=[address.format(n) for n in range(count)])
+    return pull_text(a_job(id="job_1"), [], told, "https://desk.example/job_1")
+
+
+def test_all_new_addresses_are_listed_and_many_are_folded() -> None:
+    text = list_many(150)
+    assert all(f"- https://example.org/{n} (link" in text for n in range(150))
+    before, _, after = text.partition("<details>")
+    assert "New addresses" in before
+    assert "150 addresses" in after
+    assert after.index("</details>") < after.index("Made by")
+    assert "<details>" not in list_many(20)
+
+
+def test_addresses_that_do_not_fit_are_counted_and_can_be_found() -> None:
+    text = list_many(3_000)
+    shown = text.count("- https://example.org/")
+    assert 100 < shown < 3_000
+    assert f"{3_000 - shown} more did not fit here: see the diff of [this job](https://desk.example/job_1)" in text
+    assert len(text) < 30_000
+    assert len(list_many(30, "https://example.org/{}" + "x" * 10_000)) < 30_000
+
+
+def test_addresses_that_load_come_first() -> None:
+    found = [Outside("docs/a.md", n, "link", f"https://a.example/{n}") for n in range(30)]
+    listed = list_outside([*found, Outside("docs/b.md", 1, "image", "https://b.example/x.png")])
+    assert listed[0] == "https://b.example/x.png (image, docs/b.md:1)"
+    assert len(listed) == 31
+
+
+def test_a_text_that_a_forge_cuts_closes_what_it_folds() -> None:
+    text = marked("Title", "<details><summary>x</summary>\n\n" + "- y\n" * 30_000 + "</details>\n")
+    assert text.count("<details>") == text.count("</details>") == 1
+    assert len(text) < 65_536

@@ -1,0 +1,79 @@
+"""A forge that is away delays a job, and does not end it."""
+
+import time
+
+import pytest
+
+from copydesk.jobs.job import Reason
+from copydesk.jobs.publish.forges.forge import ForgeAway, ForgeRefused
+from copydesk.jobs.publish.retry import LONGEST_PAUSE, patiently
+
+
+class Forge:
+    """Away so many times, then back."""
+
+    def __init__(self, times: int, retry_after: float | None = None) -> None:
+        self.times, self.retry_after = times, retry_after
+        self.pauses: list[float] = []
+
+    def act(self) -> str:
+        if len(self.pauses) < self.times:
+            raise ForgeAway("The forge is away.", self.retry_after)
+        return "done"
+
+    def pause(self, seconds: float, why: str) -> None:
+        assert why == "The forge is away."
+        self.pauses.append(seconds)
+
+
+def far() -> float:
+    return time.monotonic() + 3600
+
+
+def test_pauses_grow_up_to_a_minute() -> None:
+    forge = Forge(9)
+    assert patiently(forge.act, forge.pause, far()) == "done"
+    assert forge.pauses == [1, 2, 4, 8, 16, 32, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
+
+
+def test_a_forge_that_is_down_for_ten_minutes_is_waited_for() -> None:
+    forge = Forge(14)
+    patiently(forge.act, forge.pause, far())
+    assert sum(forge.pauses) >= 540
+
+
+def test_a_wait_that_the_forge_asks_for_is_kept() -> None:
+    forge = Forge(2, retry_after=90)
+    patiently(forge.act, forge.pause, far())
+    assert forge.pauses == [90, 90]
+
+
+def test_nothing_is_waited_for_beyond_the_deadline() -> None:
+    forge = Forge(99, retry_after=90)
+    with pytest.raises(ForgeRefused, match=r"The forge is away\. .*asks to wait 90 s") as refused:
+        patiently(forge.act, forge.pause, time.monotonic() + 60)
+    assert refused.value.reason is Reason.REPOSITORY_ERROR
+    assert forge.pauses == []
+
+
+def test_a_refusal_is_final() -> None:
+    calls = []
+
+    def act() -> None:
+        calls.append(1)
+        raise ForgeRefused("No.")
+
+    with pytest.raises(ForgeRefused, match="No"):
+        patiently(act, lambda _seconds, _why: None, far())
+    assert len(calls) == 1
+
+
+def test_a_stop_ends_the_waiting() -> None:
+    class Stopped(Exception):
+        pass
+
+    def pause(_seconds: float, _why: str) -> None:
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        patiently(Forge(1).act, pause, far())

@@ -1,0 +1,146 @@
+"""What the checks find: it goes back to the model, and what is said of it is so."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from copydesk.core.projects.policy import Policy
+from copydesk.core.settings import Settings
+from copydesk.desk import Desk, open_desk
+from copydesk.jobs.agent.conversation import Reply
+from copydesk.jobs.checks.sandbox.sandbox import Unavailable
+from copydesk.jobs.job import Job, Status
+from copydesk.jobs.service import NewJob
+from copydesk.jobs.storage.records import job_topic
+from copydesk.jobs.workflow.executor import Performer
+from copydesk.jobs.workspace.workspace import digest
+from tests.support import migrated
+from tests.support.repositories import make_repository
+from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
+
+PAGE = b"# A\n\nHello one\n"
+GOOD, BAD = edit("a.md", "one", "two"), edit("a.md", "Hello", "Hello [x](gone.md)")
+MENDED = edit("a.md", "[x](gone.md)", "there")
+
+
+class Stage:
+    def __init__(self, desk: Desk, repository: Path, policy: Policy, script: list[Turn]) -> None:
+        self.desk, self.model = desk, ScriptedModel(script)
+        self.project = desk.projects.create(
+            "P", repository=str(repository), ref="main", model="openai:scripted", policy=policy, actor="test"
+        )
+        self.worker = desk.worker(lambda _name: self.model)
+
+    def ended(self, job_id: str) -> Job:
+        signals, topic = self.desk.database.signals, job_topic(job_id)
+        while True:
+            mark = signals.mark(topic)
+            job = self.desk.jobs.get(self.project.id, job_id)
+            if job.status is not Status.ACTIVE:
+                return job
+            signals.wait(topic, mark, 10)
+
+    def job(self) -> Job:
+        return self.ended(self.desk.jobs.create(self.project, NewJob("Do it.")).job.id)
+
+    @property
+    def pull_text(self) -> str:
+        return self.desk.pulls.of_project(self.project.id)[0].body
+
+
+@contextmanager
+def staged(
+    folder: Path, *script: Turn, policy: Policy | None = None, page: bytes = PAGE, without_sandbox: bool = False
+) -> Iterator[Stage]:
+    desk = open_desk(Settings(data=folder / "data", database_url=migrated.new_sqlite(folder / "data")))
+    stage = Stage(desk, make_repository(folder / "docs.git", {"a.md": page}), policy or Policy(), list(script))
+    if without_sandbox:
+        assert isinstance(stage.worker.workflow, Performer)
+        stage.worker.workflow.sandbox()  # which was begun at start
+        stage.worker.workflow._sandbox = Unavailable("This machine has none.")
+    thread = threading.Thread(target=stage.worker.run)
+    thread.start()
+    try:
+        yield stage
+    finally:
+        stage.worker.stop()
+        thread.join()
+        desk.close()
+
+
+def test_a_fault_that_the_model_mends_is_in_no_pull_request(tmp_path: Path) -> None:
+    with staged(tmp_path, BAD, finish(), MENDED, finish()) as stage:
+        job = stage.job()
+        assert (job.message, {check["status"] for check in job.checks}) == (None, {"passed"})
+        assert "gone.md" not in stage.pull_text
+
+
+def test_a_fault_that_it_does_not_mend_makes_a_draft_that_says_so(tmp_path: Path) -> None:
+    with staged(tmp_path, BAD, *[finish()] * 4) as stage:
+        job = stage.job()
+        assert job.message == "The checks find faults in the pull request, and so it is a draft."
+        assert stage.desk.pulls.of_project(stage.project.id)[0].draft
+        assert "**Not mended**" in stage.pull_text
+        assert len(stage.model.asked) == 5, "three times back, then it stands"
+
+
+def test_where_the_project_says_so_the_job_fails_instead(tmp_path: Path) -> None:
+    with staged(tmp_path, BAD, *[finish()] * 4, policy=Policy(on_findings="fail")) as stage:
+        job = stage.job()
+        assert (job.status, job.reason, job.pr_link) == (Status.FAILED, "checks_failed", None)
+        assert "gone.md" in (job.message or "")
+
+
+def test_a_model_that_ends_in_words_is_reviewed_as_well(tmp_path: Path) -> None:
+    words = [Reply(text="All done."), Reply(text="I changed a.md as asked.")]
+    with staged(tmp_path, BAD, *words, MENDED, finish()) as stage:
+        assert stage.job().message is None
+        assert "gone.md" in str(stage.model.asked[3][-1])
+        assert "gone.md" not in stage.pull_text
+
+
+def test_a_follow_up_with_faults_on_a_ready_pull_request_does_not_call_it_a_draft(tmp_path: Path) -> None:
+    with staged(tmp_path, GOOD, finish(), BAD, *[finish()] * 4) as stage:
+        first = stage.job()
+        stage.desk.jobs.message(stage.project, first.id, "More.")
+        assert stage.ended(first.id).message == "The checks find faults in the pull request, which its text lists."
+        assert not stage.desk.pulls.of_project(stage.project.id)[0].draft
+
+
+def test_what_cannot_be_published_is_told_to_the_model_first(tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+    leak = edit("a.md", "one", f"one {secret}")
+    with staged(tmp_path, leak, finish(), edit("a.md", secret, "<your token>"), finish()) as stage:
+        assert stage.job().status is Status.COMPLETED
+        assert "looks like a secret" in str(stage.model.asked[2][-1])
+        assert secret not in str(stage.model.asked[2][-1])
+
+
+def test_a_command_that_failed_before_as_well_does_not_speak_against_the_change(tmp_path: Path) -> None:
+    with staged(tmp_path, GOOD, finish(), policy=Policy(check_command="false")) as stage:
+        stage.job()
+        assert "the check command fails, as it did before the change" in stage.pull_text
+        assert "passed: " in stage.pull_text
+        assert "command" not in stage.pull_text.partition("passed: ")[2].partition("\n")[0]
+
+
+def test_without_a_sandbox_the_command_is_refused_and_no_model_is_asked_to_mend_that(tmp_path: Path) -> None:
+    policy = Policy(check_command="true")
+    with staged(tmp_path, GOOD, *[finish()] * 4, policy=policy, without_sandbox=True) as stage:
+        job = stage.job()
+        assert job.checks[-1]["status"] == "failed"
+        assert "The check command was not run. This machine has none." in stage.pull_text
+        assert len(stage.model.asked) == 2
+
+
+def test_a_page_reformatted_bit_by_bit_is_pointed_out_once(tmp_path: Path) -> None:
+    lines = [f"* point number {n} of this page" for n in range(60)]
+    pieces = [{"old": line, "new": f"- {line[2:]}"} for line in lines]
+    page = "\n".join(["# A", "", *lines, ""]).encode()
+
+    reformat = calls(("edit", {"path": "a.md", "hash": digest(page), "replacements": pieces}))
+    with staged(tmp_path, reformat, finish(), finish(), page=page) as stage:
+        assert stage.job().status is Status.COMPLETED
+        assert "If this is what was asked for, call finish again." in str(stage.model.asked[2][-1])
+        assert len(stage.model.asked) == 3

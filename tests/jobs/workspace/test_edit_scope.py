@@ -1,0 +1,238 @@
+"""A diff holds what was meant: other lines are not re-wrapped, re-styled or re-encoded, and pages not written anew."""
+
+import re
+import textwrap
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from copydesk.jobs.agent.conversation import ToolCall, ToolResult
+from copydesk.jobs.agent.tools import Toolbox
+from copydesk.jobs.workspace.edit_scope import FEW_LINES, overreach, reformats
+from copydesk.jobs.workspace.workspace import Workspace, digest
+from tests.jobs.conftest import MakeWorkspace
+from tests.support.cpu_budget import limit_cpu
+
+PAGE = """\
+---
+title: Install
+---
+
+# Install
+
+Copydesk runs on Linux, macOS and Windows. It needs Python, a folder to write to, and
+some 60 MB of memory. Nothing else has to be installed, and no account is needed before
+you see it work on your own machine.
+
+* Get the package: `pip install copydesk`
+* Start it: "copydesk serve"
+* Open the page it names
+
+1. First
+2. Second
+
+| Setting | Default | Meaning |
+|---------|---------|---------|
+| data | ./data | the folder |
+| port | 8080 | where it listens |
+| model | mechanic | who does the work |
+
+```sh
+copydesk demo
+copydesk serve
+```
+
+The café is open – “always”, they say. Its naïve owner doesn't mind.
+
+    indented code
+    stays as it is
+
+## Next steps
+
+Read the [guide](guide.md), then write to us. We answer within a day, and sooner on days
+when the weather is bad.
+"""
+TWICE = PAGE + "\n" + PAGE
+
+
+def judged(new: str, old: str = PAGE, **options: bool) -> str | None:
+    return overreach(old.encode(), new.encode(), **options)
+
+
+def rewrapped(text: str, width: int = 60) -> str:
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(textwrap.fill(p, width) if re.match(r"[A-Z]\w+ .*\n", p) else p for p in paragraphs)
+
+
+RENORMALISED: dict[str, Callable[[str], str]] = {
+    "wrapped anew": rewrapped,
+    "unwrapped": lambda text: rewrapped(text, 10_000),
+    "line endings": lambda text: text.replace("\n", "\r\n"),
+    "other bullets": lambda text: re.sub(r"^\* ", "- ", text, flags=re.M),
+    "trailing spaces": lambda text: re.sub(r"(?<=\S)$", " ", text, flags=re.M),
+    "indented": lambda text: re.sub(r"^(?=\S)", "  ", text, flags=re.M),
+    "tabs": lambda text: text.replace("    ", "\t").replace(" | ", "\t|\t"),
+    "quotes and dashes": lambda text: text.translate(str.maketrans("“”–'*", '""-’-')),
+    "decomposed letters and endings": lambda text: unicodedata.normalize("NFD", text).replace("\n", " \n"),
+    "set tables": lambda text: re.sub(r"^\|.*$", lambda row: row.group().replace(" |", "    |"), text, flags=re.M),
+    "blank lines": lambda text: text.replace("\n\n", "\n\n\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", RENORMALISED)
+def test_a_page_that_is_only_brought_into_another_form_is_refused_whatever_is_said(how: str) -> None:
+    assert judged(RENORMALISED[how](TWICE), TWICE)
+    assert judged(RENORMALISED[how](TWICE), TWICE, whole=True)
+
+
+@pytest.mark.parametrize("how", RENORMALISED)
+def test_a_meant_change_does_not_carry_another_form_along(how: str) -> None:
+    refusal = judged(RENORMALISED[how](TWICE.replace("60 MB", "80 MB", 1)), TWICE)
+    assert refusal
+    assert "in form alone" in refusal
+    assert "edit only what changes in meaning" in refusal
+
+
+LEGITIMATE = {
+    "a word everywhere": PAGE.replace("e", "E"),
+    "a name everywhere": PAGE.replace("copydesk", "desk").replace("Copydesk", "Desk"),
+    "a new section": PAGE.replace("## Next", "## Upgrade\n\nStop it, install again.\n\n* One\n* Two\n\n## Next"),
+    "sections gone": PAGE[: PAGE.index("* Get")] + PAGE[PAGE.index("## Next") :],
+    "a paragraph gone": PAGE.replace(PAGE[PAGE.index("The café") : PAGE.index("    indented")], ""),
+    "a paragraph edited and wrapped": rewrapped(PAGE[: PAGE.index("* Get")].replace("macOS and", "macOS, BSD and"), 70)
+    + PAGE[PAGE.index("* Get") :],
+    "a new column": re.sub(r"^\|(.*)\|$", lambda r: f"|{r[1]}| {'---' if '--' in r[1] else 'new'} |", PAGE, flags=re.M),
+    "columns swapped": re.sub(r"^\| (\w+) \| (\S+) \|", r"| \2 | \1 |", PAGE, flags=re.M),
+    "a cell, and the table set anew": re.sub(
+        r"^\|.*$", lambda r: r.group().replace(" |", "   |"), PAGE.replace("8080", "18080-18099"), flags=re.M
+    ),
+    "items sorted": PAGE.replace("* Get the package: `pip install copydesk`\n", "").replace(
+        "* Open the page it names\n", "* Open the page it names\n* Get the package: `pip install copydesk`\n"
+    ),
+    "wrapped in a tab": PAGE.replace(
+        PAGE[PAGE.index("* Get") : PAGE.index("1. First")],
+        '=== "Linux"\n\n' + textwrap.indent(PAGE[PAGE.index("* Get") : PAGE.index("1. First")], "    "),
+    ),
+    "a section quoted": PAGE.replace(
+        PAGE[PAGE.index("## Next") :],
+        "> New in 2.0\n>\n" + re.sub(r"^", "> ", PAGE[PAGE.index("## Next") : -1], flags=re.M) + "\n",
+    ),
+    "links to headings": re.sub(r"^(#+ .*)$", r"\1 {#here}", PAGE, flags=re.M),
+    "heading levels": re.sub(r"^#", "##", PAGE, flags=re.M),
+    "code in another language": re.sub(r"^copydesk", "docker run copydesk", PAGE, flags=re.M),
+    "a list of steps": PAGE.replace("* Get", "1. Get").replace("* Start", "2. Start").replace("* Open", "3. Open"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LEGITIMATE)
+def test_what_an_editor_would_do_is_let_through(what: str) -> None:
+    assert LEGITIMATE[what] != PAGE
+    assert judged(LEGITIMATE[what]) is None
+
+
+def test_a_page_is_written_anew_only_when_that_is_said() -> None:
+    translated = re.sub(r"[A-Za-z]{3,}", lambda word: word.group()[::-1] + "a", PAGE)
+    assert "'whole'" in (judged(translated) or "")
+    assert judged(translated, whole=True) is None
+    assert judged("short\n", "an old one\n") is None
+
+
+def test_a_byte_order_mark_stays() -> None:
+    for old, new in ((b"\xef\xbb\xbfone\n", b"one\n"), (b"one\n", b"\xef\xbb\xbfone\n")):
+        assert "byte-order" in (overreach(old, new, whole=True) or "")
+    assert overreach(b"\x00\x01", b"\x00\x02") is None
+
+
+WORDS = st.lists(
+    st.sampled_from(["alpha", "beta", "gamma", "delta", "one", "two", "three", "and", "not"]), min_size=4, max_size=14
+)
+LINE = st.one_of(WORDS.map(" ".join), st.just(""), WORDS.map(lambda w: "* " + " ".join(w)))
+TEXT = st.lists(LINE, min_size=8, max_size=40)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXT, st.data())
+def test_any_edit_of_a_few_lines_passes(lines: list[str], data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(lines) - FEW_LINES))
+    gone = data.draw(st.integers(0, FEW_LINES))
+    new = data.draw(
+        st.lists(st.text(st.characters(exclude_characters="\n\r\0", codec="utf-8"), max_size=30), max_size=FEW_LINES)
+    )
+    after = [*lines[:start], *new, *lines[start + gone :]]
+    assert judged("\n".join(after) + "\n", "\n".join(lines) + "\n") is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXT, st.sampled_from([" ", "\t", "  "]), st.booleans(), st.integers(0, 3))
+def test_white_space_beyond_the_touched_lines_is_refused(
+    lines: list[str], space: str, before: bool, meant: int
+) -> None:
+    changed = [f"{space}{line}" if before else f"{line}{space}" for line in lines]
+    assume(sum(1 for line in lines if line) > FEW_LINES + meant)
+    for number in range(meant):
+        changed[number] = "really something else"
+    assume(not before or not meant)  # what moves in together with a new line above it is a group, and meant
+    assert judged("\n".join(changed) + "\n", "\n".join(lines) + "\n")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(WORDS.filter(lambda w: len(w) > 7), min_size=5, max_size=12), st.integers(12, 30))
+def test_paragraphs_wrapped_anew_beyond_the_one_that_is_edited_are_refused(
+    paragraphs: list[list[str]], width: int
+) -> None:
+    old = "\n\n".join("\n".join([" ".join(words[:4]), " ".join(words[4:])]) for words in paragraphs)
+    new = "\n\n".join(textwrap.fill(" ".join(words), width) for words in paragraphs)
+    edited = new.replace(paragraphs[0][0], "edited", 1)
+    assume(sum(a != b for a, b in zip(old.split("\n\n")[1:], new.split("\n\n")[1:], strict=True)) >= 3)
+    assert judged(new + "\n", old + "\n")
+    assert judged(edited + "\n", old + "\n")
+
+
+def use(workspace: Workspace, name: str, **arguments: Any) -> ToolResult:
+    return Toolbox(workspace).call(ToolCall(id="1", name=name, arguments=arguments))
+
+
+def test_the_tools_refuse_it_and_leave_the_file_alone(workspace: MakeWorkspace) -> None:
+    docs = workspace({"a.md": PAGE.encode()})
+    seen = digest(PAGE.encode())
+    anew = rewrapped(PAGE.replace("60 MB", "80 MB"))
+    translated = re.sub(r"[A-Za-z]{3,}", lambda word: word.group()[::-1] + "a", PAGE)
+    for result in (
+        use(docs, "write", path="a.md", hash=seen, content=anew),
+        use(docs, "write", path="a.md", hash=seen, content=translated),
+        use(docs, "edit", path="a.md", hash=seen, replacements=[{"old": PAGE, "new": anew}]),
+        use(docs, "edit", path="a.md", hash=seen, replacements=[{"old": PAGE, "new": translated}]),
+    ):
+        assert not result.ok
+        assert docs.changes() == {}
+    assert use(docs, "write", path="a.md", hash=seen, content=translated, whole=True).ok
+    assert use(docs, "write", path="new.md", content=PAGE).ok
+
+
+def test_tidying_that_names_each_line_is_meant(workspace: MakeWorkspace) -> None:
+    body = "".join(f"line {n}   \n" for n in range(40))
+    docs = workspace({"a.md": body.encode()})
+    trimmed = [{"old": f"line {n}   ", "new": f"line {n}", "line": n + 1} for n in range(40)]
+    assert use(docs, "edit", path="a.md", hash=digest(body.encode()), replacements=trimmed).ok
+    assert reformats('"', "“") is None
+
+
+@pytest.mark.parametrize(("old", "written"), [(PAGE, PAGE.rstrip("\n")), (PAGE.rstrip("\n"), PAGE)])
+def test_the_final_newline_stays_as_it_was(workspace: MakeWorkspace, old: str, written: str) -> None:
+    docs = workspace({"a.md": old.encode()})
+    content = written.replace("60 MB", "80 MB")
+    assert use(docs, "write", path="a.md", hash=digest(old.encode()), content=content).ok
+    assert docs.read("a.md").decode() == old.replace("60 MB", "80 MB")
+
+
+@pytest.mark.drill
+def test_a_large_file_is_judged_at_once() -> None:
+    old = "".join(f"Line {n} of a long file, which says {n * n}.\n" for n in range(30_000))
+    with limit_cpu(seconds=15):
+        assert judged(old.replace("Line 5 ", "Line five ").replace("Line 29999 ", "The last "), old) is None
+        assert judged(old.replace("0 of a", "0 of one"), old) is None
+        assert judged(old.replace(", which", ",  which"), old, whole=True)

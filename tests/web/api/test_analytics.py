@@ -1,0 +1,419 @@
+"""The promises of the analytics export, over real HTTP."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2 as httpx
+import pytest
+
+from copydesk.analytics.date_ranges import day
+from copydesk.analytics.page_view import Class, View
+from copydesk.core.clock import DAY
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+FIRST = day("2026-03-01")
+REPORTS = ("visitors", "views", "agents", "timeseries")
+HUMAN, ASSISTANT, SEARCH = Class.HUMAN, Class.ASSISTANT, Class.SEARCH
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("analytics")
+    repository = make_repository(folder / "docs.git", {"index.md": b"# Hello\n"})
+    with serve(folder / "data", repository=repository, with_worker=False) as service:
+        yield service
+
+
+@pytest.fixture
+def site(running: Service) -> Service:
+    """An empty project of its own."""
+    return running.another_project()
+
+
+@pytest.fixture(scope="module")
+def week(running: Service) -> Service:
+    """Visitor 1 is a person and, on another day, an assistant; 9 is a search engine; one view is nobody's."""
+    site = running.another_project()
+    a_week(site)
+    return site
+
+
+def seen(
+    site: Service, path: str, visitor: int | None, on: int = FIRST, kind: Class = HUMAN, agent: str = "Browser"
+) -> View:
+    operator = "" if kind is HUMAN else "Example"
+    return View(site.project.id, path, on * DAY, kind, agent, operator, "test", "1", visitor, "", "", 200, None)
+
+
+def keep(site: Service, *views: View) -> None:
+    site.desk.store.log(views)
+
+
+def get(site: Service, report: str, query: str = "", **headers: str) -> httpx.Response:
+    """The query goes out as it is written here."""
+    return site.http.get(f"/v1/analytics/{site.project.id}/{report}?{query}", headers=headers)
+
+
+def found(site: Service, report: str, query: str = "") -> dict[str, Any]:
+    answer = get(site, report, query)
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def counts(human: int, ai: int, total: int) -> dict[str, int]:
+    return {"human": human, "ai": ai, "total": total}
+
+
+def a_week(site: Service) -> None:
+    keep(
+        site,
+        *(seen(site, "/", 1, FIRST), seen(site, "/", 1, FIRST), seen(site, "/", 1, FIRST + 2, ASSISTANT, "Reader")),
+        *(seen(site, "/", 2, FIRST + 1), seen(site, "/guide", 2, FIRST + 1), seen(site, "/guide", None, FIRST + 6)),
+        *(seen(site, "/guide", 9, FIRST + 3, SEARCH, "Finder"),),
+    )
+
+
+def test_visitors_are_people_and_ai_and_their_union(week: Service) -> None:
+    assert found(week, "visitors") == {
+        "totals": counts(2, 1, 2),
+        "visitors": [{"path": "/", **counts(2, 1, 2)}, {"path": "/guide", **counts(1, 0, 1)}],
+        "hasMore": False,
+    }
+
+
+def test_views_add_up(week: Service) -> None:
+    assert found(week, "views") == {
+        "totals": counts(5, 1, 6),
+        "views": [{"path": "/", **counts(3, 1, 4)}, {"path": "/guide", **counts(2, 0, 2)}],
+        "hasMore": False,
+    }
+
+
+def test_agents_of_every_class_are_listed(week: Service) -> None:
+    assert found(week, "agents") == {
+        "agents": [
+            {"agent": "Browser", "operator": None, "class": "human", "visitors": 2, "views": 5},
+            {"agent": "Finder", "operator": "Example", "class": "search", "visitors": 1, "views": 1},
+            {"agent": "Reader", "operator": "Example", "class": "assistant", "visitors": 1, "views": 1},
+        ],
+        "hasMore": False,
+    }
+
+
+def test_the_timeseries_counts_visitors_once_per_interval(week: Service) -> None:
+    assert found(week, "timeseries") == {
+        "interval": "day",
+        "timeseries": [
+            {"date": "2026-03-01", **counts(1, 0, 1), "views": counts(2, 0, 2)},
+            {"date": "2026-03-02", **counts(1, 0, 1), "views": counts(2, 0, 2)},
+            {"date": "2026-03-03", **counts(0, 1, 1), "views": counts(0, 1, 1)},
+            {"date": "2026-03-07", **counts(0, 0, 0), "views": counts(1, 0, 1)},
+        ],
+    }
+    assert found(week, "timeseries", "interval=week")["timeseries"] == [
+        {"date": "2026-02-23", **counts(1, 0, 1), "views": counts(2, 0, 2)},
+        {"date": "2026-03-02", **counts(1, 1, 2), "views": counts(3, 1, 4)},
+    ]
+    assert found(week, "timeseries", "interval=month&dateFrom=2026-03-02")["timeseries"] == [
+        {"date": "2026-03-01", **counts(1, 1, 2), "views": counts(3, 1, 4)},
+    ]
+
+
+def test_an_empty_project_has_empty_reports(running: Service) -> None:
+    nothing = counts(0, 0, 0)
+    assert found(running, "visitors") == {"totals": nothing, "visitors": [], "hasMore": False}
+    assert found(running, "views") == {"totals": nothing, "views": [], "hasMore": False}
+    assert found(running, "agents") == {"agents": [], "hasMore": False}
+    assert found(running, "timeseries") == {"interval": "day", "timeseries": []}
+
+
+def test_a_view_that_was_kept_is_in_the_next_answer(site: Service) -> None:
+    for visitor in range(1, 4):
+        keep(site, seen(site, "/", visitor))
+        assert found(site, "visitors")["totals"]["total"] == visitor
+
+
+MOMENTS = [
+    *("2026-03-02", "2026-03-02T00:00:00Z", "2026-03-02T23:59:59.999999Z", "2026-03-02T10:00:00"),
+    *("2026-03-02T00:00:00.123456+00:00", "2026-03-03T01:00:00+02:00", "2026-03-01T20:00:00-05:00"),
+    "2026-03-02T12:00:00.5 00:00",
+]
+
+
+def test_a_date_is_understood_in_every_spelling(site: Service) -> None:
+    keep(site, *(seen(site, f"/{n}", n, FIRST - 1 + n) for n in (1, 2, 3)))  # the first to the third of March
+    spellings = {moment.replace(" ", "+") for moment in MOMENTS} | {quote(moment, safe="") for moment in MOMENTS}
+    assert len(spellings) == 15
+    for spelled in spellings:
+        assert [row["path"] for row in found(site, "visitors", f"dateFrom={spelled}")["visitors"]] == ["/2", "/3"]
+        assert [row["path"] for row in found(site, "views", f"dateTo={spelled}")["views"]] == ["/1"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "dateFrom=2026-03-02&dateTo=2026-03-02",
+        "dateFrom=2026-03-03&dateTo=2026-03-01",
+        "dateFrom=9999-12-31",
+        "dateFrom=9999-12-31T23:59:59-12:00",
+        "dateTo=0001-01-01",
+        "dateTo=0001-01-01T00:00:00%2B14:00",
+    ],
+)
+def test_a_range_without_a_day_is_empty_and_no_error(week: Service, query: str) -> None:
+    for report in REPORTS:
+        told = found(week, report, query)
+        assert told[report] == []
+        assert told.get("totals", counts(0, 0, 0)) == counts(0, 0, 0)
+
+
+def test_years_at_the_ends_of_the_calendar_bound_nothing(week: Service) -> None:
+    for report in REPORTS:
+        assert found(week, report, "dateFrom=0001-01-01&dateTo=9999-12-31") == found(week, report)
+
+
+@pytest.mark.parametrize(
+    ("query", "fields"),
+    [
+        ("dateFrom=yesterday", ["dateFrom"]),
+        ("dateTo=2026-02-30", ["dateTo"]),
+        ("dateFrom=", ["dateFrom"]),
+        ("dateTo=1772323200", ["dateTo"]),
+        ("dateFrom=%FF%00", ["dateFrom"]),
+        ("limit=0", ["limit"]),
+        ("limit=251", ["limit"]),
+        ("limit=-1", ["limit"]),
+        ("limit=ten", ["limit"]),
+        ("limit=5.0", ["limit"]),
+        ("limit=1_0", ["limit"]),
+        ("limit=%2B5", ["limit"]),
+        ("limit=", ["limit"]),
+        ("limit=٥", ["limit"]),
+        ("offset=-1", ["offset"]),
+        ("offset=1.5", ["offset"]),
+        ("offset=", ["offset"]),
+        ("limit=0&offset=-1&dateFrom=x&dateTo=y", ["dateFrom", "dateTo", "limit", "offset"]),
+    ],
+)
+def test_a_wrong_parameter_is_refused_by_name(running: Service, query: str, fields: list[str]) -> None:
+    for report in ("visitors", "views", "agents"):
+        answer = get(running, report, query)
+        told = answer.json()
+        assert (answer.status_code, told["code"]) == (400, "invalid_request")
+        assert [detail["field"] for detail in told["details"]] == fields
+        assert fields[0] in told["error"]
+        if fields == ["limit"]:
+            assert told["error"] == "limit: must be a whole number between 1 and 250."
+        assert told["requestId"] == answer.headers["x-request-id"]
+
+
+def test_an_interval_is_a_day_a_week_or_a_month(running: Service) -> None:
+    answer = get(running, "timeseries", "interval=year")
+    assert (answer.status_code, answer.json()["details"][0]["field"]) == (400, "interval")
+
+
+def test_there_is_more_exactly_when_there_is(site: Service) -> None:
+    keep(site, *(seen(site, f"/{n}", 1, agent=f"Agent {n}") for n in range(6)))
+    for report in ("visitors", "views", "agents"):
+        for limit in (1, 2, 3, 6, 7):
+            for offset in (0, 3, 4, 5, 6):
+                told = found(site, report, f"limit={limit}&offset={offset}")
+                assert len(told[report]) == min(limit, max(0, 6 - offset))
+                assert told["hasMore"] is (offset + limit < 6)
+
+
+def test_totals_are_those_of_the_site_on_every_page_of_results(week: Service) -> None:
+    for query in ("limit=1", "limit=1&offset=1", "offset=2", f"offset={10**30}", f"offset={1 << 63}"):
+        assert found(week, "visitors", query)["totals"] == counts(2, 1, 2)
+        assert found(week, "views", query)["totals"] == counts(5, 1, 6)
+
+
+def test_equal_rows_are_in_the_order_of_code_points(site: Service) -> None:
+    paths = ["/Z", "/_", "/a", "/a/b", "/z", "/é", "/文", "/😀"]
+    keep(site, *(seen(site, path, 1) for path in reversed(paths)), seen(site, "/most", 1), seen(site, "/most", 2))
+    one_by_one = [found(site, "visitors", f"limit=1&offset={n}")["visitors"][0]["path"] for n in range(9)]
+    assert one_by_one == ["/most", *paths]
+
+
+def test_the_limit_is_fifty_unless_told_and_250_at_most(site: Service) -> None:
+    keep(site, *(seen(site, f"/{n}", 1) for n in range(251)))
+    assert len(found(site, "visitors")["visitors"]) == 50
+    largest = found(site, "visitors", "limit=250")
+    assert (len(largest["visitors"]), largest["hasMore"]) == (250, True)
+
+
+def test_numbers_are_json_numbers_and_unknown_parameters_are_ignored(week: Service) -> None:
+    answer = get(week, "visitors", "utm_source=x&page=3&DATEFROM=nonsense")
+    assert answer.status_code == 200
+    assert b'"totals":{"human":2,"ai":1,"total":2}' in answer.content
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_no_address_redirects(running: Service) -> None:
+    for report in (*REPORTS, "feedback", "feedback/by-page"):
+        assert get(running, report).status_code == 200
+        assert get(running, f"{report}/").status_code == 404
+
+
+def test_a_key_that_may_read_is_enough_and_another_projects_is_not(site: Service, running: Service) -> None:
+    address = f"{site.url}/v1/analytics/{site.project.id}/visitors"
+    reader = site.new_key(scopes=["read"])
+    assert httpx.get(address, headers={"Authorization": f"Bearer {reader}"}, timeout=60).status_code == 200
+    assert httpx.get(address, timeout=60).status_code == 401
+    refused = httpx.get(address, headers={"Authorization": f"Bearer {running.key}"}, timeout=60)
+    assert (refused.status_code, refused.json()["code"]) == (404, "project_not_found")
+
+
+def rows(answer: httpx.Response) -> list[list[str]]:
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    return list(csv.reader(io.StringIO(answer.content.decode(), newline="")))
+
+
+def test_csv_has_the_rows_of_the_json(site: Service) -> None:
+    a_week(site)
+    keep(site, seen(site, '/a,"b"', 3))
+    for report, columns in (
+        ("visitors", "path,human,ai,total"),
+        ("views", "path,human,ai,total"),
+        ("agents", "agent,operator,class,visitors,views"),
+        ("timeseries", "date,human,ai,total,viewsHuman,viewsAi,viewsTotal"),
+    ):
+        answer = get(site, report, Accept="text/csv")
+        header, *body = rows(answer)
+        assert header == columns.split(",")
+        assert answer.content.endswith(b"\r\n")
+        assert answer.headers["content-disposition"] == f'attachment; filename="{report}.csv"'
+        told = found(site, report)[report]
+        assert [row[:3] for row in body] == [
+            ["" if cell is None else str(cell) for cell in list(row.values())[:3]] for row in told
+        ]
+        assert [row[-1] for row in body] == [
+            str(last["total"] if isinstance(last := list(row.values())[-1], dict) else last) for row in told
+        ]
+
+
+def test_csv_of_nothing_is_its_header(running: Service) -> None:
+    assert rows(get(running, "visitors", Accept="text/csv")) == [["path", "human", "ai", "total"]]
+
+
+def test_no_cell_is_a_formula(site: Service) -> None:
+    names = {"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "＝1"}
+    keep(site, *(seen(site, "/", 1, kind=ASSISTANT, agent=name) for name in names))
+    assert {row[0] for row in rows(get(site, "agents", Accept="text/csv"))[1:]} == {f"'{name}" for name in names}
+    assert {row["agent"] for row in found(site, "agents")["agents"]} == names
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_csv"),
+    [
+        ("text/csv", True),
+        ("TEXT/CSV; header=present", True),
+        ("text/csv, application/json;q=0.9", True),
+        ("text/csv, */*", True),
+        ("text/*", True),
+        ("application/json;q=0, */*", True),
+        ("text/csv;q=0.5, application/json", False),
+        ("text/csv, application/json", False),
+        ("text/csv;q=0", False),
+        ("text/csv;q=nonsense", False),
+        ("*/*", False),
+        ("text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.8", False),
+        ("application/json", False),
+        ("text/csvx", False),
+        ("", False),
+    ],
+)
+def test_csv_is_answered_where_it_is_preferred(running: Service, accept: str, is_csv: bool) -> None:
+    answer = get(running, "visitors", Accept=accept)
+    assert answer.headers["content-type"].startswith("text/csv" if is_csv else "application/json")
+    assert answer.headers["vary"] == "Accept"
+
+
+def test_a_fault_is_json_whatever_is_accepted(running: Service) -> None:
+    answer = get(running, "visitors", "limit=0", Accept="text/csv")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/csv"])
+def test_the_link_leads_through_all_pages(site: Service, accept: str) -> None:
+    keep(site, *(seen(site, f"/{n}", 1, FIRST + 1) for n in range(7)), seen(site, "/before", 1))
+    address = httpx.URL(f"{site.url}/v1/analytics/{site.project.id}/visitors")
+    following: str | None = "?limit=3&dateFrom=2026-03-02T00:00:00%2B00:00"
+    pages = []
+    while following is not None:
+        address = address.join(following)
+        answer = site.http.get(address, headers={"Accept": accept})
+        pages.append(len(rows(answer)) - 1 if accept == "text/csv" else len(answer.json()["visitors"]))
+        following = answer.links["next"]["url"] if "next" in answer.links else None
+    assert pages == [3, 3, 1]
+
+
+def test_an_answer_that_has_not_changed_is_not_sent_again(site: Service) -> None:
+    a_week(site)
+    for report in REPORTS:
+        first = get(site, report)
+        tag = first.headers["etag"]
+        assert first.headers["cache-control"] == "private, no-cache"
+        for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+            again = get(site, report, **{"If-None-Match": known})
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["etag"] == tag
+            assert again.headers["vary"] == "Accept"
+        for other in ('"other"', tag.strip('"'), "", get(site, report, Accept="text/csv").headers["etag"]):
+            assert get(site, report, **{"If-None-Match": other}).status_code == 200
+    tags = {report: get(site, report).headers["etag"] for report in REPORTS}
+    keep(site, seen(site, "/", 77, FIRST))
+    for report, tag in tags.items():
+        assert get(site, report, **{"If-None-Match": tag}).status_code == 200
+
+
+def test_the_answer_says_how_visitors_are_recognised_and_who_counts_as_ai(site: Service) -> None:
+    a_week(site)
+    answer = get(site, "visitors")
+    assert answer.headers["copydesk-visitor-key"] == "lasting"
+    assert answer.headers["copydesk-ai-classes"] == "assistant"
+    changed = {"privacy": "monthly", "ai_classes": "assistant,search"}
+    site.desk.projects.change(site.project.id, changed, actor="test")
+    answer = get(site, "visitors")
+    assert answer.headers["copydesk-visitor-key"] == "monthly"
+    assert answer.headers["copydesk-ai-classes"] == "assistant, search"
+    assert answer.json()["totals"] == counts(2, 2, 3)
+
+
+def test_exports_are_counted_by_project(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
+    with serve(tmp_path / "data", repository=repository, with_worker=False, exports_per_minute=3) as site:
+        assert get(site, "visitors", "limit=0").status_code == 400
+        left = [get(site, report).headers["ratelimit"].split(";")[:2] for report in ("visitors", "feedback", "views")]
+        assert left == [['"exports"', f"r={n}"] for n in (2, 1, 0)]
+        refused = get(site, "agents")
+        assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert refused.headers["ratelimit-policy"] == '"exports";q=3;w=60'
+        assert get(site.another_project(), "agents").status_code == 200
+
+
+def test_pages_of_results_make_up_the_whole(site: Service) -> None:
+    """Read in pieces of any size, the rows are the same as at once."""
+    views: Sequence[View] = [seen(site, f"/{n * n % 23}", n % 7 + 1, FIRST + n % 5) for n in range(200)]
+    keep(site, *views)
+    whole = found(site, "visitors", "limit=250&dateFrom=2026-03-02")["visitors"]
+    for limit in (1, 4, 5, len(whole)):
+        pieces, offset = [], 0
+        while True:
+            told = found(site, "visitors", f"limit={limit}&offset={offset}&dateFrom=2026-03-02")
+            pieces += told["visitors"]
+            offset += limit
+            if not told["hasMore"]:
+                break
+        assert pieces == whole
+    assert (
+        len({row["path"] for row in whole}) == len(whole) == len({view.path for view in views if view.at > FIRST * DAY})
+    )

@@ -1,0 +1,311 @@
+"""What happens on a forge reaches its job, once, and only from those who may."""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from sqlalchemy import select, update
+
+from copydesk.core.ids import new_id
+from copydesk.core.projects.projects import Project
+from copydesk.jobs.job import LONGEST_PROMPT, Job, Status
+from copydesk.jobs.publish.forges.polling import notice_ends
+from copydesk.jobs.service import NewJob
+from copydesk.jobs.storage.tables import jobs, messages
+from copydesk.web.middleware.request_gate import LARGEST_WEBHOOK
+from tests.jobs.publish.forges.conftest import TOKEN
+from tests.jobs.publish.forges.extra_calls import FAKES, UNLIKE
+from tests.support.drills import drills
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+SECRET = "the-webhook-secret"
+
+
+@dataclass
+class Place:
+    """A project on a forge whose webhooks come here, and a finished job with a pull request."""
+
+    kind: str
+    fake: Any
+    service: Service
+    project: Project
+    job_id: str
+
+    @property
+    def url(self) -> str:
+        return f"{self.service.url}/webhooks/{self.project.id}"
+
+    def job(self) -> Job:
+        return self.service.desk.jobs.get(self.project.id, self.job_id)
+
+    def prompts(self) -> list[str]:
+        """The messages after the first."""
+        wanted = select(messages.c.prompt).where(messages.c.job_id == self.job_id).order_by(messages.c.id)
+        with self.service.desk.database.read() as tx:
+            return list(tx.execute(wanted).scalars())[1:]
+
+    def statuses(self) -> list[int]:
+        """What we answered to every delivery so far."""
+        self.fake.webhooks.flush()
+        return [status for delivery in self.fake.webhooks.deliveries for status in delivery.statuses]
+
+    def comment(self, body: str, **about: Any) -> None:
+        self.fake.comment(1, body, **about)
+        assert set(self.statuses()) == {202}
+
+    def set_job(self, **values: Any) -> None:
+        with self.service.desk.database.write() as tx:
+            tx.execute(update(jobs).where(jobs.c.id == self.job_id).values(**values))
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One for all of them, without a worker: a message stays as it came."""
+    folder = tmp_path_factory.mktemp("webhooks")
+    with serve(
+        folder / "data", repository=make_repository(folder / "docs.git", {"a.md": b"#\n"}), with_worker=False
+    ) as s:
+        yield s
+
+
+@pytest.fixture(params=drills(FAKES, but=UNLIKE))
+def place(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> Iterator[Place]:
+    with FAKES[request.param](tmp_path) as fake:
+        fake.add_token(TOKEN, user="copydesk")
+        yield _place(request.param, fake, service)
+        assert fake.violations == []
+
+
+def _place(kind: str, fake: Any, service: Service) -> Place:
+    desk, address = service.desk, fake.repository_url("acme/docs")
+    project = desk.projects.create("Docs", repository=address, ref="main", forge=kind, actor="test")
+    desk.secrets.set(project.id, "forge_token", TOKEN, actor="test")
+    desk.secrets.set(project.id, "webhook_secret", SECRET, actor="test")
+    job = desk.jobs.create(project, NewJob("Fix the links")).job
+    fake.commit(job.branch, {"docs/index.md": b"# Hello\n"})
+    author = fake.users["copydesk"]
+    fake.open(fake.repository, author=author, head=job.branch, base="main", title="Fix the links", body="")
+    place = Place(kind, fake, service, project, job.id)
+    place.set_job(status="completed", phase="done", pr_link=f"{address.removesuffix('.git')}/pulls/1")
+    fake.webhooks.add(place.url, SECRET)
+    return place
+
+
+def test_a_merged_pull_request_archives_its_job(place: Place) -> None:
+    place.fake.merge(1)
+    assert place.statuses() == [202]
+    assert place.job().status is Status.ARCHIVED
+
+
+def test_a_closed_one_archives_its_job_and_a_reopened_one_brings_it_back(place: Place) -> None:
+    place.fake.close(1)
+    place.statuses()
+    assert place.job().status is Status.ARCHIVED
+    place.fake.reopen(1)
+    assert place.statuses() == [202, 202]
+    assert place.job().status is Status.COMPLETED
+
+
+def test_a_closing_that_was_taken_back_meanwhile_archives_nothing(place: Place) -> None:
+    place.fake.close(1)
+    place.fake.webhooks.flush()
+    place.fake.reopen(1)
+    place.fake.webhooks.flush()
+    closing = place.fake.webhooks.deliveries[0]
+    place.fake.webhooks.redeliver(closing)
+    assert place.job().status is Status.COMPLETED
+
+
+def test_a_closing_that_comes_late_does_not_stop_what_was_asked_for_since(place: Place) -> None:
+    place.fake.close(1)
+    place.fake.webhooks.flush()
+    place.fake.pull(1).closed -= timedelta(minutes=1)
+    desk = place.service.desk
+    desk.jobs.unarchive(place.project.id, place.job_id)
+    desk.jobs.message(place.project, place.job_id, "Go on with it")
+    place.fake.webhooks.redeliver(place.fake.webhooks.deliveries[-1])
+    assert place.job().status is Status.ACTIVE
+
+
+def test_a_closing_stops_a_job_at_work(place: Place) -> None:
+    place.service.desk.jobs.message(place.project, place.job_id, "Go on with it")
+    place.fake.close(1)
+    assert place.statuses() == [202]
+    assert place.job().status is Status.ARCHIVED
+
+
+def test_a_comment_that_mentions_the_agent_is_a_message(place: Place) -> None:
+    place.comment("@copydesk please shorten the guide.")
+    assert place.prompts() == ["please shorten the guide."]
+    assert place.job().status is Status.ACTIVE
+
+
+def test_a_comment_that_is_delivered_twice_is_taken_once(place: Place) -> None:
+    place.comment("@copydesk please shorten the guide.")
+    place.fake.webhooks.redeliver(place.fake.webhooks.deliveries[-1])
+    assert place.statuses()[-1] == 202
+    assert len(place.prompts()) == 1
+
+
+def test_two_comments_are_two_messages(place: Place) -> None:
+    place.comment("@copydesk please shorten the guide.")
+    place.comment("@copydesk please shorten the guide.")
+    assert len(place.prompts()) == 2
+
+
+def test_a_comment_without_a_mention_is_not_for_the_agent(place: Place) -> None:
+    place.comment("> @copydesk shorten this\n\nNo, it is fine.")
+    place.comment("`@copydesk` is the word.")
+    assert place.prompts() == []
+
+
+def test_who_may_not_write_is_not_heard(place: Place) -> None:
+    place.fake.add_user("passer-by", access="read")
+    place.comment("@copydesk delete everything", by="passer-by")
+    assert place.prompts() == []
+
+
+def test_a_comment_of_ours_never_speaks_to_us(place: Place) -> None:
+    place.fake.comment(1, "@copydesk was not heard.\n\n<!-- copydesk:said -->", by="copydesk")
+    assert place.statuses() == [202]
+    assert place.prompts() == []
+
+
+def test_an_archived_job_says_why_it_does_not_answer(place: Place) -> None:
+    place.service.desk.jobs.archive(place.project.id, place.job_id)
+    place.comment("@copydesk one more thing")
+    said = place.fake.pull(1).comments[-1].body
+    assert said.startswith("This was not taken up: The job is archived; unarchive it first.")
+    assert place.prompts() == []
+    place.fake.webhooks.flush()  # our own comment came back to us as well
+    assert len(place.fake.pull(1).comments) == 2
+
+
+@pytest.mark.parametrize("text", ["@copydesk", "@copydesk " + "x" * (LONGEST_PROMPT + 1)], ids=["empty", "long"])
+def test_a_comment_that_is_too_long_or_says_nothing_is_refused_in_words(place: Place, text: str) -> None:
+    place.comment(text)
+    assert "1 to 32,000 characters" in place.fake.pull(1).comments[-1].body
+    assert place.prompts() == []
+
+
+def test_another_pull_request_of_the_repository_is_not_a_jobs(place: Place) -> None:
+    place.fake.commit("other", {"docs/other.md": b"# Other\n"})
+    author = place.fake.users["copydesk"]
+    place.fake.open(place.fake.repository, author=author, head="other", base="main", title="Other", body="")
+    place.fake.comment(2, "@copydesk hello")
+    assert set(place.statuses()) == {202}
+    assert place.prompts() == []
+
+
+def test_a_forge_that_cannot_be_asked_gets_the_delivery_back(place: Place) -> None:
+    place.fake.faults.answer(503, times=20, where="/api/")
+    place.fake.comment(1, "@copydesk please shorten the guide.")
+    assert place.statuses() == [503]
+    assert place.prompts() == []
+    place.fake.faults.clear()
+    again = place.fake.webhooks.redeliver(place.fake.webhooks.deliveries[-1])
+    assert again.statuses[-1] == 202
+    assert len(place.prompts()) == 1
+
+
+def test_a_wrong_signature_is_refused_and_nothing_happens(place: Place) -> None:
+    place.fake.webhooks.hooks.clear()
+    place.fake.webhooks.add(place.url, "another secret")
+    place.fake.merge(1)
+    assert place.statuses() == [401]
+    assert place.job().status is Status.COMPLETED
+
+
+def test_a_poll_notices_what_no_webhook_told(place: Place) -> None:
+    place.fake.webhooks.hooks.clear()
+    desk = place.service.desk
+    notice_ends(desk.database, [place.project], desk.secrets)
+    assert place.job().status is Status.COMPLETED
+    place.fake.merge(1)
+    notice_ends(desk.database, [place.project], desk.secrets)
+    assert place.job().status is Status.ARCHIVED
+
+
+def test_a_poll_leaves_a_job_at_work_alone(place: Place) -> None:
+    place.fake.webhooks.hooks.clear()
+    place.fake.close(1)
+    place.set_job(status="active")
+    desk = place.service.desk
+    notice_ends(desk.database, [place.project], desk.secrets)
+    assert place.job().status is Status.ACTIVE
+
+
+def test_a_poll_outlives_a_forge_that_is_away(place: Place) -> None:
+    place.fake.faults.answer(503, times=20, where="/api/")
+    desk = place.service.desk
+    notice_ends(desk.database, [place.project], desk.secrets)
+    assert place.job().status is Status.COMPLETED
+
+
+# What no forge would send.
+
+
+@pytest.fixture
+def github(service: Service, tmp_path: Path) -> Iterator[Place]:
+    with FAKES["github"](tmp_path) as fake:
+        fake.add_token(TOKEN, user="copydesk")
+        yield _place("github", fake, service)
+
+
+def post(place: Place, body: bytes, event: str = "pull_request", **headers: str) -> httpx.Response:
+    signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    signed = {"X-Hub-Signature-256": f"sha256={signature}", "X-GitHub-Event": event, **headers}
+    return httpx.post(place.url, content=body, headers=signed, timeout=60)
+
+
+def test_a_review_comment_comes_with_its_file_and_line(github: Place) -> None:
+    github.comment("@copydesk shorten this", file="docs/index.md", line=1)
+    [prompt] = github.prompts()
+    assert prompt.startswith("shorten this\n\nThis was said in a review, about docs/index.md, line 1.")
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"payload=%7B%7D", b"{", b"[" * 100_000])
+def test_a_signed_body_that_is_no_object_is_refused(github: Place, body: bytes) -> None:
+    answer = post(github, body)
+    assert answer.status_code == 400
+    assert "content type to application/json" in answer.json()["error"]
+
+
+def test_an_unknown_event_is_ignored(github: Place) -> None:
+    answer = post(github, b'{"zen": "Design for failure."}', "ping")
+    assert (answer.status_code, answer.json()["outcome"]) == (202, "ignored")
+
+
+def test_a_delivery_about_another_repository_is_ignored(github: Place) -> None:
+    pull = {"number": 1, "merged": True}
+    body = {"action": "closed", "pull_request": pull, "repository": {"full_name": "mallory/docs"}}
+    answer = post(github, json.dumps(body).encode())
+    assert answer.json() == {"outcome": "ignored", "why": "This is not the project's repository.", "jobId": None}
+    assert github.job().status is Status.COMPLETED
+
+
+def test_a_payload_that_lies_about_a_merge_is_checked_with_the_forge(github: Place) -> None:
+    pull = {"number": 1, "merged": True}
+    body = {"action": "closed", "pull_request": pull, "repository": {"full_name": "acme/docs"}}
+    assert post(github, json.dumps(body).encode()).json()["why"] == "Pull request 1 is open."
+    assert github.job().status is Status.COMPLETED
+
+
+def test_a_body_beyond_the_bound_is_refused(github: Place) -> None:
+    assert post(github, b" " * (LARGEST_WEBHOOK + 1)).status_code == 413
+
+
+def test_a_project_that_is_not_there_answers_like_a_wrong_signature(github: Place) -> None:
+    wrong = httpx.post(github.url, content=b"{}", headers={"X-GitHub-Event": "ping"}, timeout=60)
+    for project_id in (new_id("proj"), "nonsense", github.service.project.id):  # the last is on no forge
+        other = httpx.post(f"{github.service.url}/webhooks/{project_id}", content=b"{}", timeout=60)
+        assert (other.status_code, other.json()["error"]) == (wrong.status_code, wrong.json()["error"])
+    assert wrong.status_code == 401

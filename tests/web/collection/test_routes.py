@@ -1,0 +1,344 @@
+"""What browsers send: views and feedback from the beacon, views by a pixel. Public, and bounded."""
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from copydesk.web.collection.routes import BEACON
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+DOCS = "https://docs.example.com"
+PAGE = {"u": f"{DOCS}/guide", "r": "https://www.example.org/search?q=1"}
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0"
+TEXT = "text/plain;charset=UTF-8"
+BROWSER = httpx.Client(timeout=30)
+NO_LIMIT = dict.fromkeys(("collect_per_minute", "collect_per_address", "feedback_per_address"), 1_000_000)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("collect")
+    repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
+    options: dict[str, Any] = {**NO_LIMIT, "trusted_proxies": ("127.0.0.1", "10.0.0.0/8")}
+    with serve(folder / "data", repository=repository, with_worker=False, **options) as running:
+        yield running
+
+
+@pytest.fixture
+def fresh(service: Service) -> Service:
+    """A project without views."""
+    return service.another_project()
+
+
+def choose(service: Service, **choices: str) -> Service:
+    """The project with these choices; nothing was asked of it before, so nothing is remembered."""
+    service.desk.projects.change(service.project.id, choices, actor="test")
+    return service
+
+
+def address(service: Service) -> str:
+    return f"{service.url}/v1/collect/{service.project.site_id}"
+
+
+def beacon(service: Service, body: Any, kind: str = TEXT, **headers: str) -> httpx.Response:
+    sent = {"User-Agent": FIREFOX, "Content-Type": kind, "Origin": DOCS}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return BROWSER.post(address(service), content=content, headers=sent)
+
+
+def pixel(service: Service, u: str | None = None, **headers: str) -> httpx.Response:
+    sent = {"User-Agent": FIREFOX} | {name.replace("_", "-"): value for name, value in headers.items()}
+    return BROWSER.get(f"{address(service)}/pixel.gif", params={} if u is None else {"u": u}, headers=sent)
+
+
+def taken(answer: httpx.Response) -> tuple[int, int, list[str]]:
+    assert answer.status_code == 202, answer.text
+    assert "set-cookie" not in answer.headers
+    told = answer.json()
+    return told["accepted"], told["duplicates"], [drop["reason"] for drop in told["dropped"]]
+
+
+def visitors(service: Service) -> dict[str, tuple[int, int]]:
+    """Of each page, human and AI."""
+    service.desk.store.fold()
+    rows = service.desk.store.visitors(service.project.id).rows
+    return {row.path: (row.count.human, row.count.ai) for row in rows}
+
+
+def test_a_view_is_kept_before_the_answer(fresh: Service) -> None:
+    assert beacon(fresh, PAGE).json() == {"accepted": 1, "duplicates": 0, "dropped": []}
+    assert visitors(fresh) == {"/guide": (1, 0)}
+
+
+def test_who_is_there_is_what_the_request_shows(fresh: Service) -> None:
+    beacon(fresh, PAGE, X_Forwarded_For="203.0.113.1")
+    beacon(fresh, PAGE, X_Forwarded_For="203.0.113.1")
+    beacon(fresh, PAGE, X_Forwarded_For="198.51.100.9, 203.0.113.2, 10.0.0.3")
+    beacon(fresh, PAGE, X_Forwarded_For="203.0.113.1", User_Agent="Mozilla/5.0; compatible; ChatGPT-User/1.0")
+    assert visitors(fresh) == {"/guide": (2, 1)}
+
+
+def test_a_visitor_may_be_named_by_the_site(fresh: Service) -> None:
+    for where, who in (("203.0.113.1", "a"), ("203.0.113.2", "a"), ("203.0.113.3", 7), ("203.0.113.4", 7)):
+        assert taken(beacon(fresh, PAGE | {"v": who}, X_Forwarded_For=where)) == (1, 0, [])
+    assert visitors(fresh) == {"/guide": (2, 0)}
+
+
+def test_a_repeated_event_is_counted_once(fresh: Service) -> None:
+    assert taken(beacon(fresh, PAGE | {"e": "once"})) == (1, 0, [])
+    assert taken(beacon(fresh, PAGE | {"e": "once"})) == (0, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "reason"),
+    [
+        ({"u": f"{DOCS}/logo.svg"}, {}, "not_a_page"),
+        ({"u": "file:///home/index.html"}, {}, "not_http"),
+        ({"u": "/" + "a" * 9000}, {}, "path_too_long"),
+        (PAGE, {"Sec_Purpose": "prefetch;prerender"}, "prefetch"),
+    ],
+)
+def test_what_is_no_view_says_why(service: Service, body: Any, headers: dict[str, str], reason: str) -> None:
+    assert taken(beacon(service, body, **headers)) == (0, 0, [reason])
+
+
+@pytest.mark.parametrize("header", ["DNT", "Sec_GPC"])
+def test_who_asks_not_to_be_tracked_is_not_where_the_project_says_so(service: Service, header: str) -> None:
+    asked = {header: "1"}
+    assert taken(beacon(service.another_project(), PAGE, **asked)) == (1, 0, [])
+    honouring = choose(service.another_project(), do_not_track="true")
+    assert taken(beacon(honouring, PAGE, **asked)) == (0, 0, ["do_not_track"])
+    assert pixel(honouring, f"{DOCS}/guide", **asked).headers["x-dropped"] == "do_not_track"
+    assert visitors(honouring) == {}
+
+
+@pytest.mark.parametrize("kind", [TEXT, "text/plain", "application/json", "application/json; charset=utf-8"])
+def test_both_ways_and_both_types_answer_alike(service: Service, kind: str) -> None:
+    bodies: list[Any] = [PAGE, {"u": f"{DOCS}/a.png"}, {"u": 1}, {"x": 1}, {"k": "feedback", "u": "/a"}, [], b"{", b""]
+    for body in bodies:
+        usual, other = beacon(service, body), beacon(service, body, kind)
+        assert usual.status_code == other.status_code
+        assert set(usual.headers) == set(other.headers)
+        assert usual.json() | {"requestId": ""} == other.json() | {"requestId": ""}
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "field"),
+    [
+        (b"", TEXT, 400, None),
+        (b"{", TEXT, 400, None),
+        ([], TEXT, 400, ""),
+        ({}, TEXT, 400, "u"),
+        ({"u": ""}, TEXT, 400, "u"),
+        ({"u": 1}, TEXT, 400, "u"),
+        (PAGE | {"x": 1}, TEXT, 400, "x"),
+        (PAGE | {"v": True}, TEXT, 400, "v"),
+        (PAGE | {"e": "x" * 257}, TEXT, 400, "e"),
+        ({"k": "colour", "u": "/a", "h": True}, TEXT, 400, "k"),
+        ({"k": "feedback", "u": "/a"}, TEXT, 400, "h"),
+        ({"k": "feedback", "u": "/a", "h": "yes"}, TEXT, 400, "h"),
+        ({"u": "/" + "a" * 66_000}, TEXT, 413, None),
+        (PAGE, "application/x-www-form-urlencoded", 415, None),
+        (PAGE, "", 415, None),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_refused(
+    service: Service, body: Any, kind: str, status: int, field: str | None
+) -> None:
+    answer = beacon(service, body, kind)
+    assert answer.status_code == status, answer.text
+    told = answer.json()
+    assert told["error"].endswith(".")
+    assert [detail["field"] for detail in told.get("details", [])][:1] == ([] if field is None else [field])
+
+
+def test_feedback_is_kept_with_its_page(fresh: Service) -> None:
+    said = {"k": "feedback", "u": f"{DOCS}/guide/index.html", "h": False, "c": "Where is the key?", "e": "1"}
+    assert taken(beacon(fresh, said)) == (1, 0, [])
+    assert taken(beacon(fresh, {"k": "feedback", "u": f"{DOCS}/guide", "h": True})) == (1, 0, [])
+    assert taken(beacon(fresh, said | {"u": f"{DOCS}/a.png"})) == (0, 0, ["not_a_page"])
+    remarks, _ = fresh.desk.feedback.page(fresh.project.id)
+    assert {(remark.path, remark.helpful, remark.comment) for remark in remarks} == {
+        ("/guide", False, "Where is the key?"),
+        ("/guide", True, None),
+    }
+    assert visitors(fresh) == {}
+
+
+def test_any_page_may_send_where_no_origin_is_named(service: Service) -> None:
+    for headers in ({"Origin": "https://elsewhere.example"}, {"Origin": "null"}):
+        answer = beacon(service, PAGE, **headers)
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (202, "*")
+
+
+@pytest.mark.parametrize(
+    ("origin", "welcome"),
+    [
+        (DOCS, True),
+        ("HTTPS://Docs.Example.com", True),
+        ("https://v2.example.org", True),
+        ("https://a.b.example.org", True),
+        ("http://docs.example.com", False),
+        ("https://docs.example.com:8443", False),
+        ("https://docs.example.com.evil.example", False),
+        ("https://evil-example.org", False),
+        ("https://example.org", False),
+        ("http://v2.example.org", False),
+        ("null", False),
+    ],
+)
+def test_only_the_origins_that_a_project_names_may_send(service: Service, origin: str, welcome: bool) -> None:
+    closed = choose(service.another_project(), origins=f"{DOCS},https://*.example.org")
+    answer = beacon(closed, PAGE, Origin=origin)
+    asked = BROWSER.options(address(closed), headers={"Origin": origin, "Access-Control-Request-Method": "POST"})
+    by_pixel = pixel(closed, Referer=f"{origin}/guide")
+    if welcome:
+        assert (answer.status_code, asked.status_code, by_pixel.status_code) == (202, 204, 200)
+        assert answer.headers["access-control-allow-origin"] == origin == asked.headers["access-control-allow-origin"]
+        assert answer.headers["vary"] == "Origin"
+        assert asked.headers["access-control-allow-headers"] == "Content-Type"
+    else:
+        for refused in (answer, asked, by_pixel):
+            assert (refused.status_code, refused.json()["code"]) == (403, "origin_refused")
+            assert "access-control-allow-origin" not in refused.headers
+        assert visitors(closed) == {}
+
+
+def test_a_browser_always_names_its_origin(service: Service) -> None:
+    closed = choose(service.another_project(), origins=DOCS)
+    answer = BROWSER.post(address(closed), content=json.dumps(PAGE), headers={"Content-Type": TEXT})
+    assert answer.json()["code"] == "origin_refused"
+
+
+def test_a_browser_that_asks_first_is_told_for_a_day(service: Service) -> None:
+    asked = BROWSER.options(address(service), headers={"Origin": DOCS, "Access-Control-Request-Method": "POST"})
+    assert (asked.status_code, asked.content) == (204, b"")
+    assert asked.headers["access-control-allow-methods"] == "POST"
+    assert asked.headers["access-control-max-age"] == "86400"
+    assert "access-control-allow-credentials" not in asked.headers
+
+
+@pytest.mark.parametrize("site", ["site_00000000000000000000000000", "nope", "%00", "%F0%9F%99%82", "a" * 300])
+def test_an_unknown_site_is_404(service: Service, site: str) -> None:
+    known = f"{service.url}/v1/collect/{site}"
+    answers = [
+        BROWSER.post(known, json=PAGE),
+        BROWSER.post(known, json=PAGE, headers={"Content-Type": "text/plain"}),
+        BROWSER.get(f"{known}/pixel.gif"),
+        BROWSER.options(known, headers={"Origin": DOCS}),
+    ]
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(404, "site_not_found")] * 4
+
+
+def test_nothing_beside_the_collector_is_public(service: Service) -> None:
+    for path in ("", "/", f"/{service.project.site_id}/", f"/{service.project.site_id}/pixel.gifs", "/a/b/c"):
+        assert BROWSER.post(f"{service.url}/v1/collect{path}", json=PAGE).status_code in (401, 404)
+    assert BROWSER.post(f"{service.url}/v2/collect/{service.project.site_id}", json=PAGE).status_code == 401
+    assert BROWSER.get(address(service)).status_code == 405
+
+
+def test_a_pixel_counts_the_page_that_shows_it(fresh: Service) -> None:
+    shown = pixel(fresh, Referer=f"{DOCS}/guide?x=1", Accept="image/avif,image/*;q=0.8")
+    assert (shown.status_code, shown.headers["content-type"], len(shown.content)) == (200, "image/gif", 43)
+    assert shown.content.startswith(b"GIF89a")
+    assert shown.headers["cache-control"] == "no-store"
+    assert shown.headers["cross-origin-resource-policy"] == "cross-origin"
+    assert not {"set-cookie", "etag", "x-dropped"} & set(shown.headers)
+    assert pixel(fresh, f"{DOCS}/named", Referer=f"{DOCS}/").status_code == 200
+    assert visitors(fresh) == {"/guide": (1, 0), "/named": (1, 0)}
+
+
+def test_a_page_gets_its_pixel_even_if_nothing_is_counted(fresh: Service) -> None:
+    for headers, reason in (({}, "no_path"), ({"Referer": "about:blank"}, "not_http"), ({"Referer": "%"}, "")):
+        shown = pixel(fresh, **headers)
+        assert (shown.status_code, len(shown.content)) == (200, 43)
+        assert reason in shown.headers.get("x-dropped", "")
+
+
+def test_a_signature_that_nobody_knows_changes_nothing(service: Service) -> None:
+    signed = {
+        "Signature_Agent": '"https://agent.example"',
+        "Signature_Input": 'sig=("@authority");created=1;expires=9999999999;keyid="x";tag="web-bot-auth"',
+        "Signature": "sig=:AAAA:",
+    }
+    assert taken(beacon(service, PAGE, **signed)) == (1, 0, [])
+    assert pixel(service, f"{DOCS}/guide", **signed).status_code == 200
+
+
+def test_the_script_is_kept_by_browsers_for_a_day(service: Service) -> None:
+    first = BROWSER.get(f"{service.url}/beacon.js")
+    assert (first.status_code, first.content) == (200, BEACON.read_bytes())
+    assert first.headers["content-type"].startswith("text/javascript")
+    assert first.headers["cache-control"] == "public, max-age=86400"
+    for known in (first.headers["etag"], f'"x", W/{first.headers["etag"]}', "*"):
+        again = BROWSER.get(f"{service.url}/beacon.js", headers={"If-None-Match": known})
+        assert (again.status_code, again.content) == (304, b"")
+    assert BROWSER.get(f"{service.url}/beacon.js", headers={"If-None-Match": '"x"'}).status_code == 200
+
+
+def test_views_are_limited_by_address_and_by_site(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
+    limits: dict[str, Any] = {"collect_per_minute": 8, "collect_per_address": 3, "trusted_proxies": ("127.0.0.1",)}
+    with serve(tmp_path / "data", repository=repository, with_worker=False, **limits) as service:
+
+        def statuses(*addresses: str) -> list[int]:
+            return [beacon(service, PAGE, X_Forwarded_For=each).status_code for each in addresses]
+
+        assert statuses(*["203.0.113.1"] * 4) == [202, 202, 202, 429]
+        assert statuses(*[f"2001:db8:1:2::{number}" for number in range(4)]) == [202, 202, 202, 429], "one home"
+        refused = beacon(service, PAGE, X_Forwarded_For="203.0.113.1")
+        assert refused.json()["code"] == "too_many_requests"
+        assert refused.headers["ratelimit-policy"] == '"collect-address";q=3;w=60'
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert statuses("203.0.113.2", "203.0.113.3", "203.0.113.4") == [202, 202, 429]
+        refused = beacon(service, PAGE, X_Forwarded_For="203.0.113.5")
+        assert refused.headers["ratelimit-policy"] == '"collect-site";q=8;w=60'
+        assert statuses("203.0.113.5") == [429]
+        events = service.http.post(f"/v1/analytics/{service.project.id}/events", json=[{"path": "/a"}] * 20)
+        assert events.json()["accepted"] == 20, "servers have a key, and are not held up"
+
+
+def test_first_views_at_once_of_a_new_site_are_all_kept(fresh: Service) -> None:
+    answers: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(beacon(fresh, PAGE, "text/plain").status_code))
+        for _ in range(12)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [202] * 12
+    assert visitors(fresh) == {"/guide": (1, 0)}
+
+
+ANYTHING = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=30), st.lists(st.none(), max_size=2))
+BODIES = st.dictionaries(st.sampled_from(["u", "r", "v", "e", "k", "h", "c", "x"]), ANYTHING, max_size=5)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(BODIES.map(lambda body: json.dumps(body).encode()), st.binary(max_size=60)))
+def test_whatever_a_browser_sends_is_kept_or_refused_with_a_reason(service: Service, body: bytes) -> None:
+    answer = beacon(service, body)
+    if answer.status_code == 202:
+        accepted, duplicates, dropped = taken(answer)
+        assert accepted + duplicates + len(dropped) == 1
+    else:
+        assert answer.status_code == 400, answer.text
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=60), st.binary(max_size=40))
+def test_a_pixel_is_shown_whatever_is_said_of_its_page(service: Service, page: str, referring: bytes) -> None:
+    headers = {b"Referer": bytes(byte for byte in referring if 32 < byte < 256 and byte != 127)}
+    shown = BROWSER.get(f"{address(service)}/pixel.gif", params={"u": page}, headers=headers)
+    assert (shown.status_code, len(shown.content)) == (200, 43)

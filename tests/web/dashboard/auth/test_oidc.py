@@ -1,0 +1,331 @@
+"""Signing in with an identity provider, against a real one that can be told to lie."""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from copydesk.core.settings import BadSettings, read_settings
+from tests.support.oidc import CLIENT, SECRET, OidcProvider, oidc_provider
+from tests.support.people import PASSWORD, person, signed_in
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+numbers = count()
+
+
+def of(issuer: str) -> dict[str, Any]:
+    return {"oidc_issuer": issuer, "oidc_client_id": CLIENT, "oidc_client_secret": SECRET}
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, OidcProvider]]:
+    folder = tmp_path_factory.mktemp("oidc")
+    repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
+    with oidc_provider() as provider:
+        settings: dict[str, Any] = {**of(provider.address), "oidc_domains": ("example.org",), "oidc_role": "editor"}
+        with serve(folder / "data", repository=repository, with_worker=False, **settings) as service:
+            yield service, provider
+
+
+@pytest.fixture
+def service(both: tuple[Service, OidcProvider]) -> Service:
+    return both[0]
+
+
+@pytest.fixture
+def provider(both: tuple[Service, OidcProvider]) -> OidcProvider:
+    """Honest at first, and with somebody new at the door."""
+    provider = both[1]
+    fresh = OidcProvider(provider.address)
+    vars(provider).update({name: value for name, value in vars(fresh).items() if name not in ("_codes", "key_name")})
+    number = next(numbers)
+    provider.claims = {"sub": f"id-{number}", "email": f"{number}@example.org", "email_verified": True, "name": "Ada"}
+    return provider
+
+
+@pytest.fixture
+def browser(service: Service) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.url, headers={"Accept": "text/html"}, timeout=30) as browser:
+        yield browser
+
+
+def there(browser: httpx.Client, following: str = "/account") -> str:
+    """To the provider; the address that it sends the browser back to."""
+    sent = browser.get("/sign-in/oidc", params={"next": following})
+    assert sent.status_code == 303, sent.text
+    with httpx.Client(timeout=60) as outside:
+        return str(outside.get(sent.headers["location"]).headers["location"])
+
+
+def is_in(browser: httpx.Client) -> bool:
+    return browser.get("/account").status_code == 200
+
+
+def refused(browser: httpx.Client, back: str, status: int = 403) -> str:
+    answer = browser.get(back)
+    assert answer.status_code == status, answer.text
+    assert not is_in(browser)
+    return answer.text
+
+
+def test_somebody_of_the_domain_comes_in_with_the_role_that_is_set(
+    service: Service, provider: OidcProvider, browser: httpx.Client
+) -> None:
+    assert 'href="/sign-in/oidc?next=/account">Sign in with 127.0.0.1<' in browser.get("/sign-in?next=/account").text
+    answer = browser.get(there(browser))
+    assert (answer.status_code, answer.headers["location"]) == (303, "/account")
+    assert is_in(browser)
+    known = service.desk.people.by_email(provider.claims["email"])
+    assert (known.name, known.role) == ("Ada", "editor")
+    assert "copydesk-oidc" not in browser.cookies
+
+
+def test_the_same_person_comes_back_to_the_same_account(
+    service: Service, provider: OidcProvider, browser: httpx.Client
+) -> None:
+    browser.get(there(browser))
+    before = service.desk.people.all()
+    provider.claims["email"] = "renamed@example.org"
+    browser.cookies.clear()
+    browser.get(there(browser))
+    assert is_in(browser)
+    assert service.desk.people.all() == before
+
+
+def test_a_verified_address_opens_the_account_that_it_has_already(
+    service: Service, provider: OidcProvider, browser: httpx.Client
+) -> None:
+    provider.claims["email"] = "Admin@Example.org"
+    known = person(service, "admin")
+    browser.get(there(browser))
+    assert known.name in browser.get("/account").text
+    assert service.desk.people.by_email("admin@example.org").role == "admin"
+
+
+@pytest.mark.parametrize("verified", [False, None, "false", 1, "yes"])
+def test_an_address_that_is_not_verified_opens_no_account(
+    service: Service, provider: OidcProvider, browser: httpx.Client, verified: Any
+) -> None:
+    known = person(service, "viewer", f"known-{next(numbers)}@example.org")
+    provider.claims |= {"email": known.email, "email_verified": verified}
+    assert "has not verified your e-mail address" in refused(browser, there(browser))
+    provider.claims["email_verified"] = True
+    browser.get(there(browser))
+    assert is_in(browser), "and it was not linked by the first try"
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [
+        {"nonce": "another"},
+        {"nonce": None},
+        {"aud": "another-client"},
+        {"aud": [CLIENT, "another"], "azp": "another"},
+        {"aud": [CLIENT, "another"]},
+        {"aud": CLIENT, "azp": "another"},
+        {"aud": []},
+        {"iat": 4_000_000_000},
+        {"iat": None},
+        {"sub": ""},
+        {"exp": 1},
+        {"exp": None},
+        {"iss": "https://login.example.org"},
+        {"iss": None},
+        {"sub": None},
+        {"sub": "x" * 256},
+        {"sub": 7},
+        {"email": None},
+        {"email": ["ada@example.org"]},
+    ],
+    ids=str,
+)
+def test_a_token_that_does_not_hold_is_refused(
+    provider: OidcProvider, browser: httpx.Client, lies: dict[str, Any]
+) -> None:
+    back = there(browser)
+    provider.lies = lies
+    refused(browser, back)
+
+
+@pytest.mark.parametrize(
+    "claims", [{"aud": [CLIENT]}, {"aud": [CLIENT, "another"], "azp": CLIENT}, {"azp": CLIENT}], ids=str
+)
+def test_a_token_that_names_this_client_as_the_one_that_asked_is_accepted(
+    provider: OidcProvider, browser: httpx.Client, claims: dict[str, Any]
+) -> None:
+    provider.lies = claims
+    browser.get(there(browser))
+    assert is_in(browser)
+
+
+@pytest.mark.parametrize("algorithm", ["none", "HS256"])
+def test_a_token_that_the_provider_did_not_sign_is_refused(
+    provider: OidcProvider, browser: httpx.Client, algorithm: str
+) -> None:
+    provider.algorithm = algorithm
+    refused(browser, there(browser))
+
+
+def test_a_token_of_another_s_key_is_refused(provider: OidcProvider, browser: httpx.Client) -> None:
+    provider.signs_with = "another's"
+    refused(browser, there(browser))
+
+
+def test_a_token_may_not_bring_its_own_key(provider: OidcProvider, browser: httpx.Client) -> None:
+    provider.signs_with = "another's"
+    provider.header = {"kid": "mine", "jku": "http://127.0.0.1:1/keys", "jwk": provider.keys()["keys"][0]}
+    refused(browser, there(browser))
+
+
+def test_a_state_of_another_browser_is_refused(service: Service, provider: OidcProvider, browser: httpx.Client) -> None:
+    """Else whoever sends a link could let others sign in as themselves."""
+    with httpx.Client(base_url=service.url, timeout=60) as attacker:
+        link = there(attacker)
+    assert "did not begin here" in refused(browser, link)
+    there(browser)
+    assert "did not begin here" in refused(browser, link), "nor while a way of one's own is open"
+
+
+def test_a_way_that_was_tampered_with_is_refused(provider: OidcProvider, browser: httpx.Client) -> None:
+    back = there(browser)
+    [cookie] = [each for each in browser.cookies.jar if each.name == "copydesk-oidc"]
+    assert cookie.has_nonstandard_attr("HttpOnly")
+    assert cookie.value
+    body, _, signature = cookie.value.partition(".")
+    browser.cookies.clear()
+    browser.cookies.set("copydesk-oidc", f"{body[:-4]}AAAA.{signature}", domain="127.0.0.1", path="/")
+    refused(browser, back)
+
+
+def test_a_code_works_once(service: Service, provider: OidcProvider, browser: httpx.Client) -> None:
+    back = there(browser)
+    kept = httpx.Cookies(browser.cookies)
+    browser.get(back)
+    assert is_in(browser)
+    with httpx.Client(base_url=service.url, cookies=kept, headers={"Accept": "text/html"}, timeout=60) as thief:
+        refused(thief, back)
+
+
+def test_somebody_of_another_domain_needs_an_invitation(
+    service: Service, provider: OidcProvider, browser: httpx.Client
+) -> None:
+    provider.claims["email"] = "ada@elsewhere.example"
+    assert "Nobody has invited this address" in refused(browser, there(browser))
+    service.desk.people.invite("ada@elsewhere.example", "viewer", actor="test")
+    browser.get(there(browser))
+    assert service.desk.people.by_email("ada@elsewhere.example").role == "viewer"
+    assert is_in(browser)
+
+
+def test_a_name_of_the_provider_is_cut_to_what_can_be_shown(
+    service: Service, provider: OidcProvider, browser: httpx.Client
+) -> None:
+    provider.claims["name"] = "Ada\r\n\u202e" + "x" * 300
+    browser.get(there(browser))
+    assert service.desk.people.by_email(provider.claims["email"]).name == "Ada" + "x" * 197
+
+
+def test_a_provider_may_want_the_secret_in_the_form(
+    service: Service, provider: OidcProvider, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    provider.says = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    settings = {**of(provider.address), "oidc_domains": ("example.org",)}
+    folder = tmp_path_factory.mktemp("form")
+    with (
+        serve(folder, repository=service.repository, with_worker=False, **settings) as other,
+        httpx.Client(base_url=other.url, headers={"Accept": "text/html"}, timeout=60) as browser,
+    ):
+        browser.get(there(browser))
+        assert is_in(browser)
+
+
+@pytest.mark.parametrize("address", ["chief@example.org", "early@example.org"], ids=["new", "signed in before"])
+def test_viewers_who_sign_in_first_do_not_void_the_administrators_link(
+    service: Service, provider: OidcProvider, tmp_path_factory: pytest.TempPathFactory, address: str
+) -> None:
+    settings = {**of(provider.address), "oidc_domains": ("example.org",)}
+    provider.claims["email"] = "early@example.org"
+    folder = tmp_path_factory.mktemp("new")
+    with (
+        serve(folder, repository=service.repository, with_worker=False, **settings) as new,
+        httpx.Client(base_url=new.url, headers={"Accept": "text/html"}, timeout=60) as viewer,
+        httpx.Client(base_url=new.url, headers={"Accept": "text/html"}, timeout=60) as chief,
+    ):
+        link = f"/join/{new.desk.people.first_link()}"
+        viewer.get(there(viewer))
+        assert is_in(viewer)
+        assert viewer.get("/people").status_code == 403
+        assert "There is no administrator yet" in chief.get("/sign-in").text
+        joined = chief.post(link, data={"email": address, "name": "Chief", "password": PASSWORD})
+        assert joined.status_code == 303, joined.text
+        assert chief.get("/people").status_code == 200
+        assert new.desk.people.by_email(address).role == "admin"
+        assert viewer.get("/people").status_code in (303, 403), "the session from before has no new rights"
+        assert viewer.get(link).status_code == 404, "and the link works once"
+
+
+def test_removing_somebody_who_can_come_back_says_so(service: Service, provider: OidcProvider) -> None:
+    inside, outside = (
+        person(service, "viewer", f"removed@{domain}") for domain in ("example.org", "elsewhere.example")
+    )
+    with signed_in(service) as admin:
+        assert "they can come back from there as editor" in admin.get(f"/people/{inside.id}/remove").text
+        assert "come back" not in admin.get(f"/people/{outside.id}/remove").text
+
+
+def test_a_person_who_says_no_at_the_provider_is_told_so(provider: OidcProvider, browser: httpx.Client) -> None:
+    back = there(browser).replace("code=", "error=access_denied&ignored=")
+    assert "did not let you in" in refused(browser, back)
+
+
+def test_a_new_key_of_the_provider_is_taken_up(provider: OidcProvider, browser: httpx.Client, monkeypatch: Any) -> None:
+    browser.get(there(browser))
+    browser.cookies.clear()
+    provider.key_name = f"renewed-{next(numbers)}"
+    monkeypatch.setattr("copydesk.web.dashboard.auth.oidc_provider.AGAIN_SECONDS", -1)
+    browser.get(there(browser))
+    assert is_in(browser)
+
+
+def test_the_way_back_leads_nowhere_else(provider: OidcProvider, browser: httpx.Client) -> None:
+    answer = browser.get(there(browser, "//evil.example/"))
+    assert answer.headers["location"] == "/"
+
+
+def test_a_provider_that_is_away_or_calls_itself_otherwise_is_no_provider(
+    service: Service, provider: OidcProvider, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    provider.says = {"issuer": "https://login.example.org"}
+    for issuer, says in (
+        (provider.address, "calls itself https://login.example.org"),
+        ("http://127.0.0.1:1", "cannot"),
+    ):
+        folder = tmp_path_factory.mktemp("away")
+        with serve(folder, repository=service.repository, with_worker=False, **of(issuer)) as other:
+            answer = httpx.get(f"{other.url}/sign-in/oidc", headers={"Accept": "text/html"}, timeout=60)
+            assert answer.status_code == 502
+            assert says in answer.text
+
+
+def test_without_a_provider_there_is_no_such_way(tmp_path_factory: pytest.TempPathFactory, service: Service) -> None:
+    with serve(tmp_path_factory.mktemp("none"), repository=service.repository, with_worker=False) as other:
+        assert httpx.get(f"{other.url}/sign-in/oidc", timeout=60).status_code == 404
+        assert "Sign in with" not in httpx.get(f"{other.url}/sign-in", timeout=60).text
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"oidc_issuer": "http://login.example.org", "oidc_client_id": "a", "oidc_client_secret": "hush"},
+        {"oidc_issuer": "https://login.example.org", "oidc_client_secret": "hush"},
+    ],
+    ids=["without TLS", "by half"],
+)
+def test_a_provider_that_is_set_wrongly_stops_the_start(settings: dict[str, str]) -> None:
+    with pytest.raises(BadSettings) as said:
+        read_settings(**settings)
+    assert "COPYDESK_OIDC_ISSUER" in str(said.value)
+    assert "hush" not in str(said.value)

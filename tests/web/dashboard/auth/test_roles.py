@@ -1,0 +1,136 @@
+"""Who may do what on the dashboard: every route, every role, every form, and the objects of another project."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+
+from copydesk.core.accounts.person import ROLES
+from copydesk.core.accounts.sessions import form_token
+from copydesk.jobs.publish.forges.local import find_or_open
+from copydesk.jobs.service import NewJob
+from tests.support.dashboard import routes
+from tests.support.people import person, signed_in
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+TABLE = Path(__file__).parent / "roles.txt"
+PROJECT = "/projects/{project_id}"
+ANYBODY = "anybody"
+SIGNED_OUT = "nobody"
+SESSIONS: dict[str, httpx.Cookies] = {}
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """Method, path and least role, as the table says."""
+    lines = [line.split() for line in TABLE.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+    return [(method, path, role) for role, method, path in lines]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("roles")
+    repository = make_repository(folder / "docs.git", {"index.md": b"# Hello\n"})
+    with serve(folder / "data", repository=repository, with_worker=False) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def objects(service: Service) -> dict[str, str]:
+    """One of each kind that a path may name, all of one project."""
+    desk, project = service.desk, service.project
+    job = desk.jobs.create(project, NewJob("Mend the typo.")).job
+    with desk.database.write() as tx:
+        pull = find_or_open(desk.database, tx, job, "Mend the typo", "", "0" * 40, draft=False)
+    return {
+        "project_id": project.id,
+        "job_id": job.id,
+        "key_id": desk.keys.create(project.id, actor="test")[0].id,
+        "number": str(pull.number),
+        "person_id": person(service, "viewer", "another@example.org").id,
+        "secret": desk.people.invite("new@example.org", "viewer", actor="test"),
+        "report": "visitors",
+    }
+
+
+def ask(
+    service: Service, role: str, method: str, path: str, token: str | None = None, **headers: str
+) -> httpx.Response:
+    if role == SIGNED_OUT:
+        client = httpx.Client(base_url=service.url, headers={"Accept": "text/html"}, timeout=30)
+    else:
+        client = httpx.Client(
+            base_url=service.url, cookies=session(service, role, path), headers={"Accept": "text/html"}, timeout=30
+        )
+    secret = next(iter(client.cookies.values()), "")
+    form = {"token": form_token(secret) if token is None else token}
+    with client:
+        if method == "POST":
+            return client.post(path, data=form, headers=headers)
+        with client.stream("GET", path, headers=headers) as answer:  # a live stream would not end
+            return answer
+
+
+def session(service: Service, role: str, path: str) -> httpx.Cookies:
+    """One for each role, but where one may be ended: there it is somebody else's."""
+    if path == "/sign-out" or path.startswith("/account/"):
+        return signed_in(service, role, f"leaving-{role}@example.org").cookies
+    if role not in SESSIONS:
+        SESSIONS[role] = signed_in(service, role).cookies
+    return SESSIONS[role]
+
+
+def to_sign_in(answer: httpx.Response) -> bool:
+    return answer.status_code == 303 and answer.headers["location"].startswith("/sign-in")
+
+
+def test_the_table_has_every_route_of_the_dashboard() -> None:
+    assert {(method, route.path) for route in routes() for method in route.methods or ()} == {row[:2] for row in rows()}
+
+
+@pytest.mark.parametrize(("method", "path", "least"), rows())
+def test_a_role_may_do_what_the_table_says(
+    service: Service, objects: dict[str, str], method: str, path: str, least: str
+) -> None:
+    path = path.format(**objects)
+    for role in (SIGNED_OUT, *ROLES):
+        answer = ask(service, role, method, path)
+        if least == ANYBODY:
+            assert answer.status_code not in (401, 403) or path == "/sign-in", (role, answer.status_code)
+        elif role == SIGNED_OUT:
+            assert to_sign_in(answer), answer.status_code
+        elif ROLES.index(role) < ROLES.index(least):
+            assert answer.status_code == 403, (role, answer.status_code)
+        else:
+            assert answer.status_code not in (401, 403), (role, answer.status_code)
+            assert answer.status_code < 500
+            assert not to_sign_in(answer) or path == "/sign-out"
+        if answer.headers.get("content-type", "").startswith("text/html"):
+            assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+            assert answer.headers["cache-control"] == "private, no-store"
+
+
+@pytest.mark.parametrize("path", sorted({path for _, path, _ in rows() if path.startswith(PROJECT)}))
+def test_what_belongs_to_another_project_is_not_there(service: Service, objects: dict[str, str], path: str) -> None:
+    other = service.another_project().project.id
+    methods = [method for method, known, _ in rows() if known == path]
+    for method in methods:
+        assert ask(service, "admin", method, path.format(**objects | {"project_id": "proj_0"})).status_code == 404
+        if path.replace("{report}", "").count("{") > 1:
+            assert ask(service, "admin", method, path.format(**objects | {"project_id": other})).status_code == 404
+
+
+@pytest.mark.parametrize("path", [path for method, path, _ in rows() if method == "POST"])
+def test_a_form_that_another_site_sends_is_refused(service: Service, objects: dict[str, str], path: str) -> None:
+    path = path.format(**objects)
+    is_open = path == "/sign-in" or path.startswith("/join/")
+    for headers in (
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "https://example.org"},
+    ):
+        assert ask(service, "admin", "POST", path, **headers).status_code == 403, headers
+    if not is_open:
+        for token in ("", "0" * 64, form_token("another session's secret")):
+            assert ask(service, "admin", "POST", path, token=token).status_code == 403

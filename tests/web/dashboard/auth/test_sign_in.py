@@ -1,0 +1,350 @@
+"""Coming in and staying in, as an attacker would try it."""
+
+import math
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+from sqlalchemy import delete, update
+
+from copydesk.core import clock
+from copydesk.core.accounts.people import PER_ADDRESS, PER_PERSON
+from copydesk.core.db.tables import invitations, limits
+from copydesk.web.dashboard.auth.session import own_path
+from tests.support.people import PASSWORD, person, signed_in, token_of
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+COOKIE = "copydesk"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("entry")
+    repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
+    proxies = ("127.0.0.1",)  # so that a test can come from anywhere
+    with serve(folder / "data", repository=repository, with_worker=False, trusted_proxies=proxies) as service:
+        person(service, "admin")
+        yield service
+
+
+@pytest.fixture
+def service(running: Service) -> Service:
+    """With nobody throttled."""
+    with running.desk.database.write() as tx:
+        tx.execute(delete(limits))
+    return running
+
+
+@pytest.fixture
+def browser(service: Service) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.url, headers={"Accept": "text/html"}, timeout=30) as browser:
+        yield browser
+
+
+def sign_in(browser: httpx.Client, password: str = PASSWORD, **form: str) -> httpx.Response:
+    headers = {"X-Forwarded-For": form.pop("address")} if "address" in form else {}
+    return browser.post("/sign-in", data={"email": "admin@example.org", "password": password, **form}, headers=headers)
+
+
+def test_whoever_is_not_signed_in_is_sent_to_do_so_and_then_on(browser: httpx.Client) -> None:
+    sent = browser.get("/account?done=password")
+    assert sent.headers["location"] == "/sign-in?next=%2Faccount%3Fdone%3Dpassword"
+    shown = browser.get(sent.headers["location"]).text
+    assert 'name="next" value="/account?done=password"' in shown
+    assert sign_in(browser, next="/account").headers["location"] == "/account"
+    assert browser.get("/account").status_code == 200
+    assert browser.get("/sign-in?next=/people").headers["location"] == "/people", "who is in need not sign in again"
+
+
+def test_the_first_link_makes_the_first_administrator(tmp_path: Path, service: Service) -> None:
+    with serve(tmp_path / "new", repository=service.repository, with_worker=False) as new:
+        with httpx.Client(base_url=new.url, headers={"Accept": "text/html"}, timeout=60) as browser:
+            assert "There is no administrator yet" in browser.get("/sign-in").text
+            link = f"/join/{new.desk.people.first_link()}"
+            assert "There is no administrator yet" in browser.get(link).text
+            form = {"email": "Ada@example.org", "name": "Ada", "password": PASSWORD}
+            assert "at least 10 characters" in browser.post(link, data={**form, "password": "short"}).text
+            assert browser.post(link, data=form).headers["location"] == "/"
+            assert browser.get("/people").status_code == 200
+            assert browser.get(link).status_code == 404
+        assert [one.email for one in new.desk.people.all()] == ["ada@example.org"]
+
+
+def test_guesses_are_throttled_and_told_for_how_long(browser: httpx.Client, service: Service) -> None:
+    assert sign_in(browser, "a guess", address="192.0.2.1").status_code == 401
+    with service.desk.database.write() as tx:
+        tx.execute(update(limits).where(limits.c.bucket.like("sign-in:%")).values(used=PER_PERSON.quota - 1))
+    assert sign_in(browser, "a guess", address="192.0.2.2").status_code == 401
+    answer = sign_in(browser, address="192.0.2.3")
+    assert answer.status_code == 429, "not even with the right password, and from a third address"
+    assert 0 < int(answer.headers["retry-after"]) <= 15 * 60
+    assert "try again in" in answer.text
+    assert COOKIE not in browser.cookies
+
+
+def test_guesses_at_many_accounts_from_one_address_are_throttled(browser: httpx.Client, service: Service) -> None:
+    assert sign_in(browser, "a guess", email="1@example.org", address="192.0.2.1").status_code == 401
+    with service.desk.database.write() as tx:
+        tx.execute(update(limits).where(limits.c.bucket.like("sign-in-address:%")).values(used=PER_ADDRESS.quota))
+    assert sign_in(browser, "a guess", email="2@example.org", address="192.0.2.1").status_code == 429
+    assert sign_in(browser, "a guess", email="2@example.org", address="192.0.2.2").status_code == 401
+
+
+def test_nothing_tells_whether_an_address_has_an_account(browser: httpx.Client, service: Service) -> None:
+    people = service.desk.people
+    people.accept(people.invite("known@example.org", "viewer", actor="test"), "", "Known", PASSWORD)
+    sign_in(browser, "a guess", email="first@example.org")  # makes what the others are compared with
+    texts, least = [], {"known@example.org": math.inf, "nobody@example.org": math.inf}
+    for email in [*least] * 3:
+        begun = time.process_time()
+        answer = sign_in(browser, "a guess", email=email)
+        least[email] = min(least[email], time.process_time() - begun)
+        texts.append((answer.status_code, answer.text.replace(email, "")))
+    assert texts == texts[:1] * 6
+    assert 0.4 < least["known@example.org"] / least["nobody@example.org"] < 2.5, "both took a look at a password"
+
+
+def test_a_session_that_was_slipped_in_before_is_worth_nothing(browser: httpx.Client, service: Service) -> None:
+    planted = signed_in(service, "viewer").cookies[COOKIE]
+    browser.cookies.set(COOKIE, planted, domain="127.0.0.1", path="/")
+    answer = sign_in(browser)
+    mine = re.match(rf"{COOKIE}=(\w+);", answer.headers["set-cookie"])
+    assert mine
+    assert mine[1] != planted
+    with httpx.Client(
+        base_url=service.url, cookies={COOKIE: planted}, headers={"Accept": "text/html"}, timeout=60
+    ) as attacker:
+        assert "admin@example.org" not in attacker.get("/account").text
+
+
+def test_the_cookie_is_for_this_host_and_no_script(browser: httpx.Client) -> None:
+    flags = {part.strip().lower() for part in sign_in(browser).headers["set-cookie"].split(";")[1:]}
+    assert {"httponly", "samesite=lax", "path=/"} <= flags
+    assert not any(flag.startswith("domain") for flag in flags)
+
+
+def test_behind_tls_the_cookie_is_secure_and_bound_to_the_host(tmp_path: Path, service: Service) -> None:
+    far = "https://docs.example.org"
+    with serve(tmp_path / "tls", repository=service.repository, with_worker=False, base_url=far) as other:
+        person(other)
+        origin = {"Origin": far, "Accept": "text/html"}
+        form = {"email": "admin@example.org", "password": PASSWORD}
+        answer = httpx.post(f"{other.url}/sign-in", data=form, headers=origin, timeout=60)
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("__Host-copydesk=")
+        assert {"secure", "httponly", "samesite=lax", "path=/"} <= {part.strip().lower() for part in cookie.split(";")}
+        secret = cookie.partition("=")[2].partition(";")[0]
+        for name, status in (("__Host-copydesk", 200), ("copydesk", 303)):
+            headers = {"Cookie": f"{name}={secret}", "Accept": "text/html"}
+            assert httpx.get(f"{other.url}/account", headers=headers, timeout=60).status_code == status
+
+
+FOREIGN = [
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Sec-Fetch-Site": "cross-site", "Origin": "HOST"},
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "HOST.evil.example"},
+]
+
+
+def test_a_form_is_accepted_at_an_address_of_the_local_network(browser: httpx.Client) -> None:
+    """As on a fresh install in a container, which knows only its own address within."""
+    form = {"email": "admin@example.org", "password": PASSWORD}
+    host = "192.168.1.5:8080"
+    answer = browser.post("/sign-in", data=form, headers={"Host": host, "Origin": f"http://{host}"})
+    assert answer.status_code == 303
+    answer = browser.post("/sign-in", data=form, headers={"Host": host, "Origin": "http://192.168.1.6:8080"})
+    assert answer.status_code == 403
+
+
+def test_the_host_header_does_not_make_a_site_the_services_own(browser: httpx.Client, service: Service) -> None:
+    """As when a name of the attacker's leads a browser to this service (DNS rebinding)."""
+    form = {"email": "admin@example.org", "password": PASSWORD}
+    port = service.url.rpartition(":")[2]
+    for host in ("evil.example", f"evil.example:{port}", f"127.0.0.1.evil.example:{port}", f"0.0.0.0:{port}"):
+        answer = browser.post("/sign-in", data=form, headers={"Host": host, "Origin": f"http://{host}"})
+        assert (answer.status_code, "set-cookie" in answer.headers) == (403, False), host
+        assert "COPYDESK_BASE_URL" in answer.text
+
+
+def test_every_name_of_the_loopback_address_is_the_services_own(browser: httpx.Client, service: Service) -> None:
+    port = service.url.rpartition(":")[2]
+    for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}", f"LOCALHOST:{port}"):
+        form = {"email": "admin@example.org", "password": PASSWORD}
+        answer = browser.post("/sign-in", data=form, headers={"Host": host, "Origin": f"http://{host}"})
+        assert answer.status_code == 303, host
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=str)
+@pytest.mark.parametrize("path", ["/sign-in", "/join/"])
+def test_another_site_cannot_sign_anybody_in(
+    browser: httpx.Client, service: Service, path: str, headers: dict[str, str]
+) -> None:
+    """Else it could have them work in an account that is not theirs."""
+    if path == "/join/":
+        path += service.desk.people.invite("new@example.org", "viewer", actor="test")
+    form = {"email": "admin@example.org", "password": PASSWORD, "name": "New"}
+    said = {name: value.replace("HOST", service.url) for name, value in headers.items()}
+    answer = browser.post(path, data=form, headers=said)
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
+
+
+def forms(service: Service) -> dict[str, dict[str, str]]:
+    """Every form of these pages, filled in so that it would do something."""
+    other = person(service, "editor", "other@example.org")
+    [session, *_] = service.desk.people.sessions.of_person(person(service, "admin").id)
+    return {
+        "/sign-out": {},
+        "/people/invite": {"email": "invited@example.org", "role": "viewer"},
+        "/people/withdraw": {"email": "waiting@example.org"},
+        f"/people/{other.id}/role": {"role": "admin"},
+        f"/people/{other.id}/reset": {},
+        f"/people/{other.id}/remove": {},
+        "/account/password": {"old": PASSWORD, "new": "another password", "again": "another password"},
+        "/account/sessions/end": {"session": session.id},
+        "/account/sessions/end-others": {},
+    }
+
+
+def test_a_form_that_another_site_sends_does_nothing(service: Service) -> None:
+    service.desk.people.invite("waiting@example.org", "viewer", actor="test")
+    admin, other = signed_in(service), signed_in(service)
+    own, another = token_of(admin.get("/account").text), token_of(other.get("/account").text)
+    assert own != another
+    filled = forms(service)
+    everything = state(service)
+    tries: list[tuple[dict[str, str], dict[str, str]]] = [
+        ({}, {}),
+        ({"token": ""}, {}),
+        ({"token": another}, {}),
+        ({"token": "é"}, {}),
+        *(
+            ({"token": own}, {name: value.replace("HOST", service.url) for name, value in each.items()})
+            for each in FOREIGN
+        ),
+    ]
+    for path, form in filled.items():
+        for token, headers in tries:
+            answer = admin.post(path, data={"sent": "yes", **form, **token}, headers=headers)
+            assert (answer.status_code, path) == (403, path)
+            assert "was not sent from its own page" in answer.text
+    assert state(service) == everything
+
+
+def state(service: Service) -> object:
+    people = service.desk.people
+    sessions = [people.sessions.of_person(one.id) for one in people.all()]
+    return [people.all(), people.invitations(), [[session.id for session in some] for some in sessions]]
+
+
+def test_forms_are_not_read_from_what_other_sites_can_send_unasked(service: Service) -> None:
+    admin = signed_in(service)
+    token = token_of(admin.get("/account").text)
+    for kind in ("text/plain", "application/json", "multipart/form-data; boundary=x"):
+        answer = admin.post("/sign-out", content=f"token={token}".encode(), headers={"Content-Type": kind})
+        assert answer.status_code == 415
+    assert admin.get("/sign-out").status_code == 405
+    assert admin.get("/account").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("//evil.example", "///evil.example", "/\\evil.example", "\\\\evil.example", "https://evil.example"),
+        *("javascript:alert(1)", "/\t/evil.example", "/\n/evil.example", " //evil.example", "evil.example", ""),
+        *("/\r\nSet-Cookie: a=b", "/\u2028", "/a\\..\\b"),
+    ],
+)
+def test_signing_in_leads_nowhere_else(text: str) -> None:
+    assert own_path(text) == "/"
+
+
+def test_a_link_cannot_choose_where_signing_in_leads(browser: httpx.Client) -> None:
+    for given in ("//evil.example/", "https://evil.example/", "/\\evil.example"):
+        shown = browser.get("/sign-in", params={"next": given}).text
+        assert "evil.example" not in shown
+    assert sign_in(browser, next="//evil.example/").headers["location"] == "/"
+
+
+def test_a_session_that_was_ended_stops_at_once(service: Service) -> None:
+    mine, stolen = signed_in(service), signed_in(service)
+    token = token_of(mine.get("/account").text)
+    assert stolen.get("/account").status_code == 200
+    assert mine.post("/account/sessions/end-others", data={"token": token}).status_code == 303
+    assert stolen.get("/account").headers["location"].startswith("/sign-in")
+    assert mine.post("/sign-out", data={"token": token}).headers["location"] == "/sign-in"
+    mine.cookies.set(COOKIE, "kept", domain="127.0.0.1", path="/")
+    assert mine.get("/account").status_code == 303
+
+
+def test_who_signs_out_takes_the_session_along_not_the_cookie_alone(service: Service) -> None:
+    browser = signed_in(service)
+    kept = browser.cookies[COOKIE]
+    browser.post("/sign-out", data={"token": token_of(browser.get("/account").text)})
+    with httpx.Client(
+        base_url=service.url, cookies={COOKIE: kept}, headers={"Accept": "text/html"}, timeout=60
+    ) as thief:
+        assert thief.get("/account").status_code == 303
+
+
+def test_a_person_who_is_removed_is_out_at_once(service: Service) -> None:
+    gone = signed_in(service, "editor", "leaving@example.org")
+    assert gone.get("/account").status_code == 200
+    service.desk.people.remove(service.desk.people.by_email("leaving@example.org").id, actor="test")
+    assert gone.get("/account").status_code == 303
+
+
+def test_sessions_survive_a_restart(tmp_path: Path, service: Service) -> None:
+    with serve(tmp_path / "again", repository=service.repository, with_worker=False) as before:
+        secret = signed_in(before).cookies[COOKIE]
+    with serve(tmp_path / "again", repository=service.repository, with_worker=False) as after:
+        cookie = {"Cookie": f"{COOKIE}={secret}", "Accept": "text/html"}
+        assert httpx.get(f"{after.url}/account", headers=cookie, timeout=60).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "field",
+    [{"name": "Eve\r\nSet-Cookie: a=b"}, {"name": "Eve\x00"}, {"name": "\u202eevE"}, {"name": "x" * 201}],
+    ids=str,
+)
+def test_a_name_that_would_be_more_than_a_name_is_refused(
+    browser: httpx.Client, service: Service, field: dict[str, str]
+) -> None:
+    link = f"/join/{service.desk.people.invite('eve@example.org', 'viewer', actor='test')}"
+    answer = browser.post(link, data={"email": "eve@example.org", "name": "Eve", "password": PASSWORD, **field})
+    assert answer.status_code == 400
+    assert "set-cookie" not in answer.headers
+
+
+def test_an_invitation_that_was_used_or_is_too_old_lets_nobody_in(browser: httpx.Client, service: Service) -> None:
+    used, old = (service.desk.people.invite(f"{one}@example.org", "viewer", actor="test") for one in ("used", "old"))
+    form = {"email": "other@example.org", "name": "<b>Used</b>", "password": PASSWORD}
+    assert browser.post(f"/join/{used}", data=form).status_code == 303
+    shown = browser.get("/account").text
+    assert "used@example.org" in shown, "the address is the invitation's, whatever the form says"
+    assert "&lt;b&gt;Used&lt;/b&gt;" in shown
+    with service.desk.database.write() as tx:
+        tx.execute(
+            update(invitations).where(invitations.c.email == "old@example.org").values(expires_at=clock.now() - 1)
+        )
+    for secret in (used, old, "0" * 32, "none"):
+        for answer in (browser.get(f"/join/{secret}"), browser.post(f"/join/{secret}", data=form)):
+            assert answer.status_code == 404
+            assert "used before, has expired, or never was" in answer.text
+
+
+def test_no_page_of_the_entry_can_be_framed_or_kept(browser: httpx.Client, service: Service) -> None:
+    link = service.desk.people.invite("framed@example.org", "viewer", actor="test")
+    for path in ("/sign-in", f"/join/{link}", "/join/none"):
+        headers = browser.get(path).headers
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-frame-options"] == "DENY"
+        assert "no-store" in headers["cache-control"]
+        assert headers["referrer-policy"] == "same-origin", "or the link would be told to whoever is linked to"

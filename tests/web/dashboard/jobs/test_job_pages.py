@@ -1,0 +1,503 @@
+"""The pages of jobs and of reviews, over real HTTP: what they show, what may be done there, and what may not."""
+
+import html
+import json
+import re
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pygit2
+import pytest
+from sqlalchemy import update
+
+from copydesk.core import audit_log as audit
+from copydesk.core import clock
+from copydesk.jobs.agent.tools.toolbox import TOOLS as AGENT_TOOLS
+from copydesk.jobs.job import Job, Phase, Reason, Status
+from copydesk.jobs.publish.forges.local import find_or_open
+from copydesk.jobs.service import NewJob
+from copydesk.jobs.storage.records import Event, EventKind, NewEvent, change, keep_files
+from copydesk.jobs.storage.tables import jobs
+from copydesk.jobs.workspace.patches import FilePatch, patch_of
+from copydesk.web.dashboard.jobs.change_view import MOST_LINES
+from copydesk.web.dashboard.jobs.job_rows import duration
+from copydesk.web.dashboard.jobs.timeline import KINDS, PHASES, REASONS, TOOLS, step_of
+from tests.support.people import signed_in, token_of
+from tests.support.repositories import commit, file_on, make_repository
+from tests.support.scripted import ScriptedModel, calls, edit, finish
+from tests.support.service import Service, serve
+
+PAGE = b"# Hello\n\n" + b"".join(b"Line %d of the page.\n" % n for n in range(1, 41)) + b"\nThe colour of things.\n"
+EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>"
+JOB_POSTS = ("message", "cancel", "archive", "unarchive", "retry")
+PULL_POSTS = ("merge", "close")
+SIGNED_IN: dict[tuple[str, str], httpx.Client] = {}
+LARGEST_PAGE = 120_000
+"""Of the 150,000 that a page and all it loads may have."""
+
+
+@pytest.fixture(scope="module")
+def working(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """With a worker, and a model that tidies one page."""
+    folder = tmp_path_factory.mktemp("working")
+    repository = make_repository(folder / "docs.git", {"docs/index.md": PAGE})
+    script = [
+        calls(("read", {"path": "docs/index.md"}), ("read", {"path": "docs/none.md"}), text="I look at the page."),
+        edit("docs/index.md", "colour", "color"),
+        finish("American spelling", "One word was changed."),
+    ]
+    with serve(folder / "data", repository=repository, model=lambda _: ScriptedModel(script)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Without a worker: a job stays as it is."""
+    folder = tmp_path_factory.mktemp("idle")
+    repository = make_repository(folder / "docs.git", {"docs/index.md": PAGE})
+    with serve(folder / "data", repository=repository, with_worker=False) as running:
+        yield running
+
+
+@pytest.fixture
+def docs(working: Service, tmp_path: Path) -> Service:
+    """A project of its own, with a repository of its own and a worker."""
+    repository = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
+    project = working.desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
+    return Service(working.url, working.desk, project, working.key, repository)
+
+
+@pytest.fixture
+def quiet(idle: Service) -> Service:
+    return idle.another_project()
+
+
+def at(service: Service, rest: str = "") -> str:
+    return f"/projects/{service.project.id}{rest}"
+
+
+def viewer_of(service: Service) -> httpx.Client:
+    return _somebody(service, "viewer")
+
+
+def editor_of(service: Service) -> httpx.Client:
+    return _somebody(service, "editor")
+
+
+def _somebody(service: Service, role: str) -> httpx.Client:
+    """Signed in once in each service: making a browser costs more than most of what is done with it here."""
+    if (service.url, role) not in SIGNED_IN:
+        SIGNED_IN[service.url, role] = signed_in(service, role)
+    return SIGNED_IN[service.url, role]
+
+
+def post(client: httpx.Client, path: str, **fields: str) -> httpx.Response:
+    return client.post(path, data={"token": a_token(client), **fields})
+
+
+@cache
+def a_token(client: httpx.Client) -> str:
+    """One and the same on every page of a session."""
+    return token_of(client.get("/projects").text)
+
+
+def ask(service: Service, prompt: str = "Use American spelling", **options: Any) -> Job:
+    return service.desk.jobs.create(service.project, NewJob(prompt, **options)).job
+
+
+def done(service: Service, job_id: str) -> Job:
+    deadline = time.monotonic() + 60
+    while (job := service.desk.jobs.get(service.project.id, job_id)).status is Status.ACTIVE:
+        assert time.monotonic() < deadline, "the job does not end"
+        time.sleep(0.02)
+    return job
+
+
+def alter(service: Service, job: Job, **values: Any) -> None:
+    with service.desk.database.write() as tx:
+        tx.execute(update(jobs).where(jobs.c.id == job.id).values(**values))
+
+
+def pull_for(service: Service, job: Job, title: str = "A change", body: str = "Text.") -> int:
+    with service.desk.database.write() as tx:
+        pull = find_or_open(service.desk.database, tx, job, title, body, "0" * 40, draft=False)
+    alter(service, job, pr_link=pull.link(service.url), status="completed", phase="done")
+    return pull.number
+
+
+def test_a_job_asked_for_on_the_page_is_reviewed_and_merged_there(docs: Service) -> None:
+    editor = editor_of(docs)
+    sent = post(editor, at(docs, "/jobs"), prompt="Use American spelling", nonce="n1")
+    assert sent.status_code == 303
+    job = done(docs, sent.headers["location"].rpartition("/")[2])
+    shown = editor.get(sent.headers["location"]).text
+    for words in ("American spelling", "One word was changed.", "I look at the page.", "Read docs/index.md",
+                  "Could not read docs/none.md", "Edited docs/index.md", "> added</span>"):  # fmt: skip
+        assert words in shown, words
+    review = at(docs, "/pulls/1")
+    assert f'href="{review}"' in shown
+    assert "<mark>color</mark>" in editor.get(review).text
+    assert post(editor, f"{review}/merge").status_code == 303
+    assert b"color" in (file_on(docs.repository, "main", "docs/index.md") or b"")
+    assert ">merged<" in editor.get(review).text
+    assert docs.desk.jobs.get(docs.project.id, job.id).status is Status.ARCHIVED
+    [entry] = [each for each in audit.entries(docs.desk.database, docs.project.id) if each["action"] == "pull.merged"]
+    assert entry["actor"] == "editor@example.org"
+
+
+def test_what_cannot_be_merged_is_explained_on_the_page(docs: Service) -> None:
+    editor, job = editor_of(docs), done(docs, ask(docs).id)
+    other = PAGE.replace(b"colour", b"tint")
+    commit(pygit2.Repository(str(docs.repository)), {"docs/index.md": other})
+    refused = post(editor, at(docs, "/pulls/1/merge"))
+    assert (refused.status_code, f"{job.branch} conflicts with main" in refused.text) == (409, True)
+    assert post(editor, at(docs, "/pulls/1/close")).status_code == 303
+    assert file_on(docs.repository, "main", "docs/index.md") == other
+    again = post(editor, at(docs, "/pulls/1/merge"))
+    assert (again.status_code, "Pull request 1 is closed." in again.text) == (409, True)
+
+
+def test_a_review_whose_repository_is_away_says_so(docs: Service) -> None:
+    editor = editor_of(docs)
+    done(docs, ask(docs).id)
+    docs.repository.rename(docs.repository.with_name("away.git"))
+    refused = post(editor, at(docs, "/pulls/1/merge"))
+    assert (refused.status_code, 'role="alert"' in refused.text) == (502, True)
+    assert ">open<" in refused.text
+
+
+def test_a_follow_up_goes_on_with_the_job(docs: Service) -> None:
+    editor, job = editor_of(docs), done(docs, ask(docs).id)
+    assert post(editor, at(docs, f"/jobs/{job.id}/message"), prompt="Once more").status_code == 303
+    done(docs, job.id)
+    shown = editor.get(at(docs, f"/jobs/{job.id}")).text
+    assert [html.unescape(text) for text in re.findall(r'<div class="prompt">(.*?)</div>', shown)] == [
+        "Use American spelling", "Once more",
+    ]  # fmt: skip
+
+
+def test_unchanged_lines_are_folded_and_can_be_opened(docs: Service) -> None:
+    job = done(docs, ask(docs).id)
+    shown = viewer_of(docs).get(at(docs, f"/jobs/{job.id}")).text
+    assert "<summary>40 unchanged lines</summary>" in shown
+    assert "Line 1 of the page." in shown
+
+
+def test_changes_are_shown_below_or_beside_each_other_or_raw(docs: Service) -> None:
+    viewer, job = viewer_of(docs), done(docs, ask(docs).id)
+    here = at(docs, f"/jobs/{job.id}")
+    assert 'class="diff unified"' in viewer.get(here).text
+    assert 'class="diff split"' in viewer.get(f"{here}?view=split").text
+    raw = viewer.get(f"{here}?view=raw")
+    assert raw.content == docs.desk.jobs.diff(docs.project.id, job.id)
+    assert (raw.headers["content-type"], raw.headers["x-content-type-options"]) == (
+        "text/plain; charset=utf-8", "nosniff",
+    )  # fmt: skip
+    assert viewer.get(f"{here}?view=upside-down").status_code == 400
+
+
+def test_events_come_live_with_sentences_and_resume(docs: Service) -> None:
+    viewer, job = viewer_of(docs), done(docs, ask(docs).id)
+    here = at(docs, f"/jobs/{job.id}/events")
+    every = heard(viewer.get(here))
+    assert [number for number, _ in every] == list(range(1, job.last_event + 1))
+    assert every[-1][1]["said"]["text"] == "Completed"
+    assert heard(viewer.get(f"{here}?after=3")) == every[3:]
+    assert heard(viewer.get(f"{here}?after=3", headers={"Last-Event-ID": "5"})) == every[5:]
+
+
+def test_a_stream_ends_with_the_session_it_was_opened_in(quiet: Service) -> None:
+    viewer, job = signed_in(quiet, "viewer", "leaving@example.org"), ask(quiet)
+    with viewer.stream("GET", at(quiet, f"/jobs/{job.id}/events")) as answer:
+        lines = answer.iter_lines()
+        assert "id: 1" in [next(lines) for _ in range(4)]
+        assert post(viewer, "/sign-out").status_code == 303
+        quiet.desk.jobs.message(quiet.project, job.id, "A secret")
+        assert "A secret" not in "".join(lines)
+
+
+def heard(answer: httpx.Response) -> list[tuple[int, dict[str, Any]]]:
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    found = re.findall(r"^id: (\d+)\nevent: \w+\ndata: (.*)$", answer.text, re.M)
+    return [(int(number), json.loads(data)) for number, data in found]
+
+
+def test_a_form_sent_twice_starts_one_job_and_another_prompt_another(quiet: Service) -> None:
+    editor = editor_of(quiet)
+    first, second = (post(editor, at(quiet, "/jobs"), prompt="Do it", nonce="same") for _ in range(2))
+    third = post(editor, at(quiet, "/jobs"), prompt="Do something else", nonce="same")
+    assert first.headers["location"] == second.headers["location"] != third.headers["location"]
+
+
+def test_a_job_takes_the_options_of_its_form(quiet: Service) -> None:
+    editor = editor_of(quiet)
+    chosen = {"model": "mechanic", "ref": "next", "title": "A title", "draft": "yes"}
+    sent = post(editor, at(quiet, "/jobs"), prompt=" Do it \r\n", nonce="n", **chosen)
+    job = quiet.desk.jobs.get(quiet.project.id, sent.headers["location"].rpartition("/")[2])
+    assert (job.prompt, job.model, job.ref, job.title, job.draft) == ("Do it", "mechanic", "next", "A title", True)
+
+
+@pytest.mark.parametrize("fields", [{"prompt": " "}, {"prompt": "x", "model": "none"}, {"prompt": "x", "ref": "a b"}])
+def test_a_form_that_is_refused_is_shown_again_as_it_was_typed(quiet: Service, fields: dict[str, str]) -> None:
+    refused = post(editor_of(quiet), at(quiet, "/jobs"), title="A kept title", nonce="n", **fields)
+    assert refused.status_code == 400
+    assert 'role="alert"' in refused.text
+    assert 'value="A kept title"' in refused.text
+
+
+def test_the_list_is_newest_first_in_pages_and_can_be_filtered(quiet: Service) -> None:
+    viewer = viewer_of(quiet)
+    made = [ask(quiet, f"Number {n} is 100% done" if n % 2 else f"Number {n}") for n in range(30)]
+    quiet.desk.jobs.cancel(quiet.project.id, made[3].id)
+    first = viewer.get(at(quiet, "/jobs")).text
+    assert listed(first) == [job.id for job in reversed(made[5:])]
+    older = html.unescape(re.findall(r'<a href="([^"]+)" rel="next">', first)[0])
+    assert listed(viewer.get(older).text) == [job.id for job in reversed(made[:5])]
+    assert listed(viewer.get(at(quiet, "/jobs?status=failed")).text) == [made[3].id]
+    assert listed(viewer.get(at(quiet, "/jobs"), params={"text": "NUMBER 7 "}).text) == [made[7].id]
+    assert len(listed(viewer.get(at(quiet, "/jobs"), params={"text": "0% d"}).text)) == 15
+    assert listed(viewer.get(at(quiet, "/jobs"), params={"text": "%"}).text) == [
+        job.id for job in reversed(made) if "%" in job.prompt
+    ]
+    assert listed(viewer.get(at(quiet, "/jobs?cursor=nonsense&status=nonsense")).text) == listed(first)
+
+
+def listed(page: str) -> list[str]:
+    return re.findall(r'<a href="[^"]*/jobs/(job_\w+)">', page)
+
+
+def test_the_list_says_when_it_is_no_longer_as_it_was(quiet: Service) -> None:
+    viewer, job = viewer_of(quiet), ask(quiet)
+    before = viewer.get(at(quiet, "/jobs")).text
+    assert "1 at work now." in before
+    live = html.unescape(re.findall(r'data-live="([^"]+)"', before)[0])
+    [version] = re.findall(r'data-version="([^"]+)"', before)
+    assert viewer.get(live).json() == {"version": version}
+    quiet.desk.jobs.cancel(quiet.project.id, job.id)
+    assert viewer.get(live).json() != {"version": version}
+
+
+def test_only_what_the_state_allows_is_offered(quiet: Service) -> None:
+    editor, job = editor_of(quiet), ask(quiet)
+    here = at(quiet, f"/jobs/{job.id}")
+    assert offered(editor, here) == {"cancel", "message"}
+    assert post(editor, f"{here}/cancel").status_code == 303
+    assert offered(editor, here) == {"retry", "archive", "message"}
+    assert post(editor, f"{here}/archive").status_code == 303
+    assert offered(editor, here) == {"retry", "unarchive"}
+    assert post(editor, f"{here}/unarchive").status_code == 303
+    assert offered(editor, here) == {"retry", "archive", "message"}
+    assert offered(viewer_of(quiet), here) == set()
+
+
+def offered(client: httpx.Client, here: str) -> set[str]:
+    return set(re.findall(rf'action="{here}/(\w+)"', client.get(here).text))
+
+
+def test_what_the_state_does_not_allow_is_refused_in_a_sentence(quiet: Service) -> None:
+    editor, job = editor_of(quiet), ask(quiet)
+    here = at(quiet, f"/jobs/{job.id}")
+    refused = post(editor, f"{here}/retry")
+    assert (refused.status_code, "still at work; cancel it" in refused.text) == (409, True)
+    post(editor, f"{here}/archive")
+    for act, said in (("cancel", "The job is archived; only"), ("message", "The job is archived; unarchive it first.")):
+        refused = post(editor, f"{here}/{act}", prompt="More")
+        assert (refused.status_code, said in refused.text) == (409, True)
+
+
+def test_retrying_asks_for_the_same_again_once(quiet: Service) -> None:
+    editor, job = editor_of(quiet), ask(quiet, "Do it", ref="next", draft=True, title="Mine")
+    post(editor, at(quiet, f"/jobs/{job.id}/cancel"))
+    sent = {post(editor, at(quiet, f"/jobs/{job.id}/retry"), nonce="n").headers["location"] for _ in range(2)}
+    again = quiet.desk.jobs.get(quiet.project.id, sent.pop().rpartition("/")[2])
+    assert not sent
+    assert (again.prompt, again.ref, again.draft, again.title) == ("Do it", "next", True, "Mine")
+
+
+def test_a_failed_job_says_why_in_plain_words(quiet: Service) -> None:
+    job = ask(quiet)
+    quiet.desk.jobs.cancel(quiet.project.id, job.id)
+    alter(quiet, job, reason="budget_exceeded", message="The job used 61 requests.")
+    shown = viewer_of(quiet).get(at(quiet, f"/jobs/{job.id}")).text
+    assert "Out of budget" in shown
+    assert "The job used 61 requests." in shown
+
+
+def forms(service: Service, job: str, number: int) -> list[str]:
+    return [
+        at(service, "/jobs"),
+        *(at(service, f"/jobs/{job}/{act}") for act in JOB_POSTS),
+        *(at(service, f"/pulls/{number}/{act}") for act in PULL_POSTS),
+    ]
+
+
+def test_no_form_is_taken_from_a_viewer_or_without_its_token_or_without_a_session(quiet: Service) -> None:
+    job = ask(quiet)
+    number = pull_for(quiet, job)
+    before = quiet.desk.jobs.events(quiet.project.id, job.id), quiet.desk.pulls.of_project(quiet.project.id)
+    editor, viewer = editor_of(quiet), viewer_of(quiet)
+    stranger = httpx.Client(base_url=quiet.url, timeout=60)
+    for path in forms(quiet, job.id, number):
+        assert post(viewer, path, prompt="x").status_code == 403, path
+        for token in ("", a_token(viewer)):
+            assert editor.post(path, data={"token": token, "prompt": "x"}).status_code == 403, path
+        elsewhere = {"Origin": "https://elsewhere.example.org"}
+        assert editor.post(path, data={"token": a_token(editor)}, headers=elsewhere).status_code == 403, path
+        assert stranger.post(path, data={"prompt": "x"}).status_code == 401, path
+    assert before == (quiet.desk.jobs.events(quiet.project.id, job.id), quiet.desk.pulls.of_project(quiet.project.id))
+
+
+def test_what_belongs_to_another_project_is_not_there(quiet: Service, idle: Service) -> None:
+    job, editor = ask(quiet), editor_of(quiet)
+    pull_for(quiet, job)
+    other = idle.another_project("Third")
+    for rest in ("", "/events", "?view=raw"):
+        assert editor.get(at(other, f"/jobs/{job.id}{rest}")).status_code == 404
+    assert editor.get(at(other, "/pulls/1")).status_code == 404
+    for path in forms(other, job.id, 1)[1:]:
+        assert post(editor, path, prompt="x").status_code == 404, path
+    nowhere = "/projects/proj_00000000000000000000000000"
+    for rest in ("/jobs", "/jobs/live", f"/jobs/{job.id}", f"/jobs/{job.id}/events", "/pulls/1"):
+        assert editor.get(nowhere + rest).status_code == 404
+
+
+def test_nothing_is_shown_without_a_session(quiet: Service) -> None:
+    job = ask(quiet)
+    pull_for(quiet, job)
+    stranger = httpx.Client(base_url=quiet.url, timeout=60)
+    for rest in ("/jobs", "/jobs/live", f"/jobs/{job.id}", f"/jobs/{job.id}/events", "/pulls/1", "/pulls/1?view=raw"):
+        assert stranger.get(at(quiet, rest)).status_code == 401, rest
+        assert stranger.get(at(quiet, rest), headers={"Accept": "text/html"}).status_code == 303, rest
+
+
+def test_whatever_was_written_into_a_job_is_shown_and_never_run(quiet: Service) -> None:
+    job = ask(quiet, EVIL, title=EVIL)
+    database = quiet.desk.database
+    number = pull_for(quiet, job, EVIL, EVIL)
+    notes: list[tuple[str, dict[str, Any]]] = [
+        ("message", {"prompt": EVIL}),
+        ("thought", {"text": EVIL}),
+        ("tool", {"tool": EVIL, "ok": True, "result": EVIL, "path": EVIL}),
+        ("tool", {"tool": "edit", "ok": False, "result": EVIL, "path": EVIL}),
+        ("checked", {"passed": False, "faults": [EVIL]}),
+        ("pushed", {"branch": EVIL, "commit": EVIL}),
+        ("finished", {"status": "failed", "message": EVIL}),
+        (EVIL[:40], {}),
+    ]
+    finding = {"path": EVIL, "line": 1, "message": EVIL}
+    check = {"name": EVIL, "status": "failed", "introduced": 1, "old": 0, "findings": [finding]}
+    with database.write() as tx:
+        change(database, tx, job.id, [NewEvent(EventKind(kind), data) for kind, data in notes])
+        keep_files(tx, job.id, [patch_of(f"docs/{EVIL}.md", EVIL.encode(), f"{EVIL}!\n".encode())])
+    alter(quiet, job, summary=f"{EVIL} it says", message=EVIL, model=EVIL, branch=EVIL, ref=EVIL, base=EVIL, head=EVIL,
+          checks=[check, {**check, "status": "passed"}])  # fmt: skip
+    editor = editor_of(quiet)
+    public = quiet.desk.pulls.get(quiet.project.id, number).link("")
+    pages = [at(quiet, "/jobs"), at(quiet, f"/jobs?text={EVIL}&status={EVIL}"), at(quiet, f"/jobs/{job.id}"),
+             at(quiet, f"/jobs/{job.id}?view=split"), at(quiet, f"/pulls/{number}"), public]  # fmt: skip
+    for path in pages:
+        shown = editor.get(path)
+        assert (shown.status_code, "<script>alert" in shown.text, "<img" in shown.text) == (200, False, False), path
+        assert "script-src 'self'" in shown.headers["content-security-policy"]
+        assert "&lt;script&gt;alert" in shown.text
+    refused = post(editor, at(quiet, "/jobs"), prompt=EVIL, title=EVIL, model=EVIL, ref=EVIL, nonce=EVIL)
+    assert (refused.status_code, "<script>alert" in refused.text) == (400, False)
+
+
+@pytest.mark.parametrize("link", ["javascript:alert(1)", "data:text/html,x", " https://example.org/", "//example.org/"])
+def test_only_a_web_address_becomes_a_link(quiet: Service, link: str) -> None:
+    viewer, job = viewer_of(quiet), ask(quiet)
+    alter(quiet, job, status="completed", pr_link=link)
+    for path in ("/jobs", f"/jobs/{job.id}"):
+        assert "ull request</a>" not in viewer.get(at(quiet, path)).text
+    alter(quiet, job, pr_link="https://example.org/pulls/1")
+    assert 'href="https://example.org/pulls/1"' in viewer.get(at(quiet, f"/jobs/{job.id}")).text
+
+
+def test_a_change_too_large_for_a_page_is_cut_and_says_so(quiet: Service) -> None:
+    job, viewer = ask(quiet), viewer_of(quiet)
+    old = b"".join(
+        b"line %d, as long as lines of documentation are, with some words to spare\n" % n for n in range(3_000)
+    )
+    lines = old.replace(b"some", b"a few")
+    with quiet.desk.database.write() as tx:
+        keep_files(tx, job.id, [patch_of("a.md", old, lines), patch_of("b.md", None, b"text\n")])
+    for look in ("unified", "split"):
+        shown = viewer.get(at(quiet, f"/jobs/{job.id}?view={look}"))
+        assert "more than a page can show" in shown.text
+        assert MOST_LINES < len(shown.content) < LARGEST_PAGE
+    assert "line 2999, " in viewer.get(at(quiet, f"/jobs/{job.id}?view=raw")).text
+
+
+def test_a_binary_file_a_new_name_and_a_missing_newline_are_told_in_words(quiet: Service) -> None:
+    job, viewer = ask(quiet), viewer_of(quiet)
+    with quiet.desk.database.write() as tx:
+        patches = [patch_of("a.png", b"\0a", b"\0b"), patch_of("b.md", None, b"text"), patch_of("c.md", b"x\n", None)]
+        moved = FilePatch("new.md", "renamed", "old.md", 0, 0, b"")
+        keep_files(tx, job.id, [*patches, moved])
+    shown = viewer.get(at(quiet, f"/jobs/{job.id}")).text
+    for words in (
+        "old.md → new.md",
+        "Only the name changed.",
+        "A binary file",
+        "no newline at the end of the file",
+        ">added</span>",
+        ">deleted</span>",
+    ):
+        assert words in shown, words
+
+
+def test_a_review_waits_for_a_job_that_is_still_at_work(quiet: Service) -> None:
+    editor, job = editor_of(quiet), ask(quiet)
+    number = pull_for(quiet, job)
+    alter(quiet, job, status="active")
+    review = at(quiet, f"/pulls/{number}")
+    assert offered(editor, review) == {"close"}
+    refused = post(editor, f"{review}/merge")
+    assert (refused.status_code, "still at work" in refused.text) == (409, True)
+
+
+def test_the_page_by_link_leads_those_who_are_signed_in_to_the_dashboard(quiet: Service) -> None:
+    number = pull_for(quiet, ask(quiet))
+    public = quiet.desk.pulls.get(quiet.project.id, number).link("")
+    inside = f'href="{at(quiet, f"/pulls/{number}")}"'
+    assert inside in viewer_of(quiet).get(public).text
+    stranger = httpx.get(quiet.url + public, headers={"Accept": "text/html"}, timeout=60)
+    assert (stranger.status_code, inside in stranger.text, "<form" in stranger.text) == (200, False, False)
+    assert httpx.get(f"{quiet.url}{public}?view=raw", timeout=60).headers["content-type"].startswith("text/plain")
+
+
+def test_every_event_tool_reason_and_phase_has_its_words() -> None:
+    assert set(KINDS) == set(EventKind)
+    assert set(TOOLS) == {*AGENT_TOOLS, "check"}
+    assert (set(REASONS), set(PHASES)) == (set(Reason), set(Phase))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.4, "under 1 s"), (59, "59 s"), (61, "1 min 1 s"), (3600 * 30 + 60, "30 h 1 min")]
+)
+def test_how_long_a_job_was_worked_on_is_told_in_two_figures_at_most(seconds: float, said: str) -> None:
+    assert duration(int(seconds * 1000)) == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "said"),
+    [
+        ("phase", {"phase": "thinking"}, "Thinking"),
+        ("resumed", {"phase": "preparing", "attempt": 2}, "Taken up again after an interruption (attempt 2)"),
+        ("tool", {"tool": "search", "ok": True, "result": "3 lines match."}, "Searched the files: 3 lines match"),
+        ("tool", {"tool": "move", "ok": True, "result": "Moved a to b."}, "Moved a to b"),
+        ("tool", {"tool": "dance", "ok": False, "result": "No."}, "Could not use dance: No."),
+        ("checked", {"passed": False, "faults": ["a", "b"]}, "The checks found 2 faults"),
+        ("waiting", {"seconds": 5, "why": "it is away"}, "Waiting 5 s: it is away"),
+        ("finished", {"status": "failed", "message": "Out of time."}, "Failed: Out of time."),
+        ("archived", {"from": "failed"}, "Archived"),
+        ("unarchived", {"status": "failed"}, "Taken out of the archive"),
+    ],
+)
+def test_an_event_is_a_short_sentence(kind: str, data: dict[str, Any], said: str) -> None:
+    assert step_of(Event(1, clock.now(), kind, data)).text == said

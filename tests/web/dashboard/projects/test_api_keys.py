@@ -1,0 +1,260 @@
+"""The API keys page: keys are made, shown once, listed and revoked."""
+
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from copydesk.core import clock
+from copydesk.core.accounts.api_keys import Key
+from copydesk.core.ids import new_id
+from copydesk.web.dashboard.projects.api_keys import state_of
+from tests.support.people import person, signed_in, token_of
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+XSS = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+KEY = re.compile(r"desk_[0-9A-Za-z]{38}")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("keys")
+    repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
+    with serve(folder / "data", repository=repository, with_worker=False, keys_per_hour=6) as running:
+        yield running
+
+
+@pytest.fixture
+def service(running: Service) -> Service:
+    """A fresh project, which has made one key in this hour."""
+    return running.another_project()
+
+
+@pytest.fixture(scope="module")
+def admin(running: Service) -> httpx.Client:
+    return signed_in(running)
+
+
+def page_of(service: Service) -> str:
+    return f"/projects/{service.project.id}/keys"
+
+
+def form_on(client: httpx.Client, path: str, **fields: str) -> dict[str, str]:
+    """The page's form, filled in."""
+    shown = client.get(path).text
+    found = re.search(r'name="id" value="(key_\w+)"', shown)
+    assert found
+    filled = {"token": token_of(shown), "id": found[1], "use": "write", "expiry": "90", "name": "docs build"}
+    return {**filled, **fields}
+
+
+def newest(service: Service) -> Key:
+    return service.desk.keys.of_project(service.project.id)[0]
+
+
+def key(**values: Any) -> Key:
+    given = {"project_id": "", "name": "", "hint": "", "scopes": (), "allow": (), "created_at": 0, "created_by": ""}
+    return Key(**{"id": "", **given, "expires_at": None, "last_used_at": None, "revoked_at": None, **values})
+
+
+def test_the_page_shows_both_ids_and_snippets_with_the_real_address(service: Service, admin: httpx.Client) -> None:
+    shown = admin.get(page_of(service)).text
+    project = service.project
+    assert f'id="project-id">{project.id}<' in shown
+    assert f'id="site-id">{project.site_id}<' in shown
+    assert f"{service.url}/v2/agent/{project.id}/job" in shown
+    assert f"Client(&#34;{service.url}&#34;" in shown
+    assert f"src=&#34;{service.url}/beacon.js&#34; data-site=&#34;{project.site_id}&#34;" in shown
+    for button in re.findall(r'data-copy="([^"]+)"', shown):
+        assert shown.count(f'id="{button}"') == 1
+
+
+def test_a_key_is_shown_once_and_opens_the_project(
+    service: Service, admin: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    answer = admin.post(page_of(service), data=form_on(admin, page_of(service), allow="127.0.0.0/8, ::1\n192.0.2.7"))
+    assert answer.status_code == 201
+    assert "no-store" in answer.headers["cache-control"]
+    (secret,) = KEY.findall(answer.text)
+    opened = httpx.get(service.url + service.at("/jobs"), headers={"Authorization": f"Bearer {secret}"}, timeout=60)
+    assert opened.status_code == 200
+    made = newest(service)
+    assert made.allow == ("127.0.0.0/8", "::1/128", "192.0.2.7/32")
+    assert made.created_by == person(service).email
+    assert made.expires_at is not None
+    assert made.expires_at - made.created_at == 90 * clock.DAY
+    data = service.desk.settings.data
+    dump = b"".join(file.read_bytes() for file in data.glob("copydesk.db*"))
+    assert secret not in admin.get(page_of(service)).text + caplog.text
+    assert secret.encode() not in dump
+
+
+def test_a_form_that_is_sent_again_makes_no_second_key(service: Service, admin: httpx.Client) -> None:
+    form = form_on(admin, page_of(service))
+    assert admin.post(page_of(service), data=form).status_code == 201
+    before = service.desk.keys.of_project(service.project.id)
+    again = admin.post(page_of(service), data=form)
+    assert again.status_code == 409
+    assert "was sent before" in again.text
+    assert not KEY.search(again.text)
+    assert service.desk.keys.of_project(service.project.id) == before
+    assert admin.post(page_of(service), data={**form, "id": "key_1"}).status_code == 400
+
+
+@pytest.mark.parametrize(("expiry", "days"), [("7", 7), ("30", 30), ("60", 60), ("none", None)])
+def test_an_expiry_is_chosen(service: Service, admin: httpx.Client, expiry: str, days: int | None) -> None:
+    admin.post(page_of(service), data=form_on(admin, page_of(service), expiry=expiry))
+    made = newest(service)
+    assert made.expires_at == (None if days is None else made.created_at + days * clock.DAY)
+
+
+def test_ninety_days_are_the_default(service: Service, admin: httpx.Client) -> None:
+    assert '<option value="90" selected>' in admin.get(page_of(service)).text
+
+
+def test_a_key_may_be_for_reading_only(service: Service, admin: httpx.Client) -> None:
+    admin.post(page_of(service), data=form_on(admin, page_of(service), use="read"))
+    assert newest(service).scopes == ("read",)
+    admin.post(page_of(service), data=form_on(admin, page_of(service), use="write"))
+    assert newest(service).scopes == ("read", "write")
+
+
+def test_a_key_may_be_for_sending_events_only(service: Service, admin: httpx.Client) -> None:
+    made = admin.post(page_of(service), data=form_on(admin, page_of(service), use="events"))
+    assert "It may send events" in made.text
+    assert newest(service).scopes == ("events",)
+    assert "may send events<" in admin.get(page_of(service)).text
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"allow": "nonsense"}, "no IP address"),
+        ({"allow": "0.0.0.0/0"}, "every address"),
+        ({"expiry": "365"}, "is not one of"),
+        ({"use": "admin"}, "is not one of"),
+        ({"name": "a\r\nSet-Cookie: x=y"}, "printable characters"),
+        ({"name": "n" * 201}, "200 printable characters"),
+    ],
+)
+def test_a_wrong_form_is_shown_again_with_what_was_typed(
+    service: Service, admin: httpx.Client, fields: dict[str, str], words: str
+) -> None:
+    answer = admin.post(page_of(service), data=form_on(admin, page_of(service), **{"name": "typed", **fields}))
+    assert answer.status_code == 400
+    assert words in answer.text
+    assert "set-cookie" not in answer.headers
+    assert "name" in fields or 'value="typed"' in answer.text
+    assert len(service.desk.keys.of_project(service.project.id)) == 1
+
+
+def test_the_limit_of_keys_is_said_as_a_sentence(service: Service, admin: httpx.Client) -> None:
+    for _ in range(5):
+        assert admin.post(page_of(service), data=form_on(admin, page_of(service))).status_code == 201
+    refused = admin.post(page_of(service), data=form_on(admin, page_of(service)))
+    assert refused.status_code == 429
+    assert int(refused.headers["retry-after"]) > 0
+    assert "The limit of 6 per 60 minutes is used up" in refused.text
+    assert "At most 6 keys can be made in an hour." in refused.text
+
+
+@pytest.mark.parametrize(
+    ("made", "state"),
+    [
+        (key(), "active"),
+        (key(expires_at=8 * clock.DAY), "active"),
+        (key(expires_at=7 * clock.DAY), "expires in 7 days"),
+        (key(expires_at=3 * clock.DAY), "expires in 3 days"),
+        (key(expires_at=1), "expires in 1 day"),
+        (key(expires_at=0), "expired"),
+        (key(expires_at=0, revoked_at=0), "revoked"),
+    ],
+)
+def test_a_key_says_how_it_stands(made: Key, state: str) -> None:
+    assert state_of(made, now=0)[1] == state
+
+
+def test_the_list_tells_all_but_the_key(service: Service, admin: httpx.Client) -> None:
+    made, secret = service.desk.keys.create(
+        service.project.id, name="nightly", expires_in=3 * clock.DAY, actor="ada@example.org"
+    )
+    service.desk.keys.note_use(made)
+    row = admin.get(page_of(service)).text.partition("nightly")[2].partition("</tr>")[0]
+    for word in (secret[:9], "may read and write", "by ada@example.org", "expires in 3 days"):
+        assert word in row
+    assert row.count("<time") == 3
+    assert "never" not in row
+
+
+def test_a_key_is_revoked_after_a_question(service: Service, admin: httpx.Client) -> None:
+    made, secret = service.desk.keys.create(service.project.id, name="old", actor="ada@example.org")
+    path = f"{page_of(service)}/{made.id}/revoke"
+    assert f'href="{path}"' in admin.get(page_of(service)).text
+    asked = admin.get(path).text
+    assert "old" in asked
+    assert service.desk.keys.get(service.project.id, made.id).is_open
+    for _ in range(2):
+        assert admin.post(path, data={"token": token_of(asked)}).headers["location"] == page_of(service)
+    refused = httpx.get(service.url + service.at("/jobs"), headers={"Authorization": f"Bearer {secret}"}, timeout=60)
+    assert refused.status_code == 401
+    assert ">revoked</span>" in admin.get(page_of(service)).text
+
+
+def test_a_key_of_another_project_is_not_found(service: Service, admin: httpx.Client) -> None:
+    other = service.another_project()
+    foreign = newest(other)
+    path = f"{page_of(service)}/{foreign.id}/revoke"
+    token = token_of(admin.get(page_of(service)).text)
+    assert admin.get(path).status_code == 404
+    assert admin.post(path, data={"token": token}).status_code == 404
+    assert newest(other).is_open
+    assert admin.get(f"{page_of(service)}/{new_id('key')}/revoke").status_code == 404
+
+
+def test_a_keys_name_is_text(service: Service, admin: httpx.Client) -> None:
+    answer = admin.post(page_of(service), data=form_on(admin, page_of(service), name=XSS))
+    pages = [answer, admin.get(page_of(service)), admin.get(f"{page_of(service)}/{newest(service).id}/revoke")]
+    pages.append(admin.post(page_of(service), data=form_on(admin, page_of(service), name=XSS, allow=XSS)))
+    for shown in pages:
+        assert "&lt;img src=x" in shown.text
+        assert "<img" not in shown.text
+        assert "<script>" not in shown.text
+
+
+@pytest.mark.parametrize("role", ["viewer", "editor"])
+def test_who_may_not_make_keys_sees_them_and_no_form(service: Service, role: str) -> None:
+    client, mine = signed_in(service, role), newest(service)
+    shown = client.get(page_of(service)).text
+    assert mine.hint in shown
+    assert 'name="expiry"' not in shown
+    assert "/revoke" not in shown
+    form = {"token": token_of(shown), "id": new_id("key"), "use": "write", "expiry": "90"}
+    assert client.post(page_of(service), data=form).status_code == 403
+    revoking = f"{page_of(service)}/{mine.id}/revoke"
+    assert client.get(revoking).status_code == 403
+    assert client.post(revoking, data=form).status_code == 403
+    assert service.desk.keys.of_project(service.project.id) == [mine]
+
+
+def test_a_form_of_another_site_makes_and_revokes_nothing(service: Service, admin: httpx.Client) -> None:
+    mine, form = newest(service), form_on(admin, page_of(service))
+    for path in (page_of(service), f"{page_of(service)}/{mine.id}/revoke"):
+        for headers, sent in (
+            ({"Sec-Fetch-Site": "cross-site"}, form),
+            ({"Origin": "https://evil.example.org"}, form),
+            ({"Sec-Fetch-Site": "same-origin"}, {**form, "token": ""}),
+            ({"Sec-Fetch-Site": "same-origin"}, {name: text for name, text in form.items() if name != "token"}),
+        ):
+            assert admin.post(path, data=sent, headers=headers).status_code == 403
+    assert service.desk.keys.of_project(service.project.id) == [mine]
+
+
+def test_whoever_is_not_signed_in_is_asked_to(service: Service) -> None:
+    answer = httpx.get(service.url + page_of(service), headers={"Accept": "text/html"}, timeout=60)
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("/sign-in")

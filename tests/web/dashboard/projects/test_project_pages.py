@@ -1,0 +1,409 @@
+"""Projects in the dashboard: the list, making one, its settings and secrets, and the way into an empty one."""
+
+import html
+import logging
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2 as httpx
+import pygit2
+import pytest
+from sqlalchemy import update
+
+from copydesk.core import audit_log as audit
+from copydesk.core.projects.collection_options import Collecting
+from copydesk.core.projects.policy import Policy
+from copydesk.core.projects.projects import CHANGEABLE, Project
+from copydesk.jobs.service import NewJob
+from copydesk.jobs.storage.tables import jobs
+from copydesk.web.dashboard.projects import project_list as pages
+from copydesk.web.dashboard.projects.setting_fields import GROUPS
+from tests.support.forges import github
+from tests.support.git_http import GitHttp
+from tests.support.people import signed_in, token_of
+from tests.support.repositories import commit, make_repository
+from tests.support.service import Service, serve
+
+XSS = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+TOKEN = "a-forge-token-that-nobody-may-see"
+WAS = re.compile(r'name="was-(\w+)" value="([^"]*)"')
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+ON_GITHUB = {"repository": "https://github.com/acme/docs", "forge": "github", "ref": "main"}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("pages")
+    repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
+    with serve(folder / "data", repository=repository, with_worker=False) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(service: Service) -> httpx.Client:
+    return signed_in(service)
+
+
+@pytest.fixture
+def project(service: Service) -> Project:
+    """A fresh one, on GitHub."""
+    return service.desk.projects.create("Handbook", actor="test", **ON_GITHUB)
+
+
+def posted(client: httpx.Client, path: str, seen_at: str = "/projects/new", **fields: str) -> httpx.Response:
+    return client.post(path, data={"token": token_of(client.get(seen_at).text), **fields})
+
+
+def made(service: Service, response: httpx.Response) -> Project:
+    """The project that a form led to."""
+    assert response.status_code == 303, response.text
+    found = re.fullmatch(r"/projects/(proj_\w+)/start", response.headers["location"])
+    assert found
+    return service.desk.projects.get(found[1])
+
+
+def dump(service: Service) -> bytes:
+    """All that the database holds on disk."""
+    folder = service.desk.settings.data
+    return b"".join(file.read_bytes() for file in folder.glob("copydesk.db*"))
+
+
+@contextmanager
+def silent_host() -> Iterator[str]:
+    """Takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        kept: list[socket.socket] = []
+        threading.Thread(target=lambda: kept.append(listener.accept()[0]), daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/docs.git"
+
+
+def test_a_fresh_installation_leads_to_a_new_project(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
+    with serve(tmp_path / "data", repository=repository, with_worker=False) as fresh:
+        with fresh.desk.database.write() as tx:
+            for table in ("audit", "keys", "projects"):
+                tx.exec_driver_sql(f"delete from {table}")
+        shown = signed_in(fresh).get("/projects").text
+        assert "There is no project yet" in shown
+        assert 'href="/projects/new"' in shown
+        assert 'href="/projects/new"' not in signed_in(fresh, "viewer").get("/projects").text
+
+
+def test_a_project_is_listed_with_its_jobs_visitors_and_pull_requests(service: Service, admin: httpx.Client) -> None:
+    other = service.another_project("Counted")
+    seen = [{"path": "/a", "ip": f"192.0.2.{n}", "userAgent": FIREFOX} for n in range(7)]
+    seen += [{"path": "/b", "ip": "198.51.100.1", "userAgent": "ChatGPT-User/1.0"}]
+    assert other.http.post(f"/v1/analytics/{other.project.id}/events", json=seen).json()["accepted"] == 8
+    service.desk.keeper.fresh()
+    for number in range(3):
+        job = service.desk.jobs.create(other.project, NewJob("Replace a with b.")).job
+        with service.desk.database.write() as tx:
+            link = {"pr_link": "https://forge.example.org/1", "status": "completed" if number else "archived"}
+            tx.execute(update(jobs).where(jobs.c.id == job.id).values(link))
+    service.desk.jobs.create(other.project, NewJob("Replace a with b."))
+    shown = admin.get("/projects").text.partition("Counted")[2].partition("</li>")[0]
+    assert re.findall(r"<dd>([\d,]+)</dd>", shown) == ["8", "1", "2"]
+    assert "7 human, 1 AI" in shown
+
+
+def test_a_project_is_made_with_the_default_branch_and_leads_to_its_start(
+    service: Service, admin: httpx.Client
+) -> None:
+    response = posted(admin, "/projects/new", name="New", repository=str(service.repository), root="docs")
+    project = made(service, response)
+    assert (project.name, project.ref, project.root, project.forge) == ("New", "main", "docs", "local")
+
+
+def test_what_is_wrong_is_said_beside_each_field_and_what_was_typed_stays(admin: httpx.Client) -> None:
+    wrong = {"name": "a\r\nX-Header: b", "repository": "git@host:a/b", "ref": "a..b", "root": "../x"}
+    response = posted(admin, "/projects/new", **wrong)
+    assert response.status_code == 400
+    for field in wrong:
+        assert f'id="{field}-fault"' in response.text
+    assert 'value="a..b"' in response.text
+    response = posted(admin, "/projects/new", name="A", repository="/nowhere", model="gpt")
+    assert 'id="model-fault"' in response.text
+    assert "There is no model" in response.text
+
+
+def test_a_branch_that_is_not_there_is_refused_with_those_that_are(
+    service: Service, admin: httpx.Client, tmp_path: Path
+) -> None:
+    repository = pygit2.Repository(str(make_repository(tmp_path / "two.git", {"index.md": b"# One\n"})))
+    commit(repository, {"index.md": b"# Two\n"}, branch="dev")
+    before = len(service.desk.projects.all())
+    response = posted(admin, "/projects/new", name="A", repository=str(tmp_path / "two.git"), ref="trunk")
+    assert response.status_code == 422
+    assert "The repository has no branch trunk; it has dev and main." in response.text
+    response = posted(admin, "/projects/new", name="A", repository=str(tmp_path / "two.git"), ref="HEAD")
+    assert "The repository has no branch HEAD" in response.text
+    assert len(service.desk.projects.all()) == before
+
+
+def test_a_repository_that_is_not_there_is_refused(admin: httpx.Client, tmp_path: Path) -> None:
+    response = posted(admin, "/projects/new", name="A", repository=str(tmp_path / "none"))
+    assert response.status_code == 422
+    assert "does not appear to be a git repository" in response.text
+
+
+def test_a_host_that_never_answers_is_given_up(admin: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "PATIENCE", 0.3)
+    with silent_host() as address:
+        begun = time.monotonic()
+        response = posted(admin, "/projects/new", name="A", repository=address)
+        assert response.status_code == 422
+        assert "took longer than" in response.text
+        assert time.monotonic() - begun < 60
+
+
+def test_private_addresses_can_be_refused(service: Service, admin: httpx.Client) -> None:
+    for repository in ("http://127.0.0.1:9/docs.git", str(service.repository)):
+        response = posted(admin, "/projects/new", name="A", repository=repository, forbid_private="true")
+        assert response.status_code == 422
+        assert re.search("leads to a private address|from a public address only", response.text)
+
+
+def test_a_token_that_may_not_push_is_refused_and_a_good_one_is_sealed(
+    service: Service, admin: httpx.Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with github(tmp_path) as fake:
+        fake.add_token(TOKEN)
+        fields = {"name": "A", "forge": "github", "repository": fake.repository_url("acme/docs"), "secret": TOKEN}
+        access, fake.users["copydesk"].access = fake.users["copydesk"].access, "read"
+        refused = posted(admin, "/projects/new", **fields)
+        assert refused.status_code == 422
+        assert "cannot be pushed to with this token" in refused.text
+        fake.users["copydesk"].access = access
+        project = made(service, posted(admin, "/projects/new", **fields))
+    assert service.desk.secrets.get(project.id, "forge_token") == TOKEN
+    shown = admin.get(f"/projects/{project.id}/settings").text
+    assert "Forge token" in shown
+    for place in (refused.text, shown, admin.get("/projects").text, caplog.text):
+        assert TOKEN not in place
+    assert TOKEN.encode() not in dump(service)
+
+
+def test_a_wrong_token_is_not_repeated_in_the_refusal(service: Service, admin: httpx.Client, tmp_path: Path) -> None:
+    make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
+    with GitHttp(tmp_path, token="right") as git:
+        response = posted(admin, "/projects/new", name="A", repository=git.url("docs.git"), secret=TOKEN)
+        assert response.status_code == 422
+        assert "refused the token" in response.text
+        assert TOKEN not in response.text
+        project = made(
+            service, posted(admin, "/projects/new", name="A", repository=git.url("docs.git"), secret="right")
+        )
+        path = f"/projects/{project.id}"
+        assert "can be used" in posted(admin, f"{path}/check", f"{path}/settings").text
+        service.desk.secrets.set(project.id, "forge_token", TOKEN, actor="test")
+        checked = posted(admin, f"{path}/check", f"{path}/settings").text
+        assert "refused the token" in checked
+        assert TOKEN not in checked
+
+
+def test_every_setting_has_one_place_and_its_own_words(admin: httpx.Client, project: Project) -> None:
+    names = [name for group in GROUPS for name in group.names]
+    assert sorted(names) == sorted([*CHANGEABLE, *Policy.model_fields, *Collecting.model_fields])
+    shown = admin.get(f"/projects/{project.id}/settings").text
+    for name in set(names) - {"token_env"}:
+        assert f'name="{name}"' in shown
+        assert f'id="{name}-help"' in shown
+    assert "What the branches of jobs begin with." in shown
+
+
+def test_settings_are_changed_and_only_those_that_differ(
+    service: Service, admin: httpx.Client, project: Project
+) -> None:
+    path = f"/projects/{project.id}/settings"
+    response = posted(admin, path, path, group="project", name="Guide", ref="next", root="site/docs", model="mechanic")
+    assert response.headers["location"] == f"{path}?saved=project#project"
+    posted(admin, path, path, group="pulls", branch_prefix="docs/", draft="true", labels="docs, agent",
+           on_findings="fail", mention="@copydesk")  # fmt: skip
+    response = admin.post(path, data={"token": token_of(admin.get(path).text), "group": "collecting",
+                                      "base_path": "/docs", "ai_classes": ["search", "assistant"]})  # fmt: skip
+    assert response.status_code == 303
+    changed = service.desk.projects.get(project.id)
+    assert (changed.name, changed.ref, changed.root, changed.model) == ("Guide", "next", "site/docs", "mechanic")
+    assert (changed.policy.draft, changed.policy.labels) == (True, ("docs", "agent"))
+    assert changed.policy.branch_prefix == "docs/"
+    assert changed.collecting.ai_classes == ("assistant", "search")
+    assert "Saved." in admin.get(f"{path}?saved=pulls").text
+    for _ in range(2):
+        posted(admin, path, path, group="pulls", branch_prefix="docs/", labels="docs, agent", on_findings="fail",
+               mention="@copydesk")  # fmt: skip
+    newest, before = audit.entries(service.desk.database, project.id, 2)
+    assert (newest["actor"], newest["details"]) == ("admin@example.org", {"fields": ["draft"]})
+    assert before["details"] == {"fields": ["ai_classes", "base_path"]}
+
+
+def test_a_page_that_is_old_does_not_undo_what_others_changed_meanwhile(
+    service: Service, admin: httpx.Client, project: Project
+) -> None:
+    path = f"/projects/{project.id}/settings"
+    shown = {"group": "project", "name": "Handbook", "ref": "main", "root": "", "model": ""}
+    was = {f"was-{name}": html.unescape(value) for name, value in WAS.findall(admin.get(path).text) if name in shown}
+    service.desk.projects.change(project.id, {"ref": "next"}, actor="somebody else")
+    posted(admin, path, path, **{**shown, **was, "name": "Guide", "ref": was["was-ref"]})
+    changed = service.desk.projects.get(project.id)
+    assert (changed.name, changed.ref) == ("Guide", "next")
+
+
+def test_a_wrong_value_is_said_beside_its_field_and_changes_nothing(
+    service: Service, admin: httpx.Client, project: Project
+) -> None:
+    path = f"/projects/{project.id}/settings"
+    response = posted(admin, path, path, group="pulls", branch_prefix="no end", on_findings="draft", mention="ok")
+    assert response.status_code == 400
+    assert 'id="branch_prefix-fault"' in response.text
+    assert 'id="mention-fault"' in response.text
+    assert 'value="no end"' in response.text
+    response = posted(admin, path, path, group="project", name="", ref="..")
+    assert 'id="name-fault"' in response.text
+    assert 'id="ref-fault"' in response.text
+    response = posted(admin, path, path, group="checks", ignored_checks="nonsense", check_minutes="5")
+    assert 'id="ignored_checks-fault"' in response.text
+    assert posted(admin, path, path, group="nonsense").status_code == 400
+    assert service.desk.projects.get(project.id) == project
+
+
+def test_no_variable_of_the_server_can_be_named_from_the_dashboard(
+    service: Service, admin: httpx.Client, project: Project
+) -> None:
+    path, fields = f"/projects/{project.id}/settings", {"group": "project", "name": "Handbook", "ref": "main"}
+    posted(admin, path, path, **fields, token_env="HOME")
+    assert service.desk.projects.get(project.id).token_env is None
+    service.desk.projects.change(project.id, {"token_env": "DOCS_TOKEN"}, actor="test")
+    refused = posted(admin, path, path, **fields, token_env="HOME")
+    assert refused.status_code == 400
+    assert 'id="token_env-fault"' in refused.text
+    posted(admin, path, path, **fields, token_env="")
+    assert service.desk.projects.get(project.id).token_env is None
+
+
+def test_a_secret_is_set_anew_and_removed_and_never_shown(
+    service: Service, admin: httpx.Client, project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    path = f"/projects/{project.id}"
+    for value in (TOKEN, f"{TOKEN}-anew"):
+        response = posted(admin, f"{path}/secrets", f"{path}/settings", name="model_key_openai", value=value)
+        assert response.headers["location"] == f"{path}/settings?saved=secrets#secrets"
+    assert service.desk.secrets.get(project.id, "model_key_openai") == f"{TOKEN}-anew"
+    shown = admin.get(f"{path}/settings").text
+    assert shown.count('<span class="state good">set</span>') == 1
+    assert TOKEN not in shown + caplog.text
+    assert TOKEN.encode() not in dump(service)
+    for name in ("nonsense", "visitor_key"):
+        assert posted(admin, f"{path}/secrets", f"{path}/settings", name=name, value="x").status_code == 400
+    assert posted(admin, f"{path}/secrets", f"{path}/settings", name="app_key", value=" ").status_code == 400
+    posted(admin, f"{path}/secrets/remove", f"{path}/settings", name="model_key_openai")
+    assert service.desk.secrets.names(project.id) == {}
+    assert posted(admin, f"{path}/secrets/remove", f"{path}/settings", name="model_key_openai").status_code == 404
+
+
+def test_a_webhook_is_explained_and_its_secret_shown_once(
+    service: Service, admin: httpx.Client, project: Project
+) -> None:
+    path = f"/projects/{project.id}"
+    shown = admin.get(f"{path}/settings").text
+    assert f"{service.url}/webhooks/{project.id}" in shown
+    assert "Pull request review comments" in shown
+    answer = posted(admin, f"{path}/webhook-secret", f"{path}/settings")
+    secret = service.desk.secrets.get(project.id, "webhook_secret")
+    assert secret
+    assert answer.text.count(secret) == 1
+    assert "no-store" in answer.headers["cache-control"]
+    assert secret not in admin.get(f"{path}/settings").text
+    local = f"/projects/{service.project.id}"
+    assert "/webhooks/" not in admin.get(f"{local}/settings").text
+    assert posted(admin, f"{local}/webhook-secret", f"{local}/settings").status_code == 404
+
+
+def test_an_empty_project_leads_to_its_start_and_turns_into_data_with_the_first_view(
+    service: Service, admin: httpx.Client, project: Project
+) -> None:
+    path = f"/projects/{project.id}"
+    assert admin.get(path).headers["location"] == f"{path}/start"
+    shown = admin.get(f"{path}/start").text
+    assert project.site_id in shown
+    assert f"/v2/agent/{project.id}/job" in shown
+    assert service.url in shown
+    todo = {"people": False, "ai": False, "job": False, "key": False}
+    assert admin.get(f"{path}/start.json").json() == {"steps": todo, "next": None}
+    service.desk.keys.create(project.id, actor="test")
+    assert admin.get(f"{path}/start.json").json()["steps"]["key"]
+    view = {"u": "https://docs.example.com/guide"}
+    sent = httpx.post(
+        f"{service.url}/v1/collect/{project.site_id}", json=view, headers={"User-Agent": FIREFOX}, timeout=60
+    )
+    assert sent.is_success
+    state = admin.get(f"{path}/start.json").json()
+    assert state == {"steps": {**todo, "key": True, "people": True}, "next": f"{path}/readership"}
+    for away in (path, f"{path}/start"):
+        assert admin.get(away).headers["location"] == f"{path}/readership"
+    assert admin.get(f"{path}/start?stay=true").status_code == 200
+
+
+def test_a_project_with_a_job_leads_to_its_readership(service: Service, admin: httpx.Client, project: Project) -> None:
+    service.desk.jobs.create(project, NewJob("Replace a with b."))
+    assert admin.get(f"/projects/{project.id}").headers["location"] == f"/projects/{project.id}/readership"
+
+
+def test_what_people_wrote_is_text_on_every_page(service: Service, admin: httpx.Client) -> None:
+    project = service.desk.projects.create(XSS, actor=XSS, repository=f"/nowhere/{XSS}", ref="main", root="docs")
+    changed = {"check_command": XSS, "labels": XSS, "model": XSS, "root": XSS.replace("/", "")}
+    service.desk.projects.change(project.id, changed, actor="test")
+    base = f"/projects/{project.id}"
+    pages = [admin.get(path) for path in ("/projects", f"{base}/settings", f"{base}/start", f"{base}/keys")]
+    pages.append(posted(admin, "/projects/new", name=XSS, repository=f"/nowhere{XSS}", ref=XSS, root=XSS, model=XSS))
+    pages.append(posted(admin, f"{base}/settings", f"{base}/settings", group="project", name=XSS * 9, ref=XSS))
+    for shown in pages:
+        assert "&lt;img src=x" in shown.text
+        assert "<img" not in shown.text
+        assert "<script>" not in shown.text
+        assert "'unsafe" not in shown.headers["content-security-policy"]
+
+
+def test_a_project_that_is_not_there_is_not_found(admin: httpx.Client) -> None:
+    for rest in ("", "/start", "/start.json", "/settings"):
+        assert admin.get(f"/projects/proj_00000000000000000000000000{rest}").status_code == 404
+
+
+POSTS = ("/projects/new", "{}/settings", "{}/check", "{}/secrets", "{}/secrets/remove", "{}/webhook-secret")
+
+
+@pytest.mark.parametrize("post", POSTS)
+@pytest.mark.parametrize("role", ["viewer", "editor"])
+def test_only_an_administrator_changes_a_project(service: Service, project: Project, post: str, role: str) -> None:
+    client, path = signed_in(service, role), f"/projects/{project.id}"
+    token = token_of(client.get(f"{path}/settings").text)
+    fields = {"name": "webhook_secret", "group": "project", "value": "x", "ref": "other", "repository": "/nowhere"}
+    assert client.post(post.format(path), data={"token": token, **fields}).status_code == 403
+    assert service.desk.projects.get(project.id) == project
+    assert service.desk.secrets.names(project.id) == {}
+
+
+@pytest.mark.parametrize("post", POSTS)
+def test_a_form_of_another_site_changes_nothing(
+    service: Service, admin: httpx.Client, project: Project, post: str
+) -> None:
+    path = f"/projects/{project.id}"
+    token = token_of(admin.get(f"{path}/settings").text)
+    fields = {"name": "webhook_secret", "group": "project", "value": "x", "ref": "other", "repository": "/nowhere"}
+    where = post.format(path)
+    for headers, sent in (
+        ({"Sec-Fetch-Site": "cross-site"}, {"token": token}),
+        ({"Sec-Fetch-Site": "same-site"}, {"token": token}),
+        ({"Origin": "https://evil.example.org"}, {"token": token}),
+        ({"Sec-Fetch-Site": "same-origin"}, {"token": "0" * 64}),
+        ({"Sec-Fetch-Site": "same-origin"}, {}),
+    ):
+        assert admin.post(where, data={**sent, **fields}, headers=headers).status_code == 403
+    assert service.desk.projects.get(project.id) == project
+    assert service.desk.secrets.names(project.id) == {}

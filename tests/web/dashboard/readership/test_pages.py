@@ -1,0 +1,330 @@
+"""The readership pages, over real HTTP: the API's own figures, whoever reads them, and whatever strangers wrote."""
+
+import csv
+import html
+import io
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx2 as httpx
+import pytest
+
+from copydesk.analytics.date_ranges import date_of
+from copydesk.analytics.page_view import Class, View
+from copydesk.core import clock
+from tests.support.people import signed_in
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+TODAY = clock.now() // clock.DAY
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+HUMAN, ASSISTANT, SEARCH = Class.HUMAN, Class.ASSISTANT, Class.SEARCH
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("readership")
+    repository = make_repository(folder / "docs.git", {"index.md": b"# Hello\n"})
+    with serve(folder / "data", repository=repository, with_worker=False) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def viewer(running: Service) -> httpx.Client:
+    return signed_in(running, "viewer")
+
+
+@pytest.fixture
+def site(running: Service) -> Service:
+    """An empty project of its own."""
+    return running.another_project()
+
+
+@pytest.fixture(scope="module")
+def read(running: Service) -> Service:
+    """Thirty pages; visitor 1 is a person and AI, 40 days ago there were two people, and a crawler came."""
+    site = running.another_project("Read")
+    keep(
+        site,
+        *(seen(site, f"/guide/{number:02}", visitor) for number in range(30) for visitor in range(1, 2 + number)),
+        *(seen(site, "/AI%_only", visitor, kind=ASSISTANT, agent="Reader") for visitor in (1, 101, 102)),
+        *(seen(site, "/old", visitor, TODAY - 40) for visitor in (1, 2)),
+        seen(site, "/old", 9, TODAY - 1, SEARCH, "Finder"),
+    )
+    return site
+
+
+def seen(
+    site: Service, path: str, visitor: int, on: int = TODAY - 3, kind: Class = HUMAN, agent: str = "", rule: str = "r"
+) -> View:
+    at, operator = on * clock.DAY, agent and "Example"
+    return View(site.project.id, path, at, kind, agent, operator, rule, "1", visitor, "", "", 200, None)
+
+
+def keep(site: Service, *views: View) -> None:
+    site.desk.store.log(views)
+
+
+def look(viewer: httpx.Client, site: Service, part: str = "", status: int = 200, **query: Any) -> str:
+    asked = f"?{urlencode(query)}" if query else ""
+    answer = viewer.get(f"/projects/{site.project.id}/readership{part}{asked}")
+    assert answer.status_code == status, answer.text
+    return answer.text
+
+
+def tile(text: str, name: str) -> tuple[str, str]:
+    """Its value and its change."""
+    found = re.search(rf'id="tile-{name}">.*?class="value">(.*?)</dd><dd class="change">(.*?)</dd>', text, re.S)
+    assert found, f"there is no tile {name}"
+    return found[1], re.sub("<.*?>", "", found[2])
+
+
+def rows(text: str) -> list[tuple[str, ...]]:
+    """Of the table of pages: path, human, AI, total."""
+    figures = r'<td class="figure">([\d,]+)</td>' * 3
+    found = re.findall(rf'<tr><th scope="row" class="path">(.*?)</th>{figures}', text)
+    return [(html.unescape(path), *counts) for path, *counts in found]
+
+
+def elements(text: str) -> list[tuple[str, dict[str, str | None]]]:
+    found: list[tuple[str, dict[str, str | None]]] = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found.append((tag, dict(attrs)))
+
+    Reader().feed(text)
+    return found
+
+
+def exported(site: Service, report: str, **query: Any) -> Any:
+    answer = site.http.get(f"/v1/analytics/{site.project.id}/{report}", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def last_30_days() -> dict[str, str]:
+    return {"dateFrom": date_of(TODAY - 29), "dateTo": date_of(TODAY + 1)}
+
+
+def test_the_tiles_are_the_apis_totals_and_their_change(viewer: httpx.Client, read: Service) -> None:
+    text = look(viewer, read)
+    totals = exported(read, "visitors", **last_30_days())["totals"]
+    assert totals == {"human": 30, "ai": 3, "total": 32}
+    assert tile(text, "visitors") == ("32", "+1,500.0% from 2")
+    assert tile(text, "human") == ("30", "+1,400.0% from 2")
+    assert tile(text, "ai") == ("3", "new")
+    assert tile(text, "share") == ("9.4%", "+9.4 points from 0.0%")
+    views = exported(read, "views", **last_30_days())["totals"]["total"]
+    assert tile(text, "views") == (f"{views:,}", "+23,300.0% from 2")
+
+
+def test_all_time_has_nothing_to_be_compared_with(viewer: httpx.Client, read: Service) -> None:
+    text = look(viewer, read, range="all")
+    assert tile(text, "visitors") == ("32", "no figure")
+    assert "There is no earlier period" in text
+
+
+def test_a_view_that_was_just_kept_is_on_the_page(viewer: httpx.Client, site: Service) -> None:
+    for visitor in (1, 2):
+        keep(site, seen(site, "/", visitor, TODAY))
+        assert tile(look(viewer, site, range="today"), "human")[0] == str(visitor)
+
+
+def test_the_chart_and_its_table_say_what_the_timeseries_says(viewer: httpx.Client, read: Service) -> None:
+    text = look(viewer, read, range="90d")
+    assert text.count('class="point"') == 90
+    drawn = re.findall(r"<title>(.*?)\nHuman (\d+)\nAI (\d+)\nTotal (\d+)\nViews (\d+)</title>", text)
+    listed = re.findall(
+        r'<tr><th scope="row">(.*?)</th><td class="figure">(\d+)</td><td class="figure">(\d+)</td>'
+        r'<td class="figure">(\d+)</td><td class="figure">(\d+)</td></tr>',
+        text,
+    )
+    assert drawn == listed
+    something = [tuple(map(int, counts)) for _, *counts in drawn if counts != ["0"] * 4]
+    told = exported(read, "timeseries", dateFrom=date_of(TODAY - 89))["timeseries"]
+    assert something == [(each["human"], each["ai"], each["total"], each["views"]["total"]) for each in told]
+    assert text.count('tabindex="0"><title>') == 1
+
+
+def test_the_chart_of_one_day_shows_the_days_that_led_up_to_it(viewer: httpx.Client, site: Service) -> None:
+    keep(site, *(seen(site, "/", visitor, TODAY - ago) for visitor, ago in ((1, 0), (2, 1), (3, 13), (4, 14))))
+    text = look(viewer, site, range="today")
+    assert re.findall(r"\nHuman (\d)\n", text) == ["1", *"0" * 11, "1", "1"]
+    assert (tile(text, "human")[0], tile(text, "views")[0]) == ("1", "1")
+    assert len(look(viewer, site, "/timeseries.csv", range="today").splitlines()) == 2
+
+
+def test_the_pages_are_the_apis_and_come_in_pages(viewer: httpx.Client, read: Service) -> None:
+    told = exported(read, "visitors", **last_30_days(), limit=250)["visitors"]
+    first, second = look(viewer, read), look(viewer, read, page=2)
+    shown = rows(first) + rows(second)
+    assert shown == [(each["path"], *(str(each[kind]) for kind in ("human", "ai", "total"))) for each in told]
+    assert (len(rows(first)), len(rows(second))) == (25, 6)
+    assert ('rel="next"' in first, 'rel="prev"' in first) == (True, False)
+    assert ('rel="next"' in second, 'rel="prev"' in second) == (False, True)
+    assert "Nothing further" in look(viewer, read, page=9)
+
+
+@pytest.mark.parametrize(("query", "first"), [
+    ({"sort": "ai"}, "/AI%_only"),
+    ({"sort": "total"}, "/guide/29"),
+    ({"sort": "human", "order": "up"}, "/AI%_only"),
+    ({"sort": "path"}, "/AI%_only"),
+    ({"sort": "path", "order": "down"}, "/guide/29"),
+])  # fmt: skip
+def test_the_pages_are_sorted_by_any_column(
+    viewer: httpx.Client, read: Service, query: dict[str, Any], first: str
+) -> None:
+    text = look(viewer, read, **query)
+    assert rows(text)[0][0] == first
+    assert text.count("aria-sort=") == 1
+
+
+def test_a_search_finds_parts_of_paths_and_keeps_its_range_and_order(viewer: httpx.Client, read: Service) -> None:
+    text = look(viewer, read, range="7d", search="GUIDE/1", sort="path")
+    assert [row[0] for row in rows(text)] == [f"/guide/{number}" for number in range(10, 20)]
+    assert tile(text, "human")[0] == "30"
+    assert 'href="/projects/' + read.project.id + "/readership?range=7d&amp;search=GUIDE%2F1&amp;sort=ai" in text
+    assert [row[0] for row in rows(look(viewer, read, search="%_"))] == ["/AI%_only"]
+    assert "No page with visitors" in look(viewer, read, search="nowhere")
+    assert "No page with visitors" in look(viewer, read, search="\0")
+
+
+def test_agents_of_every_class_are_listed_with_what_told_them(viewer: httpx.Client, site: Service) -> None:
+    keep(
+        site,
+        *(seen(site, "/", 1, kind=ASSISTANT, agent="Reader", rule=rule) for rule in ("token:reader", "range:example")),
+        seen(site, "/", 2, kind=SEARCH, agent="Finder", rule="token:finder"),
+        seen(site, "/", 3, rule="browser"),
+    )
+    text = look(viewer, site, "/agents")
+    lines = [re.sub("<.*?>", " ", line).split() for line in re.findall("<tr><th scope=.row.*?</tr>", text)]
+    assert sorted(lines) == [
+        ["Browsers", "–", "human", "Human", "1", "1", "browser"],
+        ["Finder", "Example", "search", "not", "counted", "1", "1", "token:finder"],
+        ["Reader", "Example", "assistant", "AI", "1", "2", "range:example", "token:reader"],
+    ]
+    assert "Nobody came in this range" in look(viewer, site, "/agents", range="today")
+
+
+def test_feedback_is_listed_by_page_and_newest_first(viewer: httpx.Client, site: Service) -> None:
+    for number in range(30):
+        site.desk.feedback.add(site.project.id, f"/{number % 2}", number % 3 == 0, f"Remark {number}.", clock.now())
+    text = look(viewer, site, "/feedback")
+    assert re.findall(r"Remark (\d+)\.", text) == [str(number) for number in range(29, 4, -1)]
+    assert rows(text) == [("/0", "5", "10", "15"), ("/1", "5", "10", "15")]
+    earlier = re.search('href="([^"]*cursor=[^"]*)"', text)
+    assert earlier
+    rest = viewer.get(html.unescape(earlier[1])).text
+    assert re.findall(r"Remark (\d+)\.", rest) == ["4", "3", "2", "1", "0"]
+    assert "No reader has said anything" in look(viewer, site, "/feedback", range="yesterday")
+
+
+def test_a_project_without_any_view_leads_to_the_set_up(viewer: httpx.Client, site: Service) -> None:
+    text = look(viewer, site)
+    assert "Nothing has been counted yet" in text
+    assert f'href="/projects/{site.project.id}/start"' in text
+
+
+def test_an_empty_range_of_a_project_that_is_read_says_so(viewer: httpx.Client, read: Service) -> None:
+    assert "Nobody came in this range" in look(viewer, read, range="yesterday")
+    picked: dict[str, Any] = {"from": "2001-01-01", "to": "2001-01-02"}
+    assert "Nobody came in this range" in look(viewer, read, **picked)
+
+
+@pytest.mark.parametrize("report", ["visitors", "views", "agents", "timeseries"])
+def test_a_download_is_the_apis_csv_with_every_row(viewer: httpx.Client, read: Service, report: str) -> None:
+    answer = viewer.get(f"/projects/{read.project.id}/readership/{report}.csv?range=30d")
+    limit = {} if report == "timeseries" else {"limit": 250}
+    told = read.http.get(
+        f"/v1/analytics/{read.project.id}/{report}", params={**last_30_days(), **limit}, headers={"Accept": "text/csv"}
+    )
+    assert (answer.text, answer.headers["content-type"]) == (told.text, told.headers["content-type"])
+    assert answer.headers["content-disposition"].startswith(f'attachment; filename="{report}-')
+    if report == "visitors":
+        assert len(list(csv.reader(io.StringIO(answer.text)))) == 32
+
+
+def test_a_download_with_more_rows_than_it_may_have_is_refused_rather_than_cut(
+    viewer: httpx.Client, site: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(site, *(seen(site, f"/{number}", 1) for number in range(3)))
+    monkeypatch.setattr("copydesk.web.dashboard.readership.pages.MOST_ROWS", 2)
+    assert "more than 2 rows" in look(viewer, site, "/visitors.csv", 400)
+
+
+@pytest.mark.parametrize("part", ["", "/agents", "/feedback", "/visitors.csv"])
+@pytest.mark.parametrize("query", [
+    {"range": "fortnight"},
+    {"from": "2026-02-30", "to": "2026-03-01"},
+    {"from": "2026-03-02", "to": "2026-03-01"},
+    {"from": "0001-01-01", "to": "9999-12-31"},
+    {"from": "1980-01-01", "to": "2026-01-01"},
+    {"from": "٢٠٢٦-01-01", "to": HOSTILE},
+])  # fmt: skip
+def test_what_is_no_range_is_answered_with_a_sentence(
+    viewer: httpx.Client, read: Service, part: str, query: dict[str, Any]
+) -> None:
+    text = look(viewer, read, part, 400, **query)
+    assert re.search(r"(must be a date|swap them|Pick days from|at most ten years|no range of this name)", text)
+    assert "<script>alert" not in text
+    assert "/guide/" not in text
+
+
+@pytest.mark.parametrize("query", [
+    {"sort": "views"}, {"order": "sideways"}, {"page": "0"}, {"page": "-1"}, {"page": "x"}, {"page": "9" * 40},
+    {"page": "²"}, {"search": "x" * 201},
+])  # fmt: skip
+def test_what_no_table_can_show_is_answered_with_a_sentence(
+    viewer: httpx.Client, read: Service, query: dict[str, Any]
+) -> None:
+    assert 'role="alert"' in look(viewer, read, status=400, **query)
+
+
+def test_a_cursor_that_is_none_is_answered_with_a_sentence(viewer: httpx.Client, read: Service) -> None:
+    assert 'role="alert"' in look(viewer, read, "/feedback", 400, cursor=HOSTILE)
+
+
+def test_what_strangers_wrote_is_shown_as_text(viewer: httpx.Client, site: Service) -> None:
+    path = f"/{HOSTILE}"
+    keep(site, seen(site, path, 1, kind=ASSISTANT, agent=HOSTILE, rule=HOSTILE)._replace(referrer=HOSTILE))
+    site.desk.feedback.add(site.project.id, path, None, HOSTILE, clock.now())
+    for part in ("", "/agents", "/feedback"):
+        text = look(viewer, site, part, search=HOSTILE)
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+        for tag, attributes in elements(text):
+            assert tag != "img"
+            assert tag != "script" or "src" in attributes
+            assert not [name for name in attributes if name == "style" or name.startswith("on")]
+    assert rows(look(viewer, site))[0][0] == path
+
+
+def test_a_download_holds_nothing_that_a_spreadsheet_would_run(viewer: httpx.Client, site: Service) -> None:
+    keep(site, seen(site, "/", 1, kind=ASSISTANT, agent="=HYPERLINK(0)"), seen(site, "=1+1", 2))
+    assert "\r\n'=HYPERLINK(0)," in look(viewer, site, "/agents.csv")
+    assert "\r\n'=1+1," in look(viewer, site, "/visitors.csv")
+
+
+def test_another_projects_readers_never_appear(viewer: httpx.Client, read: Service, site: Service) -> None:
+    keep(site, seen(site, "/mine", 1, kind=ASSISTANT, agent="Mine"))
+    read.desk.feedback.add(read.project.id, "/guide/secret", True, "Theirs.", clock.now())
+    for part in ("", "/agents", "/feedback", *(f"/{name}.csv" for name in ("visitors", "views", "agents"))):
+        text = look(viewer, site, part, range="all")
+        assert not re.search("guide|Reader<|Finder|Theirs", text)
+    assert tile(look(viewer, site), "visitors")[0] == "1"
+
+
+@pytest.mark.parametrize("part", ["", "/agents", "/feedback", "/visitors.csv"])
+def test_only_who_is_signed_in_reads_and_an_unknown_project_is_not_found(
+    viewer: httpx.Client, read: Service, part: str
+) -> None:
+    stranger = httpx.get(
+        f"{read.url}/projects/{read.project.id}/readership{part}", headers={"Accept": "text/html"}, timeout=60
+    )
+    assert stranger.status_code == 303
+    assert stranger.headers["location"].startswith("/sign-in")
+    assert viewer.get(f"/projects/proj_{'0' * 26}/readership{part}").status_code == 404

@@ -1,0 +1,55 @@
+"""Connections are counted by address and in total, and the process may open as many files as they need."""
+
+import resource
+import subprocess
+import sys
+
+from copydesk.analytics.ip_addresses import trusted
+from copydesk.web.http.connections import Connections
+
+
+def admitted(connections: Connections, *peers: str | None) -> list[str]:
+    """Returns the code of each refusal, and nothing for a connection that is admitted."""
+    refusals = [connections.admit(peer) for peer in peers]
+    return [refusal.code if refusal else "" for refusal in refusals]
+
+
+def test_addresses_of_one_ipv6_network_count_as_one() -> None:
+    connections = Connections(2, trusted([]), total=100)
+    assert admitted(connections, "2001:db8::1", "2001:db8::2", "2001:db8::3") == ["", "", "too_many_connections"]
+    assert admitted(connections, "2001:db8:0:1::1", "192.0.2.1") == ["", ""]
+
+
+def test_an_ipv4_address_counts_as_itself_also_within_ipv6() -> None:
+    connections = Connections(1, trusted([]), total=100)
+    assert admitted(connections, "192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2") == ["", "too_many_connections", ""]
+
+
+def test_there_is_a_limit_for_all_addresses_together() -> None:
+    connections = Connections(2, trusted(["192.0.2.9"]), total=4)
+    peers = ("192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.9", "192.0.2.9")
+    assert admitted(connections, *peers) == ["", "", "", "", "server_full"]
+    connections.release("192.0.2.9")
+    connections.release("192.0.2.1")
+    assert admitted(connections, "192.0.2.3") == [""]
+
+
+def test_no_address_gets_more_than_half_of_all_connections() -> None:
+    connections = Connections(0, trusted([]), total=4)
+    assert admitted(connections, *["192.0.2.1"] * 3) == ["", "", "too_many_connections"]
+
+
+def test_the_limit_on_open_files_is_raised_as_far_as_is_allowed_and_useful() -> None:
+    program = (
+        "import resource, sys\n"
+        "from copydesk.core.telemetry.process_metrics import raise_open_files_limit\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, int(sys.argv[1])))\n"
+        "raise_open_files_limit()\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"
+    )
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    largest = 1_000_000 if hard == resource.RLIM_INFINITY else hard
+    for allowed in (1024, largest):
+        command = [sys.executable, "-c", program, str(allowed)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        assert int(ran.stdout) == min(allowed, 16_384)

@@ -1,0 +1,90 @@
+"""A client that reads its answer slowly gets all of it; one that reads nothing is given up."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from copydesk.analytics.ip_addresses import trusted
+from copydesk.web.http import protocol
+from copydesk.web.http.connections import Connections
+from copydesk.web.http.protocol import Protocol, enforce_deadlines
+
+ANSWER_BYTES = 16 * 1024 * 1024
+
+
+class QuickProtocol(Protocol):
+    """Gives the next request half a second after an answer."""
+
+    open_connections = Connections(0, trusted([]))
+    header_seconds = 0.5
+
+
+class QuickServer(uvicorn.Server):
+    async def on_tick(self, counter: int) -> bool:
+        enforce_deadlines(self.server_state.connections, asyncio.get_running_loop().time())  # type: ignore[arg-type]
+        return await super().on_tick(counter)
+
+
+async def send_much(scope: Scope, receive: Receive, send: Send) -> None:
+    headers = [(b"content-length", str(ANSWER_BYTES).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": bytes(ANSWER_BYTES)})
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        send_much, http=QuickProtocol, ws="none", lifespan="off", log_config=None, timeout_keep_alive=1
+    )
+    server = QuickServer(config)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    thread.start()
+    yield listener.getsockname()[1]
+    server.should_exit = True
+    thread.join(60)
+
+
+def ask(port: int) -> socket.socket:
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+    connection.settimeout(60)
+    connection.connect(("127.0.0.1", port))
+    connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    return connection
+
+
+def test_a_slow_reader_gets_the_whole_answer(port: int) -> None:
+    with ask(port) as connection:
+        received, began = 0, time.monotonic()
+        while received < ANSWER_BYTES:
+            piece = connection.recv(256 * 1024)
+            assert piece, f"the answer was cut after {received:,} bytes"
+            received += len(piece)
+            time.sleep(0.02 if time.monotonic() - began < 4 else 0)  # longer than the next request may take
+
+
+def test_a_client_that_reads_nothing_is_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "STALLED_SECONDS", 0.5)
+    received = [ANSWER_BYTES]
+    for seconds in (4, 15, 45):  # a busy machine may look at its connections late
+        if min(received) >= ANSWER_BYTES:
+            received.append(read_after(port, seconds))
+    assert min(received) < ANSWER_BYTES
+
+
+def read_after(port: int, seconds: float) -> int:
+    """Returns how many bytes there are to read for a client that begins to read so late."""
+    size = 0
+    with ask(port) as connection, suppress(ConnectionError):
+        time.sleep(seconds)
+        while size < ANSWER_BYTES and (piece := connection.recv(1024 * 1024)):
+            size += len(piece)
+    return size

@@ -1,0 +1,320 @@
+"""Whoever watches over the service is told the truth, in time, and nothing that is nobody's business."""
+
+import json
+import math
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pygit2
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as families
+from sqlalchemy import event, insert, text
+
+from copydesk.core.db.database import Database
+from copydesk.core.db.migrate import HEAD, migrate
+from copydesk.core.projects.projects import Projects
+from copydesk.core.settings import Settings
+from copydesk.core.telemetry import instruments as measured
+from copydesk.desk import open_desk
+from copydesk.jobs.storage.queue_stats import waiting
+from copydesk.jobs.storage.tables import jobs, runs
+from copydesk.web.operations import readiness
+from copydesk.web.operations.readiness import Readiness
+from tests.conftest import DATABASES
+from tests.support.drills import drills
+from tests.support.postgres import line_to, new_database, through
+from tests.support.processes import Command, Orders, Served, environment, free_port
+from tests.support.repositories import commit, make_repository
+from tests.support.service import Service, serve
+from tests.support.tcp_proxy import Proxy, proxied
+
+DOCS = Path(__file__).parents[3] / "docs" / "observability.md"
+PAGE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n"}
+
+
+@pytest.fixture
+def desk_on_both(tmp_path: Path, database_url: str) -> Iterator[Service]:
+    repository = make_repository(tmp_path / "docs.git", PAGE)
+    with serve(tmp_path / "data", repository=repository, database_url=database_url) as running:
+        yield running
+
+
+def figures(http: httpx.Client) -> dict[str, float]:
+    """By name and labels, as Prometheus itself reads them."""
+    answer = http.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {
+        sample.name + "".join(f"|{value}" for _, value in sorted(sample.labels.items())): sample.value
+        for family in families(answer.text)
+        for sample in family.samples
+    }
+
+
+def complete_figures(http: httpx.Client) -> dict[str, float]:
+    """Returns figures with those of the queue and the stores, which are left out while a busy machine is slow."""
+    until = time.monotonic() + 60
+    while True:
+        time.sleep(1.1)  # what comes of the stores is good for a second
+        found = figures(http)
+        if {"copydesk_jobs_active", "copydesk_views_waiting"} <= found.keys() or time.monotonic() > until:
+            return found
+
+
+def test_the_figures_tell_of_what_was_done(desk_on_both: Service) -> None:
+    service, http = desk_on_both, desk_on_both.http
+    before = figures(http)
+    job = service.client.create_job("Replace “colour” with “color” on every page.")
+    assert service.client.wait(job["id"])["status"] == "completed"
+    events = [{"path": "/a", "eventId": "1"}, {"path": "/a", "eventId": "1"}, {"path": "/a.png"}, 7]
+    assert http.post(f"/v1/analytics/{service.project.id}/events", json=events).status_code == 202
+    assert http.get(f"/v1/analytics/{service.project.id}/views").status_code == 200
+    after = complete_figures(http)
+
+    def more(name: str) -> float:
+        return after[name] - before.get(name, 0)
+
+    assert more("copydesk_requests_total|create|2xx") == 1
+    assert more("copydesk_request_seconds_count|events") == 1
+    assert [more(f"copydesk_views_total|{outcome}") for outcome in ("accepted", "duplicate", "not_a_page")] == [1, 1, 1]
+    assert more("copydesk_folded_views_total") == 1
+    assert more("copydesk_attempts_total|first") == 1
+    assert more("copydesk_runs_ended_total|none|completed") == 1
+    assert more("copydesk_run_seconds_count|completed") == 1
+    assert more("copydesk_model_requests_total|answered|mechanic") >= 1
+    assert (after["copydesk_jobs_active"], after["copydesk_runs|queued"], after["copydesk_views_waiting"]) == (0, 0, 0)
+    assert after["copydesk_ready|database"] == after["copydesk_ready|analytics"] == 1
+    assert 0 <= time.time() - after["copydesk_worker_heartbeat_timestamp_seconds"] < 60
+
+
+def test_a_failed_publication_is_counted(service: Service) -> None:
+    commit(pygit2.Repository(str(service.repository)), PAGE, branch="copydesk")  # in the way of copydesk/…
+    before = measured.publish_failures.value("repository_error")
+    job = service.client.wait(service.client.create_job("Replace “colour” with “color” on every page.")["id"])
+    assert (job["status"], job["reason"]) == ("failed", "repository_error")
+    assert measured.publish_failures.value("repository_error") == before + 1
+
+
+def test_no_label_grows_with_use_and_nothing_is_told_of_anybody(service: Service) -> None:
+    http = service.http
+    for n in range(5):
+        http.get(f"/v2/agent/{service.project.id}/job/job_{n}")
+        http.get(f"/nothing-{n}?secret={n}", headers={"User-Agent": f"agent-{n}"})
+        http.request(f"VERB{n}", f"/v1/collect/site_{n}")
+    told = http.get("/metrics").text
+    for hidden in (service.project.id, service.key, "127.0.0.1", "nothing-", "job_", "site_", "agent-", "VERB", "Docs"):
+        assert hidden not in told
+    kinds = {sample.labels["kind"] for family in families(told) for sample in family.samples if "kind" in sample.labels}
+    known = {"create", "poll", "jobs", "live", "events", "export", "beacon", "webhook", "page", "probe"}
+    assert kinds <= known | {"first", "again"}
+
+
+def test_every_figure_that_is_told_is_documented(service: Service) -> None:
+    names = re.findall(r"^# TYPE (\S+)", service.http.get("/metrics").text, re.MULTILINE)
+    documented = DOCS.read_text("utf-8")
+    assert len(names) > 25
+    assert [name for name in names if f"`{name}" not in documented] == []
+
+
+def test_the_figures_of_the_queue_do_not_grow_with_the_jobs_of_the_past(database_url: str) -> None:
+    """As the database plans it: by an index, and never through the whole of a table."""
+    database = Database(database_url)
+    try:
+        migrate(database)
+        _past(database, 5_000)
+        asked: list[tuple[str, Any]] = []
+        event.listen(database.engine, "before_cursor_execute", lambda *said: asked.append((said[2], said[3])))
+        found = waiting(database)
+        assert (found.active, found.queued, found.running, found.orphaned, found.workers) == (3, 2, 1, 1, 0)
+        assert found.oldest_seconds > 1000
+        explain = "explain query plan " if database.is_sqlite else "explain "
+        with database.read() as tx:
+            plans = [str(tx.exec_driver_sql(explain + said, given).all()) for said, given in asked[:4]]
+        assert len(plans) == 4
+        for plan in plans:
+            assert "Seq Scan" not in plan
+            assert not re.search(r"SCAN (jobs|runs)", plan), plan
+    finally:
+        database.close()
+
+
+def _past(database: Database, count: int) -> None:
+    project = Projects(database).create("Docs", repository="/nowhere", ref="main", actor="test")
+    plain = {
+        "project_id": project.id, "phase": "done", "prompt": "", "repository": "", "ref": "main", "model": "mechanic",
+        "draft": False, "branch": "b", "usage": {}, "checks": [], "last_event": 1, "created_at": 1, "updated_at": 1,
+    }  # fmt: skip
+    states = ["queued", "queued", "running", *["done"] * count]
+    with database.write() as tx:
+        tx.execute(
+            insert(jobs),
+            [
+                {**plain, "id": f"job_{n}", "status": "completed" if state == "done" else "active"}
+                for n, state in enumerate(states)
+            ],
+        )
+        tx.execute(
+            insert(runs),
+            [
+                {
+                    "id": f"run_{n}",
+                    "job_id": f"job_{n}",
+                    "project_id": project.id,
+                    "number": 1,
+                    "state": state,
+                    "version": 1,
+                    "attempt": 0,
+                    "crashes": 0,
+                    "worker": "w",
+                    "lease_until": 1,
+                    "created_at": 1,
+                }
+                for n, state in enumerate(states)
+            ],
+        )
+    if not database.is_sqlite:
+        with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("vacuum analyze jobs")
+            connection.exec_driver_sql("vacuum analyze runs")
+
+
+def test_ready_says_which_parts_are(desk_on_both: Service) -> None:
+    answer = desk_on_both.http.get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ready", "parts": {"database": "ok", "disk": "ok", "analytics": "ok"}}
+
+
+@pytest.fixture
+def through_a_proxy(tmp_path: Path) -> Iterator[tuple[Service, Proxy]]:
+    url = new_database()
+    repository = make_repository(tmp_path / "docs.git", PAGE)
+    with proxied(lambda: line_to(url)) as proxy:
+        reached = through(url, proxy.port)
+        with serve(tmp_path / "data", repository=repository, database_url=reached, with_worker=False) as running:
+            yield running, proxy
+            proxy.is_silent = False
+
+
+def test_a_database_that_takes_questions_and_never_answers_is_noticed_in_two_seconds(
+    through_a_proxy: tuple[Service, Proxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, proxy = through_a_proxy
+    with httpx.Client(base_url=service.url, timeout=60) as http:
+        assert http.get("/readyz").status_code == 200
+        proxy.is_silent = True
+        time.sleep(1.1)  # an answer is good for a second
+        for path in ("/readyz", "/metrics", "/readyz"):
+            began = time.monotonic()
+            answer = http.get(path)
+            assert time.monotonic() - began < 60, "the database would never have answered"
+            if path == "/readyz":
+                assert answer.status_code == 503
+                assert answer.json()["details"] == [{"field": "database", "message": "There is no answer."}]
+            else:
+                assert 'copydesk_ready{part="database"} 0' in answer.text
+                assert "copydesk_runs{" not in answer.text
+        assert readiness.PATIENCE_SECONDS < 2
+        with monkeypatch.context() as patched:
+            patched.setattr(readiness, "PATIENCE_SECONDS", 600)
+            assert http.get("/healthz").status_code == 200, "it does not wait for the database"
+        proxy.is_silent = False
+        deadline = time.monotonic() + 60
+        while http.get("/readyz").status_code != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+
+def test_probes_ask_the_stores_once_a_second_at_most(service: Service) -> None:
+    asked: list[str] = []
+    event.listen(service.desk.database.engine, "before_cursor_execute", lambda *said: asked.append(said[2]))
+    began = time.monotonic()
+    for _ in range(50):
+        assert service.http.get("/readyz").status_code == 200
+    seconds = math.ceil(time.monotonic() - began)
+    assert len([said for said in asked if "alembic_version" in said]) <= seconds + 2
+
+
+def test_a_schema_that_is_not_ours_is_told(tmp_path: Path, database_url: str) -> None:
+    """A newer one is that of the release that is being rolled out beside this one."""
+    desk = open_desk(Settings(data=tmp_path / "data", database_url=database_url))
+    try:
+        for version, is_ready in (("0000", False), ("moving", False), ("9999", True)):
+            with desk.database.write() as tx:
+                tx.execute(text("update alembic_version set version_num = :version"), {"version": version})
+            report = Readiness(desk, with_analytics=False).report()
+            assert report.is_ready is is_ready
+            assert is_ready or HEAD in (report.faults["database"] or "")
+    finally:
+        desk.close()
+
+
+def test_a_disk_that_is_full_and_a_folder_that_is_gone_are_told(tmp_path: Path) -> None:
+    desk = open_desk(Settings(data=tmp_path / "data"))
+    try:
+        full = Readiness(desk, with_analytics=False, least_free=1 << 62)
+        assert full.report().faults == {"database": None, "disk": "The disk of the data folder is full."}
+        gone = Readiness(desk, with_analytics=False)
+        shutil.rmtree(tmp_path / "data")
+        assert gone.report().faults["disk"] == "It fails (FileNotFoundError)."
+    finally:
+        desk.close()
+
+
+@pytest.mark.embedded
+def test_an_analytics_store_that_cannot_be_opened_is_told(service: Service) -> None:
+    (service.desk.settings.data / "analytics.duckdb").write_bytes(b"this is no database" * 1000)
+    answer = service.http.get("/readyz")
+    assert answer.status_code == 503
+    assert [detail["field"] for detail in answer.json()["details"]] == ["analytics"]
+    jobs_go_on = service.http.get("/readyz", params={"without": "analytics"})
+    assert jobs_go_on.status_code == 200
+    assert jobs_go_on.json()["parts"]["analytics"] != "ok"
+
+
+def test_figures_with_a_port_of_their_own_are_out_of_users_reach(tmp_path: Path) -> None:
+    port, apart = free_port(), free_port()
+    command = ("serve", "--no-worker", "--port", str(port), "--metrics-port", str(apart))
+    server = Served(Orders(command, environment({"data": tmp_path / "data"}), tmp_path / "log"), port)
+    try:
+        server.wait_until_ready()
+        refused = httpx.get(f"{server.url}/metrics", timeout=60)
+        assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
+        with httpx.Client(base_url=f"http://127.0.0.1:{apart}", timeout=60) as http:
+            assert figures(http)["copydesk_ready|database"] == 1
+            assert http.get("/readyz").json()["parts"]["analytics"] == "ok"
+            assert http.get(f"/v2/agent/{'0' * 24}/jobs").status_code == 404, "nothing of the API is there"
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("database_url", drills(DATABASES, but=("postgres",)), indirect=True)
+def test_a_worker_answers_probes_where_it_is_told_to(tmp_path: Path, database_url: str) -> None:
+    port = free_port()
+    settings = {"data": tmp_path / "data", "database_url": database_url, "metrics_port": port, "log_format": "json"}
+    worker = Command(Orders(("work",), environment(settings), tmp_path / "log"))
+    url = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                ready = httpx.get(f"{url}/readyz", timeout=60)
+                break
+            except httpx.TransportError:
+                assert time.monotonic() < deadline, worker.said
+                time.sleep(0.05)
+        assert (ready.status_code, ready.json()["parts"]) == (200, {"database": "ok", "disk": "ok"})
+        assert httpx.get(f"{url}/healthz", timeout=60).json()["status"] == "ok"
+        assert httpx.get(f"{url}/elsewhere", timeout=60).status_code == 404
+        with httpx.Client(base_url=url, timeout=60) as http:
+            found = figures(http)
+        assert (found["copydesk_worker_slots|free"], found["copydesk_ready|database"]) == (4, 1)
+        assert not (tmp_path / "data" / "analytics.duckdb").exists(), "the views are not a worker's business"
+        assert worker.stop() < 10
+        assert all("message" in json.loads(line) for line in worker.said.splitlines())
+    finally:
+        worker.close()
