@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,8 @@ TESTS = Path(__file__).parent
 REQUESTS = {"Client", "AsyncClient", "request", "stream", "get", "head", "options", "post", "put", "patch", "delete"}
 LEAST_TIMEOUT_SECONDS = 20
 FILES = sorted(PACKAGE.rglob("*.py"))
-LONGEST_FILE = 400
+MAX_FILE_LINES = 400
+MAX_FOLDER_ENTRIES = 12
 
 MAY_IMPORT = {
     "core": set[str](),
@@ -57,9 +59,65 @@ def test_imports_go_one_way(file: Path) -> None:
     assert others <= MAY_IMPORT[part]
 
 
+def test_no_folder_or_file_imports_in_a_circle() -> None:
+    """At every depth: the files and folders that lie beside each other import in one direction."""
+    assert [circle for neighbors in find_neighbor_imports().values() if (circle := find_circle(neighbors))] == []
+
+
+def find_neighbor_imports() -> dict[str, dict[str, set[str]]]:
+    """Returns, for each folder, which of its files and folders import which others of the same folder."""
+    modules = {module_name(file) for file in FILES}
+    imports: dict[str, dict[str, set[str]]] = {}
+    for file in FILES:
+        importer = module_name(file).split(".")
+        for name in imported_modules(file, modules):
+            target = name.split(".")
+            shared = next((n for n, pair in enumerate(zip(importer, target, strict=False)) if pair[0] != pair[1]), None)
+            if shared is not None:
+                folder = imports.setdefault(".".join(importer[:shared]), {})
+                folder.setdefault(importer[shared], set()).add(target[shared])
+    return imports
+
+
+def module_name(file: Path) -> str:
+    return ".".join(("copydesk", *file.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def imported_modules(file: Path, modules: set[str]) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom) and node.module in modules:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in modules else str(node.module) for name in names)
+
+
+def find_circle(imports: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_every_folder_can_be_read_at_a_glance() -> None:
+    """But for the migrations, of which every version adds one."""
+    folders = [folder for folder in PACKAGE.rglob("*") if (folder / "__init__.py").exists()]
+    sizes = {
+        str(folder.relative_to(PACKAGE)): sum(
+            entry.suffix == ".py" or (entry / "__init__.py").exists()
+            for entry in folder.iterdir()
+            if entry.name != "__init__.py"
+        )
+        for folder in folders
+        if folder.name != "versions"
+    }
+    assert {name: size for name, size in sizes.items() if size > MAX_FOLDER_ENTRIES} == {}
+
+
 def test_no_file_outgrows_its_reader() -> None:
     lengths = {str(file.relative_to(PACKAGE)): len(file.read_text("utf-8").splitlines()) for file in FILES}
-    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
+    assert {name: length for name, length in lengths.items() if length > MAX_FILE_LINES} == {}
 
 
 def test_the_schema_is_the_sum_of_its_migrations(database_url: str) -> None:

@@ -9,7 +9,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from benchmarks.agent.cases import CaseRefused
-from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall, Usage
+from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall
+from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace, digest
 
 NEEDS_HASH = ("edit", "write")

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 from copydesk.core.errors import Explained
-from copydesk.jobs.agent.conversation import Usage
 
 
 class Status(StrEnum):
@@ -54,6 +55,26 @@ def moved(old: Status, new: Status) -> Status:
 
 
 LONGEST_PROMPT = 32_000
+
+
+class Usage(BaseModel):
+    """What a job has used of its model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+
+    def __add__(self, other: "Usage") -> "Usage":
+        costs = [usage.cost_usd for usage in (self, other) if usage.cost_usd is not None]
+        return Usage(
+            requests=self.requests + other.requests,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=sum(costs) if costs else None,
+        )
 
 
 @dataclass(frozen=True)

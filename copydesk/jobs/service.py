@@ -14,10 +14,9 @@ from copydesk.core.errors import Conflict, InvalidRequest, NotFound
 from copydesk.core.ids import is_id, new_id
 from copydesk.core.projects.projects import Project, checked_ref
 from copydesk.core.rate_limits.limits import Limit, take
-from copydesk.jobs.agent.conversation import Usage
 from copydesk.jobs.execution.journal import end_job
 from copydesk.jobs.execution.queue import end_runs
-from copydesk.jobs.job import ACTIVE, ARCHIVED, FAILED, Ending, Job, Phase, Reason, Status, branch_of, moved
+from copydesk.jobs.job import ACTIVE, ARCHIVED, FAILED, Ending, Job, Phase, Reason, Status, Usage, branch_of, moved
 from copydesk.jobs.storage.records import (
     JOB,
     Event,

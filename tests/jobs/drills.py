@@ -12,7 +12,8 @@ from typing import Any
 
 from copydesk.client import Client, Job
 from copydesk.core.projects.policy import Policy
-from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall, Usage
+from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall
+from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace, digest
 from tests.jobs.publish.forges.extra_calls import FAKES
 from tests.jobs.publish.forges.stage import APP, REPOSITORY

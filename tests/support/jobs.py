@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from copydesk.jobs.agent.conversation import Usage
-from copydesk.jobs.job import ACTIVE, Job, Phase
+from copydesk.jobs.job import ACTIVE, Job, Phase, Usage
 
 
 def a_job(**values: Any) -> Job:

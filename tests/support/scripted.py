@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall, Usage
+from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall
+from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace, digest
 
 Turn = Reply | Callable[[Conversation, Workspace], Reply]

@@ -1,35 +1,17 @@
 """What the agent and its model say to each other, as data that the journal keeps."""
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from copydesk.jobs.job import Usage
+
 if TYPE_CHECKING:
-    from copydesk.jobs.agent.tools.tool import Tool
     from copydesk.jobs.workspace.workspace import Workspace
 
 
 class _Data(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Usage(_Data):
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = None
-
-    def __add__(self, other: "Usage") -> "Usage":
-        costs = [usage.cost_usd for usage in (self, other) if usage.cost_usd is not None]
-        return Usage(
-            requests=self.requests + other.requests,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cost_usd=sum(costs) if costs else None,
-        )
 
 
 class ToolCall(_Data):
@@ -116,21 +98,3 @@ class Model(Protocol):
     async def reply(self, conversation: Conversation, workspace: "Workspace") -> Reply:
         """ModelFailed when there is no answer to be had."""
         ...
-
-
-@dataclass(frozen=True)
-class Brief:
-    """What a model is told once, before the first turn, and what stays the same over the whole run."""
-
-    opening: str
-    """The repository as data."""
-    tools: "Sequence[Tool]"
-    deadline: float = math.inf
-    """By time.monotonic(): nothing is waited for beyond it."""
-
-
-@runtime_checkable
-class Briefable(Protocol):
-    """A model that wants to be told. One that looks at the workspace by itself need not."""
-
-    def briefed(self, brief: Brief) -> Model: ...

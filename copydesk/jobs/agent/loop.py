@@ -11,24 +11,15 @@ from sqlalchemy import ColumnElement, Connection, select, update
 
 from copydesk.core.settings import Settings
 from copydesk.jobs.agent import stuck_detection as steering
-from copydesk.jobs.agent.conversation import (
-    Brief,
-    Briefable,
-    Conversation,
-    Model,
-    ModelFailed,
-    Observed,
-    Prompt,
-    Reply,
-    Usage,
-)
+from copydesk.jobs.agent.brief import Brief, Briefable
+from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Observed, Prompt, Reply
 from copydesk.jobs.agent.models import usage_metrics as spending
 from copydesk.jobs.agent.repository_overview import opening
 from copydesk.jobs.agent.tool_round import Acted, splices
 from copydesk.jobs.agent.tools import LONGEST_SUMMARY, Finished, RunTool, Toolbox, run_here, toolset
 from copydesk.jobs.execution.journal import EarlierRun, Journal
 from copydesk.jobs.execution.worker import Attempt
-from copydesk.jobs.job import JobFailed, Reason
+from copydesk.jobs.job import JobFailed, Reason, Usage
 from copydesk.jobs.storage.records import EventKind, NewEvent, keep_files
 from copydesk.jobs.storage.tables import messages
 from copydesk.jobs.workspace.git_tree import Tree, with_changes

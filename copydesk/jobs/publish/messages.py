@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from copydesk.core.projects.policy import Policy
-from copydesk.jobs.agent.conversation import Usage
-from copydesk.jobs.job import Job
+from copydesk.jobs.job import Job, Usage
 from copydesk.jobs.publish.guard.executed_files import Executed
 from copydesk.jobs.publish.guard.hidden_characters import shown
 from copydesk.jobs.workspace.patches import FilePatch

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from copydesk.jobs.job import Reason
-from copydesk.jobs.publish.forges.forge import ForgeRefused
-from copydesk.jobs.publish.git.git_command import RepositoryAway
+from copydesk.jobs.publish.errors import ForgeRefused, RepositoryAway
 
 T = TypeVar("T")
 Pause = Callable[[float, str], None]

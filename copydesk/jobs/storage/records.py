@@ -11,9 +11,8 @@ from sqlalchemy import Connection, Insert, Row, Table, Update, bindparam, delete
 from copydesk.core import clock
 from copydesk.core.db.database import Database
 from copydesk.core.ids import new_id
-from copydesk.jobs.agent.conversation import Usage
-from copydesk.jobs.job import Job, Phase, Reason, Status
-from copydesk.jobs.storage import run_traces as traced
+from copydesk.jobs.job import Job, Phase, Reason, Status, Usage
+from copydesk.jobs.storage.run_traces import save_trace_parent
 from copydesk.jobs.storage.tables import events, job_files, jobs, runs
 
 if TYPE_CHECKING:
@@ -135,7 +134,7 @@ def enqueue(database: Database, tx: Connection, job_id: str, project_id: str, nu
         "crashes": 0,
     }
     tx.execute(stamped(runs, database.clock), run)
-    traced.keep(tx, run["id"])
+    save_trace_parent(tx, run["id"])
     database.notify(tx, QUEUE)
 
 

@@ -18,13 +18,13 @@ from copydesk.jobs.agent.models.registry import ModelUnavailable, model_for
 from copydesk.jobs.checks.sandbox.probe import probe
 from copydesk.jobs.checks.sandbox.sandbox import Sandbox, Unavailable
 from copydesk.jobs.execution.journal import Journal, Lost
+from copydesk.jobs.execution.tracing import attempt_span
 from copydesk.jobs.execution.worker import Attempt, Interrupted
 from copydesk.jobs.isolation import ChildPool, Limits
 from copydesk.jobs.job import FAILED, Ending, Job, JobFailed, Reason
 from copydesk.jobs.publish.forges.local import Pulls
 from copydesk.jobs.publish.forges.polling import notice_ends
 from copydesk.jobs.publish.repository_access import forge_of_project
-from copydesk.jobs.storage import run_traces as traced
 from copydesk.jobs.workflow.maintenance import notice_merges, pack_mirrors, tidy
 from copydesk.jobs.workflow.run import Run
 from copydesk.jobs.workspace.repository_limits import MIB
@@ -57,7 +57,7 @@ class Performer:
         """Carries the run out as far as it goes. A lost claim ends in silence: a later attempt owns the run."""
         began = time.monotonic()
         self.children.start()  # it loads its modules while the repository is fetched
-        with traced.attempt(self.database, attempt.claim) as span:
+        with attempt_span(self.database, attempt.claim) as span:
             ending = self._perform(attempt, span)
             if ending is not None:
                 _note(ending, attempt.claim.number, attempt.claim.age / 1000 + time.monotonic() - began)

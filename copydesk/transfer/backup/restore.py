@@ -81,11 +81,11 @@ def _refuse_unfit(settings: Settings, manifest: Manifest) -> None:
         from copydesk.analytics.stores.clickhouse.connection.cluster import cluster_at
         from copydesk.analytics.stores.clickhouse.connection.url import address_of
         from copydesk.analytics.stores.clickhouse.schema import NUMBER
-        from copydesk.transfer.migrate.analytics import refuse_full
+        from copydesk.transfer.clickhouse_target import require_empty_target
 
         newest = NUMBER
         with closing(cluster_at(address_of(url))) as cluster:
-            refuse_full(cluster)
+            require_empty_target(cluster)
     if manifest.schema_version not in versions() or manifest.analytics_schema > newest:
         raise NewerBackup(str(NewerBackup.__doc__))
 

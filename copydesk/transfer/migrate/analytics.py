@@ -17,14 +17,14 @@ from copydesk.analytics.tables import view_marks
 from copydesk.core import clock
 from copydesk.core.db.database import Database
 from copydesk.transfer.backup.analytics_copy import rows_of
+from copydesk.transfer.clickhouse_target import is_target_empty, require_empty_target
+from copydesk.transfer.errors import CannotMove
 from copydesk.transfer.exclusive_access import analytics_alone
 from copydesk.transfer.migrate.analytics_tables import KINDS, PART, sql
-from copydesk.transfer.migrate.database import CannotMove
 from copydesk.transfer.progress import Progress
 from copydesk.transfer.table_contents import parts
 
 NAMES_AT_ONCE = 100
-TABLES = "select name from system.tables where database = {database:String}"
 MARK = "moved_"
 """How many parts of a table are over, among the marks in the main database; gone when all is done."""
 BEGUN = "begun"
@@ -60,7 +60,7 @@ def check_views(data: Path, url: str) -> dict[str, int]:
     cluster = cluster_at(address_of(url))
     try:
         with analytics_alone(data):
-            refuse_full(cluster)
+            require_empty_target(cluster)
             _, counts = rows_of(data / FILE)
             return {kind.name: counts[kind.name] for kind in KINDS}
     finally:
@@ -72,24 +72,13 @@ def _refuse_missing(data: Path) -> None:
         raise CannotMove(f"There are no views to move in {data}.")
 
 
-def refuse_full(cluster: Cluster) -> None:
-    if not _is_empty(cluster):
-        raise CannotMove("There are views in ClickHouse already. Name an empty database.")
-
-
-def _is_empty(cluster: Cluster) -> bool:
-    """Whether or not its tables are made yet."""
-    tables = {name for (name,) in cluster.admin.ask(TABLES, {"database": cluster.address.database})}
-    return not any(cluster.reader.ask(f"select 1 from {kind.name} limit 1") for kind in KINDS if kind.name in tables)  # noqa: S608
-
-
 def _copy(here: Connection, cluster: Cluster, database: Database, progress: Progress) -> None:
     """An insert that is repeated, because its mark was not made, is known by its token. Where parts are said to be over
     and nothing is there, it was emptied to begin anew, or is another one."""
     over = _marks(database)
     if not over:
-        refuse_full(cluster)
-    if not over or _is_empty(cluster):
+        require_empty_target(cluster)
+    if not over or is_target_empty(cluster):
         over = _begin(database)
     _name(here, cluster.reader)
     for kind in KINDS:

@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from copydesk.analytics.tables import view_batches, view_classes, view_folds, view_marks
 from copydesk.core.db.migrate import HEAD, UNFINISHED, bring_up, refuse_newer, schema_of
-from copydesk.core.errors import Explained
+from copydesk.transfer.errors import CannotMove
 from copydesk.transfer.exclusive_access import alone, is_missing
 from copydesk.transfer.progress import Progress
 from copydesk.transfer.row_codec import AT_ONCE, TABLES, Lines, rows, tally
@@ -35,10 +35,6 @@ OF_VIEWS = {view_batches, view_classes, view_folds, view_marks}
 """What a store of views writes, which may be moved after the rest."""
 moving = Table("moving", MetaData(), Column("name", String(60), primary_key=True), Column("last", Text, nullable=False))
 """How far each table is, by the key of the last row; written together with the rows, and dropped when all is done."""
-
-
-class CannotMove(Explained):
-    """The database cannot be moved; the message says why."""
 
 
 def check(source_url: str, target_url: str, progress: Progress) -> dict[str, int]:

@@ -30,6 +30,7 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.transfer.backup.manifest import Manifest
 from copydesk.transfer.backup.restore import WouldBeLost, restore
+from copydesk.transfer.errors import CannotMove
 from copydesk.transfer.migrate import database as transfer
 from copydesk.transfer.progress import Silent
 from tests.fixtures.freeze import KEY, TOKEN, facts_of
@@ -215,7 +216,7 @@ def test_a_restore_that_ends_between_database_and_files_is_not_served_before_its
     with pytest.raises(UnfinishedMove, match="copydesk restore"):
         migrate(database)
     database.close()
-    with pytest.raises(transfer.CannotMove, match="copydesk restore"):
+    with pytest.raises(CannotMove, match="copydesk restore"):
         transfer.move(f"sqlite:///{old / 'copydesk.db'}", database_url, Silent())
     restore(settings, made, Silent(), replace=not is_moved)
     assert (tmp_path / "new" / "analytics.duckdb").read_bytes() == (made / "analytics.duckdb").read_bytes()

@@ -21,6 +21,7 @@ from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import UnfinishedMove, migrate
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
+from copydesk.transfer.errors import CannotMove
 from copydesk.transfer.migrate import analytics as views
 from copydesk.transfer.migrate import database as transfer
 from copydesk.transfer.migrate.analytics_tables import KINDS, PART
@@ -268,7 +269,7 @@ def test_a_move_of_views_begins_anew_where_clickhouse_was_emptied(tmp_path: Path
     with pytest.raises(KeyboardInterrupt):
         views.move_views(tmp_path, url, database, Interrupted(4 * PART - 1))
     log(11, 16)
-    with pytest.raises(transfer.CannotMove, match="Empty the database"):
+    with pytest.raises(CannotMove, match="Empty the database"):
         views.move_views(tmp_path, url, database, Silent())
     empty(url)
     with pytest.raises(KeyboardInterrupt):

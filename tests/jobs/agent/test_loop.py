@@ -8,14 +8,15 @@ import pytest
 
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from copydesk.jobs.agent.conversation import Brief, Conversation, Model, ModelFailed, Observed, Prompt, Reply, Usage
+from copydesk.jobs.agent.brief import Brief
+from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Observed, Prompt, Reply
 from copydesk.jobs.agent.loop import Budget, Editor
 from copydesk.jobs.agent.mechanic import Mechanic
 from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.execution.queue import Bounds, Queue
 from copydesk.jobs.execution.worker import Attempt
-from copydesk.jobs.job import JobFailed, Reason
+from copydesk.jobs.job import JobFailed, Reason, Usage
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.core.projects.policy import Policy
-from copydesk.jobs.agent.conversation import Usage
+from copydesk.jobs.job import Usage
 from copydesk.jobs.publish.forges.markers import marked
 from copydesk.jobs.publish.guard.external_resources import Outside, list_outside
 from copydesk.jobs.publish.guard.hidden_characters import shown

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from copydesk.jobs.job import Reason
-from copydesk.jobs.publish.forges.forge import ForgeAway, ForgeRefused
+from copydesk.jobs.publish.errors import ForgeAway, ForgeRefused
 from copydesk.jobs.publish.retry import LONGEST_PAUSE, patiently
 
 

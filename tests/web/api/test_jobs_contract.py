@@ -16,7 +16,8 @@ import httpx2 as httpx
 import pytest
 
 from copydesk.client import ApiError, Event, Job
-from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Observed, Prompt, Reply, Usage
+from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Observed, Prompt, Reply
+from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.conftest import DATABASES
 from tests.support import migrated

@@ -4,7 +4,8 @@ import re
 from typing import TYPE_CHECKING
 
 from copydesk.core.text.redaction import blotted
-from copydesk.jobs.agent.conversation import ModelFailed, Usage
+from copydesk.jobs.agent.conversation import ModelFailed
+from copydesk.jobs.job import Usage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse

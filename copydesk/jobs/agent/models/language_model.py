@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from copydesk.jobs.agent.conversation import Brief, Conversation, Reply, Usage
+from copydesk.jobs.agent.brief import Brief
+from copydesk.jobs.agent.conversation import Conversation, Reply
 from copydesk.jobs.agent.models import errors as failures
 from copydesk.jobs.agent.models.compaction import compacted, size, tokens
 from copydesk.jobs.agent.models.messages import as_definitions, as_messages, as_reply, system_prompt, usage_of
 from copydesk.jobs.agent.repository_overview import opening
 from copydesk.jobs.agent.tools.toolbox import TOOLS
+from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace
 
 if TYPE_CHECKING:

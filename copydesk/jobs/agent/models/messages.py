@@ -15,10 +15,10 @@ from copydesk.jobs.agent.conversation import (
     Sealed,
     ToolCall,
     ToolResult,
-    Usage,
 )
 from copydesk.jobs.agent.models.errors import refused
 from copydesk.jobs.agent.tools.tool import Tool
+from copydesk.jobs.job import Usage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ModelResponsePart

@@ -4,8 +4,8 @@ import time
 
 from copydesk.core.telemetry import instruments as measured
 from copydesk.core.telemetry import traces
-from copydesk.jobs.agent.conversation import Usage
 from copydesk.jobs.agent.models.model_names import KEYS
+from copydesk.jobs.job import Usage
 
 
 def note(model: str, began: float, usage: Usage, outcome: str) -> None:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from copydesk import __version__
 from copydesk.core.text.redaction import blotted
 from copydesk.jobs.job import Reason
-from copydesk.jobs.publish.forges.forge import ForgeAway, ForgeRefused
+from copydesk.jobs.publish.errors import ForgeAway, ForgeRefused
 from copydesk.jobs.publish.git.public_addresses import pinned_host
 
 T = TypeVar("T")

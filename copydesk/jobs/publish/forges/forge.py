@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from copydesk.core.clock import SECOND
-from copydesk.jobs.job import JobFailed, Reason
-from copydesk.jobs.publish.git.git_command import RepositoryAway
 
 State = Literal["open", "merged", "closed"]
 
@@ -54,32 +52,6 @@ class Proposal:
     reviewers: Sequence[str] = ()
     head: str | None = None
     """The commit that was pushed: one that was merged with it needs nothing more."""
-
-
-class ForgeRefused(JobFailed):
-    """The forge said no, and will again; its words, without secrets."""
-
-    reason = Reason.PUBLISH_REFUSED
-
-    def __init__(self, message: str, reason: Reason | None = None, *, status: int | None = None) -> None:
-        super().__init__(message, reason)
-        self.status = status
-
-
-class AlreadyOpen(ForgeRefused):
-    """The forge has an open pull request of this branch."""
-
-
-class NotYet(ForgeRefused):
-    """The forge has not noticed the pushed branch so far; it mostly does within seconds."""
-
-
-class ForgeAway(RepositoryAway):
-    """No clear answer: the forge is down, slow or wants fewer requests. What was asked may have been done."""
-
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after  # seconds, where the forge named them
 
 
 class Forge(Protocol):

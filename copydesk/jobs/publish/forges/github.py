@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
+from copydesk.jobs.publish.errors import AlreadyOpen, ForgeRefused, NotYet
 from copydesk.jobs.publish.forges.api_client import Http, Query
-from copydesk.jobs.publish.forges.forge import AlreadyOpen, ForgeRefused, NotYet, Proposal, PullRequest, State
+from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, State
 from copydesk.jobs.publish.forges.markers import marked_comment
 
 HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}

@@ -17,8 +17,8 @@ from pydantic import BaseModel
 
 from copydesk.core.errors import Explained
 from copydesk.jobs.job import Reason
+from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.api_client import Http
-from copydesk.jobs.publish.forges.forge import ForgeRefused
 from copydesk.jobs.publish.forges.github import HEADERS
 
 RIGHTS = {"contents": "write", "pull_requests": "write"}

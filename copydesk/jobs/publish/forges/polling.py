@@ -11,7 +11,8 @@ from copydesk.core.db.database import Database
 from copydesk.core.errors import Explained
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.job import COMPLETED, FAILED
-from copydesk.jobs.publish.forges.forge import Forge, ForgeRefused
+from copydesk.jobs.publish.errors import ForgeRefused
+from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.markers import number_of
 from copydesk.jobs.publish.forges.registry import REMOTE, credentials_of, forge_for
 from copydesk.jobs.service import archive

@@ -6,7 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from copydesk.jobs.job import JobFailed
-from copydesk.jobs.publish.forges.forge import AlreadyOpen, Forge, ForgeRefused, NotYet, Proposal, PullRequest
+from copydesk.jobs.publish.errors import AlreadyOpen, ForgeRefused, NotYet
+from copydesk.jobs.publish.forges.forge import Forge, Proposal, PullRequest
 from copydesk.jobs.publish.forges.markers import is_our_title, marked, merged_text, short_title
 from copydesk.jobs.publish.retry import Pause, patiently
 

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.job import Reason
+from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.api_client import Http
-from copydesk.jobs.publish.forges.forge import Credentials, Forge, ForgeRefused
+from copydesk.jobs.publish.forges.forge import Credentials, Forge
 from copydesk.jobs.publish.forges.gitea import Gitea
 from copydesk.jobs.publish.forges.github import HEADERS, GitHub
 from copydesk.jobs.publish.forges.gitlab import GitLab

@@ -14,12 +14,13 @@ from copydesk.core.runtime.private_umask import UNCHANGED, user_umask
 from copydesk.core.text.redaction import blotted
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
 from copydesk.jobs.job import RepositoryFailed
+from copydesk.jobs.publish.errors import RepositoryAway
 from copydesk.jobs.publish.git.local_repository import LocalRepository
 from copydesk.jobs.publish.git.program_output import read_output
 from copydesk.jobs.workspace.repository_limits import USUAL_LIMITS, RepositoryLimits, git_out_of_memory
 
 # Neither side may run anything of a repository's own: no hook, no command from its configuration. The far side of a
-# local repository does not even read that configuration, see borrowed.py; this is the second lock on the same door.
+# local repository does not even read that configuration (local_repository.py); these settings are a second defense.
 CLOSED = (
     "core.hooksPath=/dev/null",
     "receive.denyCurrentBranch=refuse",
@@ -60,12 +61,6 @@ NOISE = (
     "Please make sure you have the correct access rights",
     "and the repository exists",
 )
-
-
-class RepositoryAway(RepositoryFailed):
-    """The repository did not answer; it may in a while."""
-
-    retry_after: float | None = None
 
 
 Watch = Callable[[], None]

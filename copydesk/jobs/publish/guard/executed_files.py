@@ -9,6 +9,7 @@ from typing import Any
 
 from copydesk.jobs.pages.page_types import extension
 from copydesk.jobs.publish.guard.embeds.data_files import Unreadable, parse_data
+from copydesk.jobs.publish.guard.embeds.site_settings import find_harmless_keys
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.text_edits import Text, is_text
 from copydesk.jobs.workspace.workspace import Changes
@@ -22,24 +23,6 @@ RUN_BY_BUILDS = {
     ".liquid", ".njk", ".ejs", ".hbs", ".mustache", ".jinja", ".jinja2", ".j2", ".tmpl", ".tpl", ".erb", ".haml",
     ".pug", ".php", ".ipynb", ".qmd", ".rmd",
 }  # fmt: skip
-NAVIGATION: dict[str, tuple[str, ...]] = {
-    "mkdocs.y*ml": ("nav", "site_name", "site_description", "not_in_nav"),
-    "docs.json": ("navigation", "name", "description"),
-    "mint.json": ("navigation", "name", "tabs", "anchors"),
-    "_config.y*ml": ("title", "description", "nav", "navigation", "header_pages", "nav_external_links"),
-    "_config.toml": ("title", "description"),
-    "hugo.*": ("title", "menu", "menus"),
-    "antora.yml": ("title", "nav"),
-    "antora-playbook.y*ml": (),
-    "_quarto.y*ml": (),
-    "_variables.y*ml": (),
-    "myst.yml": ("toc",),
-    "docfx.json": (),
-    "zensical.toml": (),
-    "theme.toml": (),
-    "gitbook.y*ml": (),
-}
-"""Settings of sites, by pattern, and the keys that hold no more than titles and menus."""
 MENU_SCRIPTS = "sidebars.*"
 MAX_MENU_CHARS = 50_000
 STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/")
@@ -53,10 +36,6 @@ MENU_WORDS = re.compile(
 class Executed:
     path: str
     why: str
-
-
-def is_site_settings(path: str) -> bool:
-    return _find_settings(path) is not None
 
 
 def find_executed(tree: Tree, changes: Changes) -> list[Executed]:
@@ -74,8 +53,8 @@ def find_executed(tree: Tree, changes: Changes) -> list[Executed]:
 
 def _explain(path: str, before: bytes | None, after: bytes) -> str:
     kind = extension(path)
-    if _find_settings(path) is not None:
-        keys = _find_settings(path) or ()
+    keys = find_harmless_keys(path)
+    if keys is not None:
         is_menu = before is not None and _is_same(path, before, after, lambda text: _without(path, text, keys))
         return "" if is_menu else "settings of the site, beyond its titles and menus"
     if fnmatchcase(posixpath.basename(path).lower(), MENU_SCRIPTS):
@@ -84,11 +63,6 @@ def _explain(path: str, before: bytes | None, after: bytes) -> str:
     if kind in RUN_IN_BROWSERS:
         return "run or applied by readers' browsers"
     return "run by the build" if kind in RUN_BY_BUILDS else ""
-
-
-def _find_settings(path: str) -> tuple[str, ...] | None:
-    name = posixpath.basename(path).lower()
-    return next((keys for pattern, keys in NAVIGATION.items() if fnmatchcase(name, pattern)), None)
 
 
 def _is_same(path: str, before: bytes, after: bytes, reduce: Callable[[str], Any]) -> bool:

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from copydesk.jobs.agent.conversation import Brief, ModelFailed, Observed, Prompt, Reply, ToolCall, ToolResult, Usage
+from copydesk.jobs.agent.brief import Brief
+from copydesk.jobs.agent.conversation import ModelFailed, Observed, Prompt, Reply, ToolCall, ToolResult
 from copydesk.jobs.agent.models.language_model import LanguageModel
 from copydesk.jobs.agent.tools import TOOLS, Toolbox
+from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.drills import drills

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from copydesk.jobs.agent.conversation import Conversation, Observed, Prompt, Reply, ToolCall, ToolResult, Usage
+from copydesk.jobs.agent.conversation import Conversation, Observed, Prompt, Reply, ToolCall, ToolResult
 from copydesk.jobs.agent.models.messages import LARGEST_KEEPSAKE
 from copydesk.jobs.agent.tools import TOOLS, Toolbox
+from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.drills import drills

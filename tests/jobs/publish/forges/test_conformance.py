@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from copydesk.jobs.job import Reason, RepositoryFailed
-from copydesk.jobs.publish.forges.forge import ForgeAway, ForgeRefused, NotYet, PullRequest
+from copydesk.jobs.publish.errors import ForgeAway, ForgeRefused, NotYet
+from copydesk.jobs.publish.forges.forge import PullRequest
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror
 from copydesk.jobs.publish.retry import patiently

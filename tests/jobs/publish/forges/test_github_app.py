@@ -10,7 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from copydesk.jobs.publish.forges.forge import Credentials, Forge, ForgeRefused, Proposal
+from copydesk.jobs.publish.errors import ForgeRefused
+from copydesk.jobs.publish.forges.forge import Credentials, Forge, Proposal
 from copydesk.jobs.publish.forges.registry import forge_for
 from tests.jobs.publish.forges.conftest import BRANCH, project_on
 from tests.jobs.publish.forges.extra_calls import GitHub

@@ -7,7 +7,8 @@ import pytest
 
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
-from copydesk.jobs.publish.forges.forge import Forge, ForgeAway, ForgeRefused, PullRequest
+from copydesk.jobs.publish.errors import ForgeAway, ForgeRefused
+from copydesk.jobs.publish.forges.forge import Forge, PullRequest
 from copydesk.jobs.publish.forges.polling import MOST_CALLS, ROUND, archive_ended, turn
 
 

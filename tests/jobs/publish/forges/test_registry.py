@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from copydesk.jobs.publish.forges.forge import Credentials, ForgeRefused, Proposal
+from copydesk.jobs.publish.errors import ForgeRefused
+from copydesk.jobs.publish.forges.forge import Credentials, Proposal
 from copydesk.jobs.publish.forges.registry import api_of, credentials_of, forge_for, forge_of
 from tests.jobs.publish.forges.conftest import project_on
 from tests.jobs.publish.forges.stub import Answer, stub

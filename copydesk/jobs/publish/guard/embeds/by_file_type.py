@@ -12,8 +12,8 @@ from copydesk.jobs.publish.guard.embeds.data_files import Unreadable, find_in_da
 from copydesk.jobs.publish.guard.embeds.html import find_in_html
 from copydesk.jobs.publish.guard.embeds.markdown import find_in_markdown
 from copydesk.jobs.publish.guard.embeds.rst import find_in_rst
+from copydesk.jobs.publish.guard.embeds.site_settings import is_site_settings
 from copydesk.jobs.publish.guard.embeds.urls import TOO_DEEP, TOO_LARGE, Embed, find_urls
-from copydesk.jobs.publish.guard.executed_files import is_site_settings
 
 MAX_CHARS = 1_000_000
 ASCIIDOC = (".adoc", ".asciidoc", ".asc", ".ad")

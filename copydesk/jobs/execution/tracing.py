@@ -1,0 +1,42 @@
+"""The span of an attempt, in the trace that the run began."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from copydesk.core import clock
+from copydesk.core.db.database import Database
+from copydesk.core.telemetry import logs, traces
+from copydesk.jobs.execution.queue import Claim
+from copydesk.jobs.storage.run_traces import read_trace_parent, save_trace_parent
+
+
+@contextmanager
+def attempt_span(database: Database, claim: Claim) -> Iterator[traces.Span]:
+    """Opens the span of an attempt.
+
+    Every attempt of a run has the same parent, so that a trace also shows what earlier attempts finished."""
+    if not traces.is_on():
+        yield traces.OFF
+        return
+    with database.read() as tx:
+        parent = read_trace_parent(tx, claim.run_id)
+    if claim.attempt == 1 or parent is None:
+        began = min(claim.created_at, clock.now())  # by the database's clock, and ours may be behind
+        with traces.span("queued", parent=parent, began=began, job=claim.job_id, run=claim.number):
+            if parent is None:
+                parent = traces.current()
+                with database.write() as tx:
+                    save_trace_parent(tx, claim.run_id)
+    with (
+        traces.span(
+            "attempt",
+            parent=parent,
+            job=claim.job_id,
+            project=claim.project_id,
+            run=claim.number,
+            attempt=claim.attempt,
+            crashes=claim.crashes,
+        ) as span,
+        logs.about(traceId=span.trace_id),
+    ):
+        yield span
