@@ -16,10 +16,10 @@ MOMENT = re.compile(
 
 
 class NotADate(ValueError):
-    """must be a date such as 2026-01-31, or a date and time of ISO 8601"""
+    message = "must be a date such as 2026-01-31, or a date and time of ISO 8601"
 
     def __init__(self) -> None:
-        super().__init__(self.__doc__)
+        super().__init__(self.message)
 
 
 def day(text: str) -> int:

@@ -17,9 +17,8 @@ RETRY_SECONDS = 3600
 
 
 class FeedbackFull(Refusal):
-    """This project takes no more feedback: it holds as much as the server's settings allow."""
-
     status, code = 429, "feedback_full"
+    message = "This project has reached its limit of stored feedback, which the server's settings define."
 
     def __init__(self) -> None:
         super().__init__(headers={"Retry-After": str(RETRY_SECONDS)})

@@ -1,9 +1,8 @@
-"""Refusals: the docstring is the message, the class carries the status and the code."""
+"""The errors that users see: each class carries a message, and for HTTP a status and a code."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from errno import EDQUOT, ENOSPC
-from inspect import getdoc
 from os import strerror
 from typing import ClassVar
 
@@ -15,7 +14,14 @@ class Detail:
 
 
 class Explained(Exception):
-    """An error whose message is meant for the person who caused it or must mend it."""
+    """An error whose message is meant for the person who caused it or can fix it."""
+
+    message: str = "Something went wrong."
+    """What `str()` returns, unless a message is given when the error is raised."""
+
+    def __init__(self, message: str | None = None) -> None:
+        self.message = message or self.message
+        super().__init__(self.message)
 
 
 class Refusal(Explained):
@@ -23,6 +29,7 @@ class Refusal(Explained):
 
     status: ClassVar[int] = 400
     code: ClassVar[str] = "invalid_request"
+    message = "The request was refused."
 
     def __init__(
         self,
@@ -31,86 +38,74 @@ class Refusal(Explained):
         details: Sequence[Detail] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self.message = message or (getdoc(type(self)) or "").strip()
+        super().__init__(message)
         self.details = tuple(details)
         self.headers = dict(headers or {})
-        super().__init__(self.message)
 
 
 class InvalidRequest(Refusal):
-    """The request is not valid."""
+    message = "The request is not valid."
 
 
 class KeyMissing(Refusal):
-    """Send an API key as 'Authorization: Bearer desk_…'."""
-
     status, code = 401, "key_missing"
+    message = "Send an API key as 'Authorization: Bearer desk_…'."
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message, headers={"WWW-Authenticate": "Bearer"})
 
 
 class KeyRejected(KeyMissing):
-    """This API key is unknown, revoked or expired."""
-
     status, code = 401, "key_rejected"
+    message = "This API key is unknown, revoked or expired."
 
 
 class ScopeMissing(Refusal):
-    """This API key does not have the scope that the call needs."""
-
     status, code = 403, "scope_missing"
+    message = "This API key does not have the scope that this call needs."
 
 
 class AddressRefused(Refusal):
-    """This API key may not be used from this address."""
-
     status, code = 403, "address_refused"
+    message = "This API key may not be used from this address."
 
 
 class NotFound(Refusal):
-    """There is nothing at this address."""
-
     status, code = 404, "not_found"
+    message = "There is nothing at this address."
 
 
 class ProjectNotFound(NotFound):
-    """There is no such project, or the API key does not open it."""
-
     code = "project_not_found"
+    message = "Project not found, or this key has no access to it."
 
 
 class Conflict(Refusal):
-    """The request conflicts with the current state."""
-
     status, code = 409, "conflict"
+    message = "The request conflicts with the current state."
 
 
 class TooLarge(Refusal):
-    """The request body is too large."""
-
     status, code = 413, "too_large"
+    message = "The request body is too large."
 
 
 class WrongMediaType(Refusal):
-    """The body must be JSON: send 'Content-Type: application/json'."""
-
     status, code = 415, "wrong_media_type"
+    message = "The body must be JSON: send 'Content-Type: application/json'."
 
 
 class StoreDown(Refusal):
-    """The store cannot be reached right now; try again shortly."""
-
     status, code = 503, "store_down"
+    message = "The store is unavailable; try again shortly."
 
     def __init__(self) -> None:
         super().__init__(headers={"Retry-After": "5"})
 
 
 class NoRoom(StoreDown):
-    """There is no room left on the disk; nothing was kept of this."""
-
     code = "no_room"
+    message = "The disk is full; nothing from this request was stored."
 
 
 def is_for_want_of_room(error: BaseException) -> bool:

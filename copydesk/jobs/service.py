@@ -54,21 +54,18 @@ CANCELLED = Ending(FAILED, Reason.CANCELLED, "The job was cancelled.")
 
 
 class JobNotFound(NotFound):
-    """There is no such job in this project."""
-
     code = "job_not_found"
+    message = "There is no such job in this project."
 
 
 class WrongState(Conflict):
-    """The job's state does not allow this."""
-
     code = "wrong_state"
+    message = "The job's state does not allow this."
 
 
 class KeyReused(Conflict):
-    """This Idempotency-Key was used before with another body."""
-
     code = "idempotency_key_reused"
+    message = "This Idempotency-Key was already used with a different body."
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ OTHERS = text(
 
 
 class InUse(Explained):
-    """Something still runs on this database: stop every 'copydesk serve' and 'copydesk work', and try again."""
+    message = "Something still uses this database: stop every 'copydesk serve' and 'copydesk work', and try again."
 
 
 class DatabaseFailed(Explained):
@@ -46,7 +46,7 @@ def alone(url: str) -> Iterator[Connection]:
     except (DBAPIError, sqlite3.Error) as error:
         reason = str(getattr(error, "orig", error)).strip().partition("\n")[0]
         if "database is locked" in reason:
-            raise InUse(str(InUse.__doc__)) from None
+            raise InUse from None
         raise DatabaseFailed(f"The database could not do it: {reason}.") from error
     finally:
         engine.dispose()
@@ -115,5 +115,5 @@ def _refuse_others(connection: Connection) -> None:
             if not connection.execute(OTHERS).scalar():
                 return
         if time.monotonic() > until:
-            raise InUse(str(InUse.__doc__))
+            raise InUse
         time.sleep(0.1)

@@ -30,9 +30,8 @@ FOR_PEOPLE = re.compile(r"/(?:$|projects|people|system|account|sign-|join/|revie
 
 
 class MethodNotAllowed(Refusal):
-    """This address does not know that method."""
-
     status, code = 405, "method_not_allowed"
+    message = "This address does not support that method."
 
 
 def make_app(desk: Desk) -> FastAPI:

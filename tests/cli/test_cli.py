@@ -100,7 +100,7 @@ def test_a_refusal_is_one_line_on_standard_error_and_exit_code_1(tmp_path: Path)
     command = [sys.executable, "-m", "copydesk", "project", "show", "proj_unknown"]
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == "copydesk: There is no such project, or the API key does not open it.\n"
+    assert result.stderr == "copydesk: Project not found, or this key has no access to it.\n"
     environment["COPYDESK_JOB_MINUTES"] = "soon"
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert result.returncode == 1

@@ -28,7 +28,10 @@ DIRECTORY = "/.well-known/http-message-signatures-directory"
 
 
 class NotADirectory(ValueError):
-    """This is not a directory of signing keys."""
+    message = "This is not a directory of signing keys."
+
+    def __init__(self) -> None:
+        super().__init__(self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +92,9 @@ def keys_of(published: bytes) -> tuple[str, ...]:
     try:
         keys = tuple(_ed25519(json.loads(published)))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as fault:
-        raise NotADirectory(NotADirectory.__doc__) from fault
+        raise NotADirectory from fault
     if not keys:
-        raise NotADirectory(NotADirectory.__doc__)
+        raise NotADirectory
     return keys
 
 

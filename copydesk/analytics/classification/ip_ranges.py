@@ -20,7 +20,10 @@ WIDEST = {4: 12, 6: 28}
 
 
 class NotAList(ValueError):
-    """This is not a list of address ranges as operators publish them."""
+    message = "This is not a list of address ranges as operators publish them."
+
+    def __init__(self) -> None:
+        super().__init__(self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ def read(text: str) -> tuple[Listed, ...]:
     try:
         return tuple(_listed(told) for told in json.loads(text)["lists"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as fault:
-        raise NotAList(NotAList.__doc__) from fault
+        raise NotAList from fault
 
 
 def written(lists: Iterable[Listed]) -> str:
@@ -70,9 +73,9 @@ def refreshed(listed: Listed, published: bytes, today: str) -> Listed:
         for prefix in prefixes:
             _checked(prefix)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as fault:
-        raise NotAList(NotAList.__doc__) from fault
+        raise NotAList from fault
     if not prefixes:
-        raise NotAList(NotAList.__doc__)
+        raise NotAList
     return replace(listed, prefixes=prefixes, fetched=today)
 
 

@@ -30,9 +30,8 @@ Numbered = tuple[int, Event | Dropped]
 
 
 class CollectorBusy(Refusal):
-    """More views are waiting to be kept than this server can take; nothing of this request was kept."""
-
     status, code = 503, "collector_busy"
+    message = "More page views are arriving than the server can store; nothing from this request was stored."
 
     def __init__(self) -> None:
         super().__init__(headers={"Retry-After": "1"})

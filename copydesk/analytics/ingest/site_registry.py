@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Unsettled(StoreDown):
-    """What counts as AI is being changed; try again shortly."""
+    message = "The AI classes of this project are being changed; try again shortly."
 
 
 class Sites:

@@ -39,7 +39,7 @@ AUTO = "auto"
 
 
 class UnknownFormat(InvalidRequest):
-    """The log is not written in a format that Copydesk reads."""
+    message = "The log is not in a format that Copydesk can read."
 
 
 def format_of(text: str, name: str) -> Format:

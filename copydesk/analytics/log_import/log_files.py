@@ -18,7 +18,7 @@ OTHERS = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\
 
 
 class CannotRead(NotFound):
-    """The file cannot be read."""
+    message = "The file cannot be read."
 
 
 class Block(NamedTuple):

@@ -21,7 +21,7 @@ AHEAD = 8
 
 
 class ReaderDied(Explained):
-    """The process that reads the log died."""
+    message = "The process that reads the log died."
 
 
 def batches_apart(job: Job) -> Iterator[Batch]:
@@ -75,7 +75,7 @@ def _packed(batch: Batch) -> bytes:
 
 def _unpacked(packed: bytes) -> Batch | None:
     if packed == NOTHING:
-        raise ReaderDied(ReaderDied.__doc__)
+        raise ReaderDied
     told = pickle.loads(packed)  # noqa: S301 - from our own process
     if told is None:
         return None

@@ -106,31 +106,29 @@ ALWAYS = Range()
 
 
 class StoreFull(StoreDown):
-    """The analytics store cannot write, most likely because the disk is full; nothing was kept of this request."""
-
     code = "store_full"
+    message = (
+        "The analytics store cannot write, probably because the disk is full; nothing from this request was stored."
+    )
 
 
 class StoreInUse(StoreDown):
-    """The analytics store is open in another process; DuckDB allows one. Stop it, or use ClickHouse."""
-
     code = "store_in_use"
+    message = "The analytics store is open in another process, and DuckDB allows only one. Stop it, or use ClickHouse."
 
 
 class StoreDamaged(StoreDown):
-    """The analytics store cannot be read; restore its file from a back-up."""
-
     code = "store_damaged"
+    message = "The analytics store cannot be read; restore its file from a backup."
 
 
 class StoreNewer(StoreDown):
-    """The analytics store was written by a newer version of Copydesk; upgrade this one."""
-
     code = "store_newer"
+    message = "The analytics store was written by a newer version of Copydesk; upgrade this one."
 
 
 class UnknownDay(Refusal):
-    """A view must be dated between 1970-01-02 and 2149-06-05."""
+    message = "A page view must be dated between 1970-01-02 and 2149-06-05."
 
 
 def event_number(event: int) -> int:

@@ -34,15 +34,13 @@ USE_NOTED_EVERY = 60 * clock.SECOND
 
 
 class KeyNotFound(NotFound):
-    """There is no such API key."""
-
     code = "key_not_found"
+    message = "There is no such API key."
 
 
 class KeyMadeBefore(Conflict):
-    """This form was sent before: the key that it made was shown then, and cannot be shown again."""
-
     code = "key_made_before"
+    message = "This form was already submitted. Its key was shown then and cannot be shown again."
 
 
 @dataclass(frozen=True)

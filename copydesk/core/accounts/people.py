@@ -24,33 +24,28 @@ PER_PERSON, PER_ADDRESS = Limit("sign-in", 10, 15 * 60_000), Limit("sign-in-addr
 
 
 class WrongPassword(Refusal):
-    """The address or the password is wrong."""
-
     status, code = 401, "wrong_password"
+    message = "The email address or the password is wrong."
 
 
 class NotInvited(Refusal):
-    """Nobody has invited this address yet; ask an administrator."""
-
     status, code = 403, "not_invited"
+    message = "This address has not been invited; ask an administrator."
 
 
 class InvitationGone(NotFound):
-    """This link was used before, has expired, or never was; ask an administrator for another."""
-
     code = "invitation_gone"
+    message = "This link was already used, has expired or never existed; ask an administrator for a new one."
 
 
 class PersonNotFound(NotFound):
-    """There is no such person."""
-
     code = "person_not_found"
+    message = "There is no such person."
 
 
 class LastAdmin(Conflict):
-    """Somebody must stay an administrator; make another one first."""
-
     code = "last_admin"
+    message = "This is the last administrator. Make someone else an administrator first."
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ FOLDER = Path(__file__).parent / "migrations"
 
 
 class NewerSchema(Explained):
-    """The database was written by a newer version of Copydesk; upgrade this one."""
+    message = "The database was written by a newer version of Copydesk; upgrade this one."
 
 
 class UnfinishedMove(Explained):
-    """This database is half filled: run the 'copydesk migrate-stores' or 'copydesk restore' again that did not end."""
+    message = "This database is incomplete: run the interrupted 'copydesk migrate-stores' or 'copydesk restore' again."
 
 
 def migrate(database: Database) -> None:
@@ -41,9 +41,9 @@ def bring_up(tx: Connection, to: str = HEAD) -> None:
 
 def refuse_newer(version: str | None) -> None:
     if version == UNFINISHED:
-        raise UnfinishedMove(str(UnfinishedMove.__doc__))
+        raise UnfinishedMove
     if version is not None and version not in versions():
-        raise NewerSchema(str(NewerSchema.__doc__))
+        raise NewerSchema
 
 
 def versions() -> list[str]:

@@ -30,9 +30,8 @@ LONGEST_REF = 200
 
 
 class SiteNotFound(NotFound):
-    """There is no such site."""
-
     code = "site_not_found"
+    message = "There is no such site."
 
 
 @dataclass(frozen=True)

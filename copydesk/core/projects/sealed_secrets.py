@@ -35,6 +35,7 @@ class CannotUnseal(Refusal):
     """A sealed secret cannot be opened with this key; the message says what to do."""
 
     status, code = 503, "cannot_unseal"
+    message = "A stored secret cannot be decrypted with this key."
 
 
 class Secrets:

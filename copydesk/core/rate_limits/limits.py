@@ -20,9 +20,8 @@ ADD = """
 
 
 class TooManyRequests(Refusal):
-    """Too many requests; try again later."""
-
     status, code = 429, "too_many_requests"
+    message = "Too many requests; try again later."
 
 
 @dataclass(frozen=True)

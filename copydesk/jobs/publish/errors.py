@@ -28,7 +28,7 @@ class NotYet(ForgeRefused):
 
 
 class ForgeAway(RepositoryAway):
-    """No clear answer: the forge is down, slow or wants fewer requests. What was asked may have been done."""
+    message = "No clear answer: the forge is down, slow or wants fewer requests. What was asked may have been done."
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)

@@ -15,7 +15,7 @@ FORMAT = 1
 
 
 class NoBackup(Explained):
-    """This is no back-up of Copydesk, or not a whole one."""
+    message = "This is not a complete Copydesk backup."
 
 
 class Damaged(Explained):
@@ -23,7 +23,7 @@ class Damaged(Explained):
 
 
 class NewerBackup(Explained):
-    """The back-up was made by a newer version of Copydesk; restore it with that one."""
+    message = "The backup was created by a newer version of Copydesk; restore it with that version."
 
 
 class Part(BaseModel):
@@ -73,13 +73,13 @@ def read(folder: Path) -> Manifest:
     except (OSError, ValueError, KeyError, AttributeError):
         raise NoBackup(f"{folder} is no back-up of Copydesk, or not a whole one: it has no sound {NAME}.") from None
     if isinstance(found.get("format"), int) and found["format"] > FORMAT:
-        raise NewerBackup(str(NewerBackup.__doc__))
+        raise NewerBackup
     if _checksum(found) != checksum:
         raise Damaged(f"{folder / NAME} is not what was written.")
     try:
         return Manifest.model_validate(found)
     except ValidationError:
-        raise NewerBackup(str(NewerBackup.__doc__)) from None
+        raise NewerBackup from None
 
 
 def part_of(path: Path) -> Part:

@@ -87,7 +87,7 @@ def _refuse_unfit(settings: Settings, manifest: Manifest) -> None:
         with closing(cluster_at(address_of(url))) as cluster:
             require_empty_target(cluster)
     if manifest.schema_version not in versions() or manifest.analytics_schema > newest:
-        raise NewerBackup(str(NewerBackup.__doc__))
+        raise NewerBackup
 
 
 def _places(settings: Settings, source: Path, manifest: Manifest) -> dict[Path, Path]:

@@ -20,7 +20,7 @@ def verify(folder: Path, progress: Progress) -> Manifest:
             raise Damaged(f"{folder / name} is not what was written.")
     for name, wanted in manifest.tables.items():
         if name not in TABLES or not {*wanted.columns} <= {*TABLES[name].columns.keys()}:
-            raise NewerBackup(str(NewerBackup.__doc__))
+            raise NewerBackup
         for number, _ in enumerate(dump.read(folder, name, wanted), 1):
             if number % AT_ONCE == 0:
                 progress.advance(AT_ONCE)

@@ -29,15 +29,13 @@ RETRY_AFTER = {"Retry-After": "10"}
 
 
 class TooManyStreams(TooManyRequests):
-    """Too many live streams of events are open for this API key or person."""
-
     code = "too_many_streams"
+    message = "Too many live event streams are open for this API key or person."
 
 
 class StreamsBusy(Refusal):
-    """This server has as many live streams of events as it can hold; try again later, or poll the job."""
-
     status, code = 503, "streams_busy"
+    message = "The server has reached its limit of live event streams; try again later, or poll the job."
 
 
 class Holder(NamedTuple):

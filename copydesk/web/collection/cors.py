@@ -15,9 +15,8 @@ EMBEDDED = {"Cross-Origin-Resource-Policy": "cross-origin"}
 
 
 class OriginRefused(Refusal):
-    """This project does not take views from pages of this site."""
-
     status, code = 403, "origin_refused"
+    message = "This project does not accept page views from this site."
 
 
 def allowed(origins: Sequence[str], origin: str | None) -> dict[str, str]:

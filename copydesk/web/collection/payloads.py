@@ -32,7 +32,7 @@ NOT_EVENTS = (DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class NotGzip(InvalidRequest):
-    """The body is not valid gzip, or a part of it is missing."""
+    message = "The body is not valid gzip, or part of it is missing."
 
 
 def media_type(headers: Headers) -> str:

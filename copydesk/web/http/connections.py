@@ -18,18 +18,16 @@ IPV6_NETWORK_BYTES = 8
 
 
 class TooManyConnections(Refusal):
-    """Too many connections are open from this address; close some, or reuse them."""
-
     status, code = 429, "too_many_connections"
+    message = "Too many connections are open from this address; close some or reuse them."
 
     def __init__(self) -> None:
         super().__init__(headers={"Retry-After": "5"})
 
 
 class ServerFull(Refusal):
-    """This server has as many connections as it can hold; try again shortly."""
-
     status, code = 503, "server_full"
+    message = "The server has reached its limit of open connections; try again shortly."
 
     def __init__(self) -> None:
         super().__init__(headers={"Retry-After": "5"})

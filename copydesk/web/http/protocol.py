@@ -29,21 +29,20 @@ MAX_LINGERING_REFUSALS = 64
 
 
 class NotHttp(Refusal):
-    """This is not a valid HTTP request."""
+    message = "This is not a valid HTTP request."
 
 
 class UpgradeWithBody(NotHttp):
-    """There is no other protocol to change to; send the request without Upgrade."""
+    message = "The server supports no other protocol; send the request without Upgrade."
 
 
 class HeadersTooLarge(Refusal):
-    """The request line and the headers are larger than 64 KiB together."""
-
     status, code = 431, "headers_too_large"
+    message = "The request line and the headers are larger than 64 KiB together."
 
 
 class HeadersTimeout(BodyTimeout):
-    """The headers of the request did not arrive in time."""
+    message = "The request headers did not arrive in time."
 
 
 class Refused(Exception):

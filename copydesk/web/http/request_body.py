@@ -16,18 +16,16 @@ FREE_BYTES = 64 * 1024
 
 
 class BodyTimeout(Refusal):
-    """The body of the request did not arrive in time."""
-
     status, code = 408, "request_timeout"
+    message = "The request body did not arrive in time."
 
     def __init__(self) -> None:
         super().__init__(headers={"Connection": "close"})
 
 
 class BodiesBusy(Refusal):
-    """Too many large request bodies are being read or worked on; try again shortly."""
-
     status, code = 503, "server_busy"
+    message = "The server is busy with other large requests; try again shortly."
 
     def __init__(self) -> None:
         super().__init__(headers={"Retry-After": "1"})

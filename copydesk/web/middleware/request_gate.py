@@ -42,9 +42,8 @@ IN_A_PROJECT = re.compile(r"/v[0-9]+/[a-z]+/([^/]+)(/.*)?")
 
 
 class InternalError(Refusal):
-    """Something went wrong here; the log has the details under this request's id."""
-
     status, code = 500, "internal_error"
+    message = "Something went wrong on the server; its log has the details under this request's ID."
 
 
 class Front:

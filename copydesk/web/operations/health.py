@@ -34,9 +34,8 @@ class ReadyView(View):
 
 
 class Unready(Refusal):
-    """Nothing should be sent here right now; the details say which part is not ready."""
-
     status, code = 503, "not_ready"
+    message = "The service is not ready; the details say which part."
 
 
 async def health_of(request: Request) -> Health:

@@ -29,11 +29,11 @@ BUFFER = 1 << 20
 
 
 class NotEmpty(Explained):
-    """The analytics store holds views already; a copy is loaded into an empty one only."""
+    message = "The analytics store already holds views; a copy can only be loaded into an empty store."
 
 
 class NotACopy(Explained):
-    """This is no copy of an analytics store, or one of a newer version of Copydesk."""
+    message = "This is not a copy of an analytics store, or a newer version of Copydesk wrote it."
 
 
 def back_up(cluster: Cluster, batches: Batches, turns: Turns, target: Path) -> None:
@@ -63,7 +63,7 @@ def restore(cluster: Cluster, batches: Batches, turns: Turns, source: Path) -> N
         _resumed(cluster, batches, taken)
         for table in TABLES:
             if cluster.reader.ask(f"select 1 from {table} limit 1"):  # noqa: S608 - ours
-                raise NotEmpty(str(NotEmpty.__doc__))
+                raise NotEmpty
         for table in (*TABLES, "inbox"):
             if not archive.getinfo(table).file_size:
                 continue
@@ -95,15 +95,15 @@ def _opened(source: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(source)
     except zipfile.BadZipFile:
-        raise NotACopy(str(NotACopy.__doc__)) from None
+        raise NotACopy from None
 
 
 def _agreed(archive: zipfile.ZipFile) -> dict[str, Any]:
     if AGREED not in archive.namelist():
-        raise NotACopy(str(NotACopy.__doc__))
+        raise NotACopy
     agreed: dict[str, Any] = json.loads(archive.read(AGREED))
     if agreed["schema"] > NUMBER:
-        raise NotACopy(str(NotACopy.__doc__))
+        raise NotACopy
     return agreed
 
 

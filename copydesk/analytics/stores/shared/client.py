@@ -19,21 +19,22 @@ class Away(Exception):
 
 
 class OwnerSilent(StoreDown):
-    """The process that holds the analytics store does not answer: it is paused or overloaded. Try again shortly."""
-
     code = "store_silent"
+    message = (
+        "The process that owns the analytics store does not respond: it is paused or overloaded. Try again shortly."
+    )
 
 
 class OwnerGone(StoreDown):
-    """The process that held the analytics store ended during this call; whether it was carried out is not known."""
-
     code = "store_lost"
+    message = (
+        "The process that owns the analytics store ended during this call; it may or may not have been carried out."
+    )
 
 
 class OtherVersion(StoreDown):
-    """The analytics store is held by a process of another version of Copydesk; restart that one."""
-
     code = "store_version"
+    message = "A process of another version of Copydesk owns the analytics store; restart that process."
 
 
 class Guest:

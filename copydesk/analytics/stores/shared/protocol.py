@@ -55,7 +55,10 @@ REFUSALS: dict[str, type[Refusal]] = {
 
 
 class CallFailed(RuntimeError):
-    """The call failed in the process that holds the analytics store; its log says why."""
+    message = "The call failed in the process that owns the analytics store; its log says why."
+
+    def __init__(self) -> None:
+        super().__init__(self.message)
 
 
 def call(name: str, arguments: Sequence[object]) -> bytes:
@@ -102,7 +105,7 @@ def answered(message: bytes) -> Any:
             refusal = REFUSALS[known]()
             refusal.message, refusal.args = text, (text,)
             raise refusal
-    raise CallFailed(CallFailed.__doc__)
+    raise CallFailed
 
 
 def send(line: socket.socket, message: bytes) -> None:

@@ -23,15 +23,13 @@ OPEN, MERGED, CLOSED = "open", "merged", "closed"
 
 
 class PullNotFound(NotFound):
-    """There is no such pull request."""
-
     code = "pull_not_found"
+    message = "There is no such pull request."
 
 
 class PullConflict(Conflict):
-    """The pull request cannot be merged as it is."""
-
     code = "pull_conflict"
+    message = "The pull request cannot be merged in its current state."
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ class PublishRefused(JobFailed):
     """The change may not be published."""
 
     reason = Reason.PUBLISH_REFUSED
+    message = "The change may not be published."
 
 
 def refuse_protected(path: str, allowed: Sequence[str] = (), root: str = "") -> None:

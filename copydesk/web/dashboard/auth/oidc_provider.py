@@ -29,15 +29,13 @@ LEEWAY = 60
 
 
 class ProviderAway(Refusal):
-    """The identity provider cannot be reached, or answers what nobody can use; try again shortly."""
-
     status, code = 502, "provider_away"
+    message = "The identity provider is unavailable or sent an invalid response; try again shortly."
 
 
 class NotVouchedFor(Refusal):
-    """The identity provider's answer does not hold; sign in anew."""
-
     status, code = 403, "not_vouched_for"
+    message = "The identity provider's response is not valid; sign in again."
 
 
 @dataclass(frozen=True)

@@ -28,25 +28,22 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 class SignInFirst(Refusal):
-    """Sign in first."""
-
     status, code = 401, "sign_in_first"
+    message = "Sign in first."
 
 
 class NotAllowed(Refusal):
-    """Your role does not allow this; ask an administrator."""
-
     status, code = 403, "not_allowed"
+    message = "Your role does not allow this; ask an administrator."
 
 
 class ForeignForm(Refusal):
-    """This form was not sent from its own page, or the page is too old: go back, reload it, and try again."""
-
     status, code = 403, "foreign_form"
+    message = "This form was not sent from its own page, or the page is too old. Go back, reload it and try again."
 
 
 class ForeignOrigin(ForeignForm):
-    """This form was not sent from its own page: open the dashboard at the address that COPYDESK_BASE_URL names."""
+    message = "This form was not sent from the dashboard. Open the dashboard at the address in COPYDESK_BASE_URL."
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 
 class RepositoryAway(Refusal):
-    """The repository could not be used."""
-
     status, code = 502, "repository_error"
+    message = "The repository could not be used."
 
 
 @router.get(HERE)

@@ -20,27 +20,23 @@ PASSING = {
 
 
 class StoreRefuses(StoreDown):
-    """ClickHouse refuses the user or the password of COPYDESK_ANALYTICS_URL, or what the user wants to do."""
-
     code = "store_refuses"
+    message = "ClickHouse rejected the user or password in COPYDESK_ANALYTICS_URL, or the user lacks a permission."
 
 
 class NoSuchCluster(StoreDown):
-    """ClickHouse knows no cluster of the name that COPYDESK_ANALYTICS_URL gives."""
-
     code = "store_unknown_cluster"
+    message = "ClickHouse has no cluster with the name in COPYDESK_ANALYTICS_URL."
 
 
 class StoreBusy(StoreDown):
-    """Another process is counting, and takes long; try again shortly."""
-
     code = "store_busy"
+    message = "Another process is updating the counts and takes long; try again shortly."
 
 
 class StoreLags(StoreDown):
-    """ClickHouse does not show all views that were kept; a replica may have to catch up."""
-
     code = "store_lags"
+    message = "ClickHouse does not show all stored page views yet; a replica may have to catch up."
 
 
 def explained(error: Exception) -> Exception:

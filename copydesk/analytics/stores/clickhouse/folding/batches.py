@@ -30,7 +30,7 @@ AI_BY_DEFAULT = sum(BITS[kind] for kind in AI)
 
 
 class TooLate(StoreDown):
-    """It took too long to keep these views; nothing was kept of this request."""
+    message = "Storing these page views took too long; nothing from this request was stored."
 
 
 @dataclass(frozen=True)

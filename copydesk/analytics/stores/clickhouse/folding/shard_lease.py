@@ -42,7 +42,7 @@ RELEASE = "update view_folds set holder = null, until = 0 where shard = :shard a
 
 
 class TurnLost(StoreDown):
-    """Another process has taken over; nothing of this was counted twice."""
+    message = "Another process has taken over; nothing was counted twice."
 
 
 class Plan(TypedDict, total=False):

@@ -36,15 +36,13 @@ FIRST_COMES = text(
 
 
 class SignatureRejected(Refusal):
-    """This delivery is not signed with the webhook secret of such a project."""
-
     status, code = 401, "signature_rejected"
+    message = "The signature does not match the webhook secret, or there is no such project."
 
 
 class ForgeNotAsked(Refusal):
-    """The forge could not be asked; deliver this again later."""
-
     status, code = 503, "forge_away"
+    message = "The forge could not be reached; deliver this webhook again later."
 
     def __init__(self, message: str) -> None:
         super().__init__(f"The forge could not be asked, so nothing was done: {message}", headers={"Retry-After": "60"})

@@ -1,0 +1,29 @@
+"""Every error that users see says what went wrong, however Python was started."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import pkgutil, importlib, copydesk
+from copydesk.core.errors import Explained
+
+for module in pkgutil.walk_packages(copydesk.__path__, "copydesk."):
+    if "migrations" not in module.name and not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+
+def subclasses(kind):
+    for each in kind.__subclasses__():
+        yield each
+        yield from subclasses(each)
+
+for kind in (Explained, *subclasses(Explained)):
+    assert kind.message.strip(), kind
+print(kind.__doc__, Explained("Given.").message, Explained().message, sep="|")
+"""
+
+
+def test_errors_keep_their_messages_without_docstrings() -> None:
+    """`python -OO` drops docstrings."""
+    run = subprocess.run([sys.executable, "-OO", "-c", PROGRAM], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout == "None|Given.|Something went wrong.\n"
