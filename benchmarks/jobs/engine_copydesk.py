@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from benchmarks.jobs.race import AT_ONCE, STEPS, Round, race
 from copydesk.core.clock import SECOND
@@ -38,12 +38,11 @@ class Trivial:
             self.ended.release()
 
     def _work(self, journal: Journal, claim: Claim) -> None:
-        def take_up(tx: Connection, _result: int) -> None:
+        with journal.step("step-0", int) as step, step.transaction() as tx:
             tx.execute(TAKEN_UP, {"job": claim.job_id, "run": claim.run_id})
-
-        journal.step("step-0", int, lambda: 0, effects=take_up)
+            step.save(0)
         for number in range(1, STEPS):
-            journal.step(f"step-{number}", int, partial(int, number))
+            journal.run_step(f"step-{number}", int, partial(int, number))
         journal.settle(Ending(COMPLETED))
 
     def housekeeping(self) -> None: ...

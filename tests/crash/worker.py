@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,25 +123,12 @@ class WatchedWorkflow:
 
 def _watch(fate: Fate) -> None:
     class WatchedJournal(journal.Journal):
-        def step(self, name: str, kind: type[T], act: Callable[[], T], **options: Any) -> T:
-            if self.has(name):
-                return super().step(name, kind, act, **options)
-            fate.enter(name)
-
-            def acted() -> T:
-                result = act()
-                fate.reach("acted")
-                return result
-
-            return super().step(name, kind, acted, **options)
-
-        def record(self, name: str, kind: type[T], act: Callable[[Connection], T], **options: Any) -> T:
-            if self.has(name):
-                return super().record(name, kind, act, **options)
-            fate.enter(name)
-            result = super().record(name, kind, act, **options)
-            fate.reach("recorded")
-            return result
+        @contextmanager
+        def step(self, name: str, kind: type[T]) -> Iterator[journal.Step[T]]:
+            if not self.has(name):
+                fate.enter(name)
+            with super().step(name, kind) as step:
+                yield step
 
         def enter(self, phase: Phase) -> None:
             fate.enter(phase)
@@ -153,6 +140,21 @@ def _watch(fate: Fate) -> None:
             settled = super().settle(ending, **values)
             fate.reach("recorded")
             return settled
+
+    class WatchedStep(journal.Step[T]):
+        def save(self, result: T, **options: Any) -> None:
+            if self._tx is not None:
+                super().save(result, **options)
+                return
+            fate.reach("acted")
+            super().save(result, **options)
+            fate.reach("recorded")
+
+        @contextmanager
+        def transaction(self) -> Iterator[Connection]:
+            with super().transaction() as tx:
+                yield tx
+            fate.reach("recorded")
 
     class WatchedToolbox(Toolbox):
         def call(self, call: ToolCall) -> ToolResult:
@@ -185,6 +187,7 @@ def _watch(fate: Fate) -> None:
 
     for owner, name, watched in (
         (performing, "Journal", WatchedJournal),
+        (journal, "Step", WatchedStep),
         (loop, "Toolbox", WatchedToolbox),
         (queue.Queue, "claim", claim),
         (queue.Queue, "renew", renew),

@@ -20,7 +20,7 @@ from copydesk.jobs.agent.tools import LONGEST_SUMMARY, Finished, RunTool, Toolbo
 from copydesk.jobs.execution.journal import EarlierRun, Journal
 from copydesk.jobs.execution.worker import Attempt
 from copydesk.jobs.job import JobFailed, Reason, Usage
-from copydesk.jobs.storage.records import EventKind, NewEvent, keep_files
+from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.storage.tables import messages
 from copydesk.jobs.workspace.git_tree import Tree, with_changes
 from copydesk.jobs.workspace.patches import FilePatch, patches_between
@@ -105,14 +105,14 @@ class Editor:
         sent_back, proposed = 0, None
         with asyncio.Runner() as runner:
             for turn in count(1):
-                if prompts := self._inbox(turn):
+                if prompts := self._take_new_messages(turn):
                     conversation += prompts
                     proposed = None
-                reply = self._think(turn, conversation, workspace, used, runner)
+                reply = self._query_model(turn, conversation, workspace, used, runner)
                 used += reply.usage
                 conversation.append(reply)
                 if reply.calls:
-                    acted = self._act(turn, reply, workspace, sent_back < MOST_REVIEWS)
+                    acted = self._execute_tool_calls(turn, reply, workspace, sent_back < MOST_REVIEWS)
                     conversation.append(Observed(results=acted.results))
                     if acted.finished is not None:
                         return acted.finished
@@ -132,72 +132,73 @@ class Editor:
                         raise JobFailed(why, Reason.MODEL_ERROR)
         raise AssertionError("count() never ends")
 
-    def _inbox(self, turn: int) -> list[Prompt]:
-        """Messages that came meanwhile. Once the turn's reply is known, it is too late for this turn."""
+    def _take_new_messages(self, turn: int) -> list[Prompt]:
+        """Returns the messages that arrived since the last turn. Once the turn's reply is stored, it is too late."""
         name = f"turn-{turn}-inbox"
-        too_late = self.journal.has(f"turn-{turn}-reply")
-        if not self.journal.has(name) and (too_late or not self._waiting()):
+        if not self.journal.has(name) and (self.journal.has(f"turn-{turn}-reply") or not self._has_unread_messages()):
             return []
-        return self.journal.record(name, list[Prompt], self._take_messages)
+        with self.journal.step(name, list[Prompt]) as step:
+            if not step.is_done:
+                with step.transaction() as tx:
+                    step.save(self._mark_messages_read(tx))
+        return step.result
 
-    def _think(
+    def _query_model(
         self, turn: int, conversation: Conversation, workspace: Workspace, used: Usage, runner: asyncio.Runner
     ) -> Reply:
-        def ask() -> Reply:
-            self.budget.check(used)
-            self.attempt.check()
-            self.journal.guard()
-            seen, began = steering.advised(conversation, self.tools), time.monotonic()
-            try:
-                reply = self.attempt.wait_for(runner, self.model.reply(seen, workspace))
-            except ModelFailed as failure:
-                spending.note(self.model.name, began, failure.usage, "failed")
-                self.journal.keep(usage=(used + failure.usage).model_dump())
-                raise JobFailed(str(failure), Reason.MODEL_ERROR) from None
-            spending.note(self.model.name, began, reply.usage, "answered")
-            return reply
-
-        def notes(reply: Reply) -> list[NewEvent]:
-            return [NewEvent(EventKind.THOUGHT, {"text": reply.text[:4000]})] if reply.text else []
-
-        def spent(tx: Connection, reply: Reply) -> None:
-            self.journal.set(tx, usage=(used + reply.usage).model_dump())
-
-        return self.journal.step(f"turn-{turn}-reply", Reply, ask, notes=notes, effects=spent)
-
-    def _act(self, turn: int, reply: Reply, workspace: Workspace, may_send_back: bool) -> Acted:
-        name = f"turn-{turn}-acts"
-        replayed = self.journal.has(name)
-        patches: list[FilePatch] = []
-
-        def act() -> Acted:
-            before, toolbox = workspace.changes(), Toolbox(workspace, self.check, self.run_tool)
-            results = []
-            for call in reply.calls:
+        with self.journal.step(f"turn-{turn}-reply", Reply) as step:
+            if not step.is_done:
+                self.budget.check(used)
                 self.attempt.check()
-                results.append(toolbox.call(call))
-            acted = Acted(results=tuple(results), splices=splices(before, workspace), finished=toolbox.finished)
-            if toolbox.finished and self.review and may_send_back and (found := self.review(workspace)):
-                acted = acted.sent_back_with(found)
-            if acted.splices:
-                patches.extend(self._patches(workspace))
-            return acted
+                self.journal.guard()
+                reply = self._ask_model(conversation, workspace, used, runner)
+                events = [NewEvent(EventKind.THOUGHT, {"text": reply.text[:4000]})] if reply.text else []
+                step.save(reply, events=events, job={"usage": (used + reply.usage).model_dump()})
+        return step.result
 
-        def keep(tx: Connection, acted: Acted) -> None:
-            if acted.splices:
-                keep_files(tx, self.journal.claim.job_id, patches)
+    def _ask_model(
+        self, conversation: Conversation, workspace: Workspace, used: Usage, runner: asyncio.Runner
+    ) -> Reply:
+        """Returns the model's reply. Raises JobFailed when it has none; what the failed tries cost is stored."""
+        began = time.monotonic()
+        try:
+            advised = steering.advised(conversation, self.tools)
+            reply = self.attempt.wait_for(runner, self.model.reply(advised, workspace))
+        except ModelFailed as failure:
+            spending.note(self.model.name, began, failure.usage, "failed")
+            self.journal.keep(usage=(used + failure.usage).model_dump())
+            raise JobFailed(str(failure), Reason.MODEL_ERROR) from None
+        spending.note(self.model.name, began, reply.usage, "answered")
+        return reply
 
-        acted = self.journal.step(name, Acted, act, notes=lambda acted: _told(reply, acted), effects=keep)
-        if replayed:
-            acted.replay(workspace)
+    def _execute_tool_calls(self, turn: int, reply: Reply, workspace: Workspace, may_send_back: bool) -> Acted:
+        """Runs the tools that the model called, and the review if it called finish. A stored round is replayed."""
+        with self.journal.step(f"turn-{turn}-acts", Acted) as step:
+            if step.is_done:
+                step.result.replay(workspace)
+            else:
+                acted = self._call_tools(reply, workspace, may_send_back)
+                patches = self._patches(workspace) if acted.splices else None
+                step.save(acted, events=_tool_events(reply, acted), files=patches)
+        return step.result
+
+    def _call_tools(self, reply: Reply, workspace: Workspace, may_send_back: bool) -> Acted:
+        before, toolbox = workspace.changes(), Toolbox(workspace, self.check, self.run_tool)
+        results = []
+        for call in reply.calls:
+            self.attempt.check()
+            results.append(toolbox.call(call))
+        acted = Acted(results=tuple(results), splices=splices(before, workspace), finished=toolbox.finished)
+        if toolbox.finished and self.review and may_send_back and (findings := self.review(workspace)):
+            acted = acted.sent_back_with(findings)
         return acted
 
     def _review(self, turn: int, workspace: Workspace) -> str | None:
-        """For a model that ended in words; one that calls finish is reviewed with that call."""
+        """Reviews the work of a model that ended with text; one that calls finish is reviewed with that call."""
         if self.review is None:
             return None
         review = self.review
-        return self.journal.step(f"turn-{turn}-review", Review, lambda: Review(found=review(workspace))).found
+        return self.journal.run_step(f"turn-{turn}-review", Review, lambda: Review(found=review(workspace))).found
 
     def _history(self, workspace: Workspace) -> Conversation:
         """What was said in the job's earlier runs. Edits of one that ended before it could publish are not lost."""
@@ -225,11 +226,11 @@ class Editor:
         now = with_changes(workspace.tree, workspace.changes())
         return patches_between(workspace.tree.repository, self.origin.root, now)
 
-    def _waiting(self) -> bool:
+    def _has_unread_messages(self) -> bool:
         with self.journal.database.read() as tx:
             return tx.execute(select(messages.c.id).where(self._unread())).first() is not None
 
-    def _take_messages(self, tx: Connection) -> list[Prompt]:
+    def _mark_messages_read(self, tx: Connection) -> list[Prompt]:
         wanted = select(messages.c.prompt).where(self._unread()).order_by(messages.c.created_at, messages.c.id)
         taken = tx.execute(wanted).scalars().all()
         tx.execute(update(messages).where(self._unread()).values(run_id=self.journal.claim.run_id))
@@ -243,14 +244,14 @@ def _start(run: EarlierRun) -> str | None:
     return Pinned.model_validate_json(run.results["pin"]).start if "pin" in run.results else None
 
 
-def _told(reply: Reply, acted: Acted) -> list[NewEvent]:
-    """What the tools did, for whoever watches."""
-    notes: list[NewEvent] = []
+def _tool_events(reply: Reply, acted: Acted) -> list[NewEvent]:
+    """Returns an event for each tool call."""
+    events: list[NewEvent] = []
     for call, result in zip(reply.calls, acted.results, strict=True):
         about = {"tool": call.name, "ok": result.ok, "result": _first_line(result.text)}
         path = call.arguments.get("path")
-        notes.append(NewEvent(EventKind.TOOL, {**about, "path": path} if isinstance(path, str) else about))
-    return notes
+        events.append(NewEvent(EventKind.TOOL, {**about, "path": path} if isinstance(path, str) else about))
+    return events
 
 
 def _first_line(text: str) -> str:

@@ -1,9 +1,10 @@
 """The journal: a step that has a result is not run again. An attempt that lost its claim can write nothing more."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, bindparam, insert, select, text, update
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from copydesk.jobs.workspace.patches import FilePatch
 
 T = TypeVar("T")
-LARGEST_RESULT = 64 * 1024 * 1024
+MAX_RESULT_BYTES = 64 * 1024 * 1024
 
 RESULTS = select(steps.c.name, steps.c.result).where(steps.c.run_id == bindparam("run"))
 NEW_STEP = insert(steps)
@@ -42,62 +43,122 @@ class EarlierRun:
     results: dict[str, bytes]
 
 
+class Step(Generic[T]):
+    """A step of a run: either done, with its stored result, or to be carried out and saved."""
+
+    def __init__(self, journal: "Journal", name: str, adapter: TypeAdapter[T]) -> None:
+        self.name = name
+        self._journal = journal
+        self._adapter = adapter
+        self._tx: Connection | None = None
+        self._saved: list[tuple[bytes, T]] = []
+
+    @property
+    def is_done(self) -> bool:
+        return self.name in self._journal.results
+
+    @cached_property
+    def result(self) -> T:
+        return self._adapter.validate_json(self._journal.results[self.name])
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Opens a transaction that `save` joins: for steps that change our own database."""
+        with self._journal.transaction() as tx:
+            self._tx = tx
+            try:
+                yield tx
+            finally:
+                self._tx = None
+        self._mark_done()
+
+    def save(
+        self,
+        result: T,
+        *,
+        events: Sequence[NewEvent] = (),
+        job: Mapping[str, Any] | None = None,
+        files: "Sequence[FilePatch] | None" = None,
+    ) -> None:
+        """Stores the result with new events, columns of the job and the files it has changed: all or nothing."""
+        if self._tx is not None:
+            self._store(self._tx, result, events, job, files)
+            return
+        with self._journal.transaction() as tx:
+            self._store(tx, result, events, job, files)
+        self._mark_done()
+
+    def _store(
+        self,
+        tx: Connection,
+        result: T,
+        events: Sequence[NewEvent],
+        job: Mapping[str, Any] | None,
+        files: "Sequence[FilePatch] | None",
+    ) -> None:
+        data = self._adapter.dump_json(result)
+        if len(data) > MAX_RESULT_BYTES:
+            raise ValueError(f"the result of step {self.name} has {len(data)} bytes")
+        claim = self._journal.claim
+        position = len(self._journal.results) + 1
+        row = {"run_id": claim.run_id, "name": self.name, "position": position, "result": data, "at": clock.now()}
+        tx.execute(NEW_STEP, row)
+        if job:
+            self._journal.set(tx, **job)
+        if files is not None:
+            keep_files(tx, claim.job_id, files)
+        if events:
+            change(self._journal.database, tx, claim.job_id, events)
+        self._saved = [(data, result)]
+
+    def _mark_done(self) -> None:
+        """Called after the commit."""
+        for data, result in self._saved:
+            self._journal.results[self.name] = data
+            self.result = result
+
+
 class Journal:
+    """The stored steps of one attempt, and everything else that it writes."""
+
     def __init__(self, database: Database, claim: Claim) -> None:
         self.database = database
         self.claim = claim
-        self._is_traced = False
-        self._results: dict[str, bytes] = {}
+        self.results: dict[str, bytes] = {}
+        """The stored results of this run's steps, as JSON."""
         if claim.attempt > 1:
             with database.read() as tx:
-                self._results = {row.name: row.result for row in tx.execute(RESULTS, {"run": claim.run_id})}
+                self.results = {row.name: row.result for row in tx.execute(RESULTS, {"run": claim.run_id})}
 
     def has(self, name: str) -> bool:
-        return name in self._results
+        return name in self.results
 
-    def step(
-        self,
-        name: str,
-        kind: type[T],
-        act: Callable[[], T],
-        *,
-        notes: Callable[[T], Sequence[NewEvent]] = lambda _: (),
-        effects: Callable[[Connection, T], None] = lambda _tx, _result: None,
-    ) -> T:
-        """The step's result: from the journal, or by acting and recording it with its events, all or nothing."""
-        if name in self._results:
-            return TypeAdapter(kind).validate_json(self._results[name])
-        with self._traced(name):
-            result = act()
-            self.record(name, kind, lambda _tx: result, notes=notes, effects=effects)
-        return result
+    @contextmanager
+    def step(self, name: str, kind: type[T]) -> Iterator[Step[T]]:
+        """Opens a step. A step that has a stored result is done; any other is to be carried out and saved.
 
-    def record(
-        self,
-        name: str,
-        kind: type[T],
-        act: Callable[[Connection], T],
-        *,
-        notes: Callable[[T], Sequence[NewEvent]] = lambda _: (),
-        effects: Callable[[Connection, T], None] = lambda _tx, _result: None,
-    ) -> T:
-        """Acts within the very transaction that records the result: for acts on our own database."""
-        if name in self._results:
-            return TypeAdapter(kind).validate_json(self._results[name])
-        with self._traced(name), self.database.write() as tx:
+        Traces the step, from here to the end of the context, unless it is done."""
+        step = Step(self, name, TypeAdapter(kind))
+        if step.is_done:
+            yield step
+            return
+        _, turn, part = name.split("-") if name.startswith("turn-") else ("", None, name)
+        with traces.span(part, turn=int(turn) if turn else None):
+            yield step
+
+    def run_step(self, name: str, kind: type[T], act: Callable[[], T]) -> T:
+        """Returns the stored result of a step, or carries the step out and stores its result."""
+        with self.step(name, kind) as step:
+            if not step.is_done:
+                step.save(act())
+        return step.result
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Opens a transaction that only the holder of the lease can commit. Raises Lost when the lease is lost."""
+        with self.database.write() as tx:
             self._hold(tx)
-            result = act(tx)
-            data = TypeAdapter(kind).dump_json(result)
-            if len(data) > LARGEST_RESULT:
-                raise ValueError(f"the result of step {name} has {len(data)} bytes")
-            position = len(self._results) + 1
-            row = {"run_id": self.claim.run_id, "name": name, "position": position, "result": data, "at": clock.now()}
-            tx.execute(NEW_STEP, row)
-            effects(tx, result)
-            if told := notes(result):
-                change(self.database, tx, self.claim.job_id, told)
-        self._results[name] = data
-        return result
+            yield tx
 
     def guard(self) -> None:
         """Right before an act on the outside world: Lost unless the lease still runs."""
@@ -108,13 +169,11 @@ class Journal:
 
     def record_event(self, event: NewEvent) -> None:
         """Stores an event that belongs to no step."""
-        with self.database.write() as tx:
-            self._hold(tx)
+        with self.transaction() as tx:
             change(self.database, tx, self.claim.job_id, [event])
 
     def enter(self, phase: Phase) -> None:
-        with self.database.write() as tx:
-            self._hold(tx)
+        with self.transaction() as tx:
             change(self.database, tx, self.claim.job_id, [NewEvent(EventKind.PHASE, {"phase": phase})], phase=phase)
 
     def set(self, tx: Connection, **values: Any) -> None:
@@ -122,14 +181,12 @@ class Journal:
         tx.execute(update(jobs).where(jobs.c.id == self.claim.job_id).values(**values))
 
     def keep(self, **values: Any) -> None:
-        with self.database.write() as tx:
-            self._hold(tx)
+        with self.transaction() as tx:
             self.set(tx, **values)
 
     def keep_files(self, patches: "Sequence[FilePatch]") -> None:
         """What the job changed so far."""
-        with self.database.write() as tx:
-            self._hold(tx)
+        with self.transaction() as tx:
             keep_files(tx, self.claim.job_id, patches)
 
     def job(self) -> Job:
@@ -159,8 +216,7 @@ class Journal:
         """Ends the run. A message that came while it ran starts the next one. False when the claim was lost."""
         now = clock.now()
         try:
-            with self.database.write() as tx:
-                self._hold(tx)
+            with self.transaction() as tx:
                 tx.execute(END_RUN, {"run": self.claim.run_id, "now": now, "reason": ending.reason})
                 self.database.notify(tx, QUEUE)  # a slot is free
                 since = self.claim.created_at if ending.status is Status.FAILED else 0
@@ -179,21 +235,6 @@ class Journal:
             return True
         except Lost:
             return False
-
-    @contextmanager
-    def _traced(self, step: str) -> Iterator[None]:
-        """One span for a step, recording included. A turn's steps are named alike, and which turn it was is told
-        beside."""
-        if self._is_traced:
-            yield
-            return
-        _, turn, part = step.split("-") if step.startswith("turn-") else ("", None, step)
-        self._is_traced = True
-        try:
-            with traces.span(part, turn=int(turn) if turn else None):
-                yield
-        finally:
-            self._is_traced = False
 
     def _hold(self, tx: Connection) -> None:
         """Fences an attempt that was taken over: from here to the commit nobody else can end or claim the run."""

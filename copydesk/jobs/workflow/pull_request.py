@@ -4,10 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import BaseModel
-from sqlalchemy import Connection
 
 from copydesk.core.projects.projects import Project
-from copydesk.jobs.execution.journal import Journal
+from copydesk.jobs.execution.journal import Journal, Step
 from copydesk.jobs.job import Job
 from copydesk.jobs.publish.forges import local
 from copydesk.jobs.publish.forges.forge import Forge, Proposal
@@ -44,56 +43,53 @@ class Opening:
     head: str
 
     def here(self, journal: Journal, base_url: str) -> Opened:
-        """The pull request and its record are one transaction."""
+        """Opens or updates a pull request of our own, in the transaction that stores the step."""
         title, body = heading(self.title), self._whole(journal)
-
-        def act(tx: Connection) -> Opened:
-            pull = local.find_or_open(journal.database, tx, self.job, title, body, self.head, self.draft)
-            opened = Opened(link=pull.link(base_url), title=pull.title, text=self.text, draft=pull.draft)
-            self._keep(journal)(tx, opened)
-            return opened
-
-        return journal.record("open", Opened, act, notes=_notes)
+        with journal.step("open", Opened) as step:
+            if not step.is_done:
+                with step.transaction() as tx:
+                    pull = local.find_or_open(journal.database, tx, self.job, title, body, self.head, self.draft)
+                    opened = Opened(link=pull.link(base_url), title=pull.title, text=self.text, draft=pull.draft)
+                    self._save(step, opened)
+        return step.result
 
     def there(
         self, journal: Journal, forge: Forge, asked_at: int, guard: Callable[[], None], pause: Pause, deadline: float
     ) -> Opened:
-        def act() -> Opened:
-            policy = self.project.policy
-            proposal = Proposal(
-                branch=self.job.branch,
-                base=self.job.ref,
-                title=heading(self.title),
-                body=self._whole(journal),
-                draft=self.draft,
-                head=self.head,
-                labels=policy.labels,
-                reviewers=policy.reviewers,
-            )
-            known = number_of(self.job.pr_link) if self.job.pr_link else None
-            published = publish_pull(
-                forge, proposal, known=known, asked_at=asked_at, guard=guard, pause=pause, deadline=deadline
-            )
-            pull = published.pull
-            return Opened(
-                link=pull.url, title=pull.title, text=self.text, draft=pull.draft, notes=list(published.notes)
-            )
+        """Opens or updates a pull request on the project's forge."""
+        policy = self.project.policy
+        with journal.step("open", Opened) as step:
+            if not step.is_done:
+                proposal = Proposal(
+                    branch=self.job.branch,
+                    base=self.job.ref,
+                    title=heading(self.title),
+                    body=self._whole(journal),
+                    draft=self.draft,
+                    head=self.head,
+                    labels=policy.labels,
+                    reviewers=policy.reviewers,
+                )
+                known = number_of(self.job.pr_link) if self.job.pr_link else None
+                published = publish_pull(
+                    forge, proposal, known=known, asked_at=asked_at, guard=guard, pause=pause, deadline=deadline
+                )
+                pull, notes = published.pull, list(published.notes)
+                opened = Opened(link=pull.url, title=pull.title, text=self.text, draft=pull.draft, notes=notes)
+                self._save(step, opened)
+        return step.result
 
-        return journal.step("open", Opened, act, notes=_notes, effects=self._keep(journal))
-
-    def _keep(self, journal: Journal) -> Callable[[Connection, Opened], None]:
-        def keep(tx: Connection, opened: Opened) -> None:
-            journal.set(
-                tx, pr_link=opened.link, title=opened.title, summary=self.summary, base=self.base, head=self.head
-            )
-
-        return keep
+    def _save(self, step: Step[Opened], opened: Opened) -> None:
+        job = {
+            "pr_link": opened.link,
+            "title": opened.title,
+            "summary": self.summary,
+            "base": self.base,
+            "head": self.head,
+        }
+        step.save(opened, events=[NewEvent(EventKind.PULL_REQUEST, {"url": opened.link})], job=job)
 
     def _whole(self, journal: Journal) -> str:
         """The words of all runs, the newest last."""
         before = [run.results["open"] for run in journal.earlier() if "open" in run.results]
         return BETWEEN_RUNS.join([*(Opened.model_validate_json(result).text for result in before), self.text])
-
-
-def _notes(opened: Opened) -> list[NewEvent]:
-    return [NewEvent(EventKind.PULL_REQUEST, {"url": opened.link})]

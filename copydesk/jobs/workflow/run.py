@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
-from sqlalchemy import Connection
-
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.core.telemetry import instruments as measured
@@ -59,7 +57,7 @@ class Run:
     advised: list[str] = field(default_factory=list)
 
     def carry_out(self) -> Ending:
-        pinned = self.journal.step("pin", Pinned, lambda: self._patiently(self._pin), effects=self._keep_base)
+        pinned = self._pin()
         self._patiently(lambda: self.mirror.ensure(pinned.start, self.job.branch if pinned.head else self.job.ref))
         workspace = Workspace(self.mirror.tree(pinned.start), self._refuse, self.project.root)
         reviewer = Reviewer(
@@ -82,14 +80,9 @@ class Run:
             self.journal.enter(Phase.PUBLISHING)
             self._obey_policy(workspace, (self.job.title or "", finished.title, finished.summary, finished.unsure))
             publisher = self._publisher(pinned, workspace, finished)
-            committed = self.journal.step("commit", Committed, lambda: self._patiently(publisher.commit))
+            committed = self.journal.run_step("commit", Committed, lambda: self._patiently(publisher.commit))
             noted = self.work.describe_change(workspace)
-            self.journal.step(
-                "push",
-                str,
-                lambda: self._patiently(lambda: self._push(publisher, committed, pinned)),
-                notes=lambda head: [NewEvent(EventKind.PUSHED, {"branch": self.job.branch, "commit": head})],
-            )
+            self._push(publisher, committed, pinned)
             opened = self._open(pinned, workspace, finished, reviewed, committed, noted)
         where = "and so it is a draft" if opened.draft else "which its text lists"
         faults = f"The checks find faults in the pull request, {where}." if reviewed.faults else None
@@ -113,16 +106,19 @@ class Run:
             return self.journal.prompts(tx)
 
     def _pin(self) -> Pinned:
-        """A follow-up goes on from the branch as it is now, with whatever a person pushed to it since."""
+        with self.journal.step("pin", Pinned) as step:
+            if not step.is_done:
+                pinned = self._patiently(self._find_start)
+                step.save(pinned, job={"base": pinned.base})
+        return step.result
+
+    def _find_start(self) -> Pinned:
+        """Returns the commits to start from. A follow-up continues on the branch, as people have changed it."""
         if self.forge is not None and (missing := self.forge.access(self.job.branch)):
             raise RepositoryFailed(" ".join(missing))  # before a model is paid for work that cannot be published
         newest, base = self.mirror.head(self.job.ref), self.job.base
         head = self.mirror.find(self.job.branch) if self.attempt.claim.number > 1 else None
         return Pinned(base=base if base and self.mirror.has(base) else newest, head=head)
-
-    def _keep_base(self, tx: Connection, pinned: Pinned) -> None:
-        if self.job.base != pinned.base:
-            self.journal.set(tx, base=pinned.base)
 
     def _is_unproposed(self, pinned: Pinned) -> bool:
         """Whether the branch has work of an earlier run that no pull request tells of, because its opening failed."""
@@ -171,13 +167,12 @@ class Run:
     def _check(self, workspace: Workspace, reviewer: Reviewer) -> Reviewed:
         if not self.journal.has("check"):
             self.journal.enter(Phase.CHECKING)
-        reviewed = self.journal.step(
-            "check",
-            Reviewed,
-            lambda: reviewer.review(workspace),
-            notes=lambda made: [NewEvent(EventKind.CHECKED, {"passed": not made.faults, "faults": made.faults[:20]})],
-            effects=lambda tx, made: self.journal.set(tx, checks=made.checks),
-        )
+        with self.journal.step("check", Reviewed) as step:
+            if not step.is_done:
+                reviewed = reviewer.review(workspace)
+                result = {"passed": not reviewed.faults, "faults": reviewed.faults[:20]}
+                step.save(reviewed, events=[NewEvent(EventKind.CHECKED, result)], job={"checks": reviewed.checks})
+        reviewed = step.result
         if reviewed.faults and self.project.policy.on_findings == "fail":
             count = f"{len(reviewed.faults)} fault{'' if len(reviewed.faults) == 1 else 's'}"
             raise JobFailed(
@@ -204,11 +199,17 @@ class Run:
             at=self.attempt.claim.created_at,
         )
 
-    def _push(self, publisher: Publisher, committed: Committed, pinned: Pinned) -> str:
-        publisher.ensure(committed)
-        self._guard()
-        self.mirror.push(committed.commit, self.job.branch, expected=pinned.head)
-        return committed.commit
+    def _push(self, publisher: Publisher, committed: Committed, pinned: Pinned) -> None:
+        def push() -> None:
+            publisher.ensure(committed)
+            self._guard()
+            self.mirror.push(committed.commit, self.job.branch, expected=pinned.head)
+
+        with self.journal.step("push", str) as step:
+            if not step.is_done:
+                self._patiently(push)
+                pushed = NewEvent(EventKind.PUSHED, {"branch": self.job.branch, "commit": committed.commit})
+                step.save(committed.commit, events=[pushed])
 
     def _open(
         self,

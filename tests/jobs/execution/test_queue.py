@@ -114,13 +114,13 @@ def test_an_attempt_that_was_taken_over_can_write_nothing_more(desk: Desk, queue
     (first,) = claims(queue)
     take_messages(desk)
     stale = Journal(desk.database, first)
-    stale.step("one", int, lambda: 1)
+    stale.run_step("one", int, lambda: 1)
     expire(desk, first)
     (second,) = claims(queue)
     fresh = Journal(desk.database, second)
-    assert fresh.step("one", int, lambda: 99) == 1, "a step that has a result is not run again"
+    assert fresh.run_step("one", int, lambda: 99) == 1, "a step that has a result is not run again"
     for act in (
-        lambda: stale.step("two", int, lambda: 2),
+        lambda: stale.run_step("two", int, lambda: 2),
         lambda: stale.enter(Phase.PUBLISHING),
         stale.guard,
         lambda: stale.keep(title="stale"),
