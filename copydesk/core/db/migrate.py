@@ -8,7 +8,7 @@ from copydesk.core.db.advisory_locks import AdvisoryLock, take_lock
 from copydesk.core.db.database import Database
 from copydesk.core.errors import Explained
 
-HEAD = "0002"
+HEAD = "0003"
 UNFINISHED = "moving"
 """Stands for the version while a database is filled in several steps, so that nobody takes half of it for the whole."""
 FOLDER = Path(__file__).parent / "migrations"

@@ -34,24 +34,26 @@ NEXT = """
     ) as candidates
     order by turn, id limit 1
 """
-# A run's age is the time that workers had it: not the time without any, nor what the clock was set forward by.
+# A run that was not released was lost by a crash. Its age is the time that workers had it: not the time without any,
+# nor what the clock was set forward by.
 TAKE = """
     update runs set state = 'running', attempt = attempt + 1, worker = :worker,
-        crashes = crashes + case when state = 'running' and lease_until > 0 then 1 else 0 end,
-        lease_until = {now} + :lease,
-        started_at = {now} - case when abs(lease_until) > started_at then abs(lease_until) - started_at else 0 end
+        crashes = crashes + case when state = 'running' and released_at is null then 1 else 0 end,
+        lease_until = {now} + :lease, released_at = null,
+        started_at = {now} - case when lease_until > started_at then lease_until - started_at else 0 end
     where id = :id and (state = 'queued' or (state = 'running' and not {held}))
     returning id, job_id, project_id, number, attempt, crashes, started_at, created_at, {now} - started_at as age
 """
-# What was given back is not taken again. A lease that is over already: the clock was set, or the machine slept.
+# A released run is not taken back. A lease that is over already: the clock was set, or the machine slept.
 RENEW = """
     update runs set lease_until = {now} + :lease,
         started_at = started_at + case when lease_until < {now} then {now} - lease_until else 0 end
-    where id in :ids and worker = :worker and state = 'running' and lease_until > 0 returning id
+    where id in :ids and worker = :worker and state = 'running' and released_at is null returning id
 """
-
-# What was given back is told from what was lost by its sign; when that was, its age has to know.
-RELEASE = "update runs set lease_until = -{now} where id in :ids and worker = :worker and state = 'running'"
+RELEASE = """
+    update runs set lease_until = {now}, released_at = {now}
+    where id in :ids and worker = :worker and state = 'running'
+"""
 
 END_RUNS = text(
     "update runs set state = 'done', finished_at = :now, reason = :reason where job_id = :job and state <> 'done'"

@@ -64,6 +64,7 @@ runs = Table(
     Column("reason", String(40)),
     Column("worker", String(120)),
     Column("lease_until", BigInteger),
+    Column("released_at", BigInteger),  # when its worker released it; null while it is held or was lost
     Column("created_at", BigInteger, nullable=False),
     Column("started_at", BigInteger),
     Column("finished_at", BigInteger),

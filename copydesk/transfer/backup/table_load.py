@@ -12,8 +12,8 @@ from copydesk.transfer.progress import Progress
 from copydesk.transfer.row_codec import AT_ONCE, TABLES, Lines, tally
 from copydesk.transfer.table_contents import drop_tables, parts
 
-CLAIMABLE = text("update runs set lease_until = 0 where state = 'running'")
-"""Whoever held them is not among those who start now; an attempt that is given up so does not count as a crash."""
+RELEASE_RUNS = text("update runs set lease_until = 0, released_at = 0 where state = 'running'")
+"""The workers that held these runs are gone; a released run does not count as a crash."""
 AGREED = (view_batches, view_classes, view_folds)
 """What stores of views on several machines agreed on holds for the old one alone: a copy of it has its own."""
 
@@ -33,7 +33,7 @@ def load(tx: Connection, source: Path, manifest: Manifest, progress: Progress) -
         found = tally(tx, lines)
         if (found.rows, found.checksum) != (wanted.rows, wanted.checksum):
             raise Damaged(f"The table {name} is not in the database as it was written to {source}.")
-    tx.execute(CLAIMABLE)
     bring_up(tx)
+    tx.execute(RELEASE_RUNS)
     for agreed in AGREED:
         tx.execute(delete(agreed))

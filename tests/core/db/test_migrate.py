@@ -111,6 +111,27 @@ def test_a_migration_takes_nothing_away_from_those_who_do_not_know_it(tx: Connec
     assert versions()[-1] == HEAD
 
 
+def test_runs_that_were_released_before_the_upgrade_are_still_released(tx: Connection) -> None:
+    """Before, a released run had the time as a negative `lease_until`, and a restored run had 0."""
+    bring_up(tx, "0002")
+    project = {"id": "p", "site_id": "s", "name": "P", "repository": "/r", "ref": "main", "root": "", "forge": "local"}
+    _insert(tx, "projects", **project, allow_private=True, policy="{}", collecting="{}", created_at=0)
+    job = {"id": "j", "project_id": "p", "status": "active", "phase": "queued", "prompt": "x", "repository": "/r"}
+    job |= {"ref": "main", "model": "m", "branch": "b", "usage": "{}", "checks": "[]"}
+    _insert(tx, "jobs", **job, draft=False, last_event=0, created_at=0, updated_at=0)
+    for number, lease_until in enumerate((-7000, 0, 7000, None)):
+        run = {"id": f"r{number}", "job_id": "j", "project_id": "p", "number": number, "state": "running"}
+        _insert(tx, "runs", **run, version=1, attempt=1, crashes=0, lease_until=lease_until, created_at=0)
+    bring_up(tx, "0003")
+    leases = tx.execute(text("select lease_until, released_at from runs order by number")).all()
+    assert leases == [(7000, 7000), (0, 0), (7000, None), (None, None)]
+
+
+def _insert(tx: Connection, table: str, **values: Any) -> None:
+    columns, binds = ", ".join(values), ", ".join(f":{name}" for name in values)
+    tx.execute(text(f"insert into {table} ({columns}) values ({binds})"), values)
+
+
 @pytest.fixture(params=RELEASES)
 def release(request: pytest.FixtureRequest) -> str:
     return str(request.param)

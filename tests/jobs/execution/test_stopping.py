@@ -255,7 +255,7 @@ def test_a_terminated_service_hands_its_jobs_back(tmp_path: Path) -> None:
     environment = {"PATH": f"{slow}:{os.environ['PATH']}", "COPYDESK_DATA": str(tmp_path / "data")}
     command = [sys.executable, "-m", "copydesk", "serve", "--port", "0"]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-    states = text("select state, lease_until from runs")
+    states = text("select state, released_at from runs")
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with desk.database.read() as tx:
@@ -265,7 +265,7 @@ def test_a_terminated_service_hands_its_jobs_back(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 0
     with desk.database.read() as tx:
-        state, lease_until = tx.execute(states).one()
+        state, released_at = tx.execute(states).one()
         assert state == "running"
-        assert lease_until < 0
+        assert released_at is not None
     desk.close()
