@@ -161,8 +161,8 @@ def _repositories(settings: "Settings") -> str:
 def _sandbox(settings: "Settings") -> str:
     """Only a project with a check command needs one."""
     from copydesk.desk import open_desk_lazily
-    from copydesk.jobs.checks.sandbox.probe import probe
-    from copydesk.jobs.checks.sandbox.sandbox import Unavailable
+    from copydesk.jobs.sandbox.probe import probe
+    from copydesk.jobs.sandbox.sandbox import Unavailable
 
     desk = open_desk_lazily(settings)
     try:

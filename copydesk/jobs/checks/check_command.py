@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pygit2.enums import FileMode
 
-from copydesk.jobs.checks.sandbox.protocol import MIB, Answer
-from copydesk.jobs.checks.sandbox.sandbox import Sandbox, Unavailable, private_folder
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
+from copydesk.jobs.sandbox.protocol import MIB, Answer
+from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable, private_folder
 from copydesk.jobs.workspace.repository_limits import FileTooLarge
 from copydesk.jobs.workspace.workspace import Workspace
 

@@ -15,16 +15,16 @@ from copydesk.core.telemetry import instruments as measured
 from copydesk.core.telemetry import traces
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.models.registry import ModelUnavailable, model_for
-from copydesk.jobs.checks.sandbox.probe import probe
-from copydesk.jobs.checks.sandbox.sandbox import Sandbox, Unavailable
 from copydesk.jobs.execution.journal import Journal, Lost
 from copydesk.jobs.execution.tracing import attempt_span
 from copydesk.jobs.execution.worker import Attempt, Interrupted
-from copydesk.jobs.isolation import ChildPool, Limits
 from copydesk.jobs.job import FAILED, Ending, Job, JobFailed, Reason
 from copydesk.jobs.publish.forges.local import Pulls
 from copydesk.jobs.publish.forges.polling import notice_ends
 from copydesk.jobs.publish.repository_access import forge_of_project
+from copydesk.jobs.sandbox.probe import probe
+from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
+from copydesk.jobs.workflow.isolation import ChildPool, Limits
 from copydesk.jobs.workflow.maintenance import notice_merges, pack_mirrors, tidy
 from copydesk.jobs.workflow.run import Run
 from copydesk.jobs.workspace.repository_limits import MIB

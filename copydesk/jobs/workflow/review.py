@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.checks import Report, as_data, told
 from copydesk.jobs.checks.check_command import CommandResult, run_command
-from copydesk.jobs.checks.sandbox.sandbox import Sandbox, Unavailable
 from copydesk.jobs.execution.stoppable import Stoppable
+from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Changes, Workspace
 

@@ -14,12 +14,8 @@ from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.loop import Budget, Editor, Pinned
 from copydesk.jobs.agent.mechanic import Mechanic
 from copydesk.jobs.agent.tools import Finished
-from copydesk.jobs.checks.sandbox.sandbox import Sandbox, Unavailable
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.execution.worker import Attempt
-from copydesk.jobs.isolation.child_pool import ChildPool
-from copydesk.jobs.isolation.isolated_work import IsolatedMechanic, IsolatedWork
-from copydesk.jobs.isolation.tasks import ChangeNotes
 from copydesk.jobs.job import COMPLETED, Ending, Job, JobFailed, Phase, Reason, RepositoryFailed
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.git.commit import Committed, Publisher
@@ -29,7 +25,11 @@ from copydesk.jobs.publish.guard.secret_scanner import without_secrets
 from copydesk.jobs.publish.messages import Told, commit_message, pull_text
 from copydesk.jobs.publish.repository_access import known_secrets
 from copydesk.jobs.publish.retry import patiently
+from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
+from copydesk.jobs.workflow.isolation.child_pool import ChildPool
+from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
+from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
 from copydesk.jobs.workflow.pull_request import Opened, Opening
 from copydesk.jobs.workflow.review import Reviewed, Reviewer
 from copydesk.jobs.workspace.git_tree import with_changes

@@ -22,11 +22,11 @@ from pygit2.enums import FileMode
 
 from copydesk.jobs.checks import check_command as module
 from copydesk.jobs.checks.check_command import CommandResult, cleaned, export, run_command
-from copydesk.jobs.checks.sandbox.probe import BACKENDS, probe
-from copydesk.jobs.checks.sandbox.protocol import MIB, USUAL, Backend, Limits
-from copydesk.jobs.checks.sandbox.resource_usage import count_tasks
-from copydesk.jobs.checks.sandbox.sandbox import Sandbox, Unavailable
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
+from copydesk.jobs.sandbox.probe import BACKENDS, probe
+from copydesk.jobs.sandbox.protocol import MIB, USUAL, Backend, Limits
+from copydesk.jobs.sandbox.resource_usage import count_tasks
+from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
@@ -374,7 +374,7 @@ def test_a_cancelled_job_ends_it_at_once(bench: Bench) -> None:
 def test_a_worker_that_is_killed_leaves_neither_process_nor_copy(bench: Bench) -> None:
     token = uuid4().hex
     script = f"""
-        from copydesk.jobs.checks.sandbox.sandbox import Sandbox, private_folder
+        from copydesk.jobs.sandbox.sandbox import Sandbox, private_folder
         with private_folder() as folder:
             Sandbox({bench.sandbox.backend!r}).run("sleep 600; echo {token}", folder, seconds=600)
     """

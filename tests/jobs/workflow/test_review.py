@@ -9,8 +9,8 @@ from copydesk.core.projects.policy import Policy
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.conversation import Reply
-from copydesk.jobs.checks.sandbox.sandbox import Unavailable
 from copydesk.jobs.job import Job, Status
+from copydesk.jobs.sandbox.sandbox import Unavailable
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import job_topic
 from copydesk.jobs.workflow.executor import Performer

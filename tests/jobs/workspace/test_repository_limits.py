@@ -17,13 +17,13 @@ from copydesk.jobs.agent.conversation import ToolCall
 from copydesk.jobs.agent.tools import Toolbox
 from copydesk.jobs.checks import check
 from copydesk.jobs.checks.check_command import run_command
-from copydesk.jobs.checks.sandbox.sandbox import Sandbox
 from copydesk.jobs.execution.worker import Attempt, Interrupted
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror
 from copydesk.jobs.publish.guard.publish_guard import PublishRefused
 from copydesk.jobs.publish.guard.publish_guard import check as check_policy
+from copydesk.jobs.sandbox.sandbox import Sandbox
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.repository_limits import (
     MIB,

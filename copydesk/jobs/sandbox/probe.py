@@ -14,9 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from copydesk.jobs.checks.sandbox.backends import environment
-from copydesk.jobs.checks.sandbox.protocol import Backend
-from copydesk.jobs.checks.sandbox.sandbox import Sandbox, Unavailable, private_folder
+from copydesk.jobs.sandbox.backends import environment
+from copydesk.jobs.sandbox.protocol import Backend
+from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable, private_folder
 
 BACKENDS: tuple[Backend, ...] = ("bubblewrap", "landlock")
 SECONDS = 20.0

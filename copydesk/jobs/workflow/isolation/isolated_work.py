@@ -9,12 +9,12 @@ from copydesk.jobs.agent.conversation import Conversation, ModelFailed, Reply
 from copydesk.jobs.agent.tools.tool import Arguments, Tool, ToolRefused
 from copydesk.jobs.checks import Report
 from copydesk.jobs.execution.stoppable import Stoppable
-from copydesk.jobs.isolation import tasks
-from copydesk.jobs.isolation.child_limits import LimitExceeded
-from copydesk.jobs.isolation.child_pool import ChildPool
-from copydesk.jobs.isolation.tasks import ChangeNotes, WorkspaceCopy
 from copydesk.jobs.job import JobFailed, Reason
 from copydesk.jobs.publish.guard.publish_guard import PublishRefused
+from copydesk.jobs.workflow.isolation import tasks
+from copydesk.jobs.workflow.isolation.child_limits import LimitExceeded
+from copydesk.jobs.workflow.isolation.child_pool import ChildPool
+from copydesk.jobs.workflow.isolation.tasks import ChangeNotes, WorkspaceCopy
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Workspace
 

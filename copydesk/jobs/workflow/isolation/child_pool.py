@@ -15,9 +15,15 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
-from copydesk.jobs.isolation.child import Answer, Call
-from copydesk.jobs.isolation.child_limits import ChildDied, LimitExceeded, Limits, describe_memory_limit, explain_end
-from copydesk.jobs.isolation.fork_server import ForkServer
+from copydesk.jobs.workflow.isolation.child import Answer, Call
+from copydesk.jobs.workflow.isolation.child_limits import (
+    ChildDied,
+    LimitExceeded,
+    Limits,
+    describe_memory_limit,
+    explain_end,
+)
+from copydesk.jobs.workflow.isolation.fork_server import ForkServer
 
 log = logging.getLogger(__name__)
 

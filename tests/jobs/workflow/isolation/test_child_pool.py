@@ -16,10 +16,10 @@ import pytest
 
 from copydesk.jobs.execution.queue import Claim
 from copydesk.jobs.execution.worker import Attempt, Interrupted
-from copydesk.jobs.isolation import ChildPool, LimitExceeded, Limits
-from copydesk.jobs.isolation.child_pool import shared_fork_server
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.guard.publish_guard import PublishRefused
+from copydesk.jobs.workflow.isolation import ChildPool, LimitExceeded, Limits
+from copydesk.jobs.workflow.isolation.child_pool import shared_fork_server
 from copydesk.jobs.workspace.repository_limits import MIB
 from tests.jobs.bench import wait_until
 from tests.support import isolated_calls
@@ -127,7 +127,7 @@ def test_a_fork_server_that_died_is_replaced(pool: ChildPool) -> None:
 
 
 def test_a_refused_fork_leaves_other_children_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("copydesk.jobs.isolation.child_pool.FORK_PAUSES_SECONDS", ())
+    monkeypatch.setattr("copydesk.jobs.workflow.isolation.child_pool.FORK_PAUSES_SECONDS", ())
     shared_fork_server().close()
     pool = ChildPool(SMALL)
     first = pool.run(os.getpid, affinity="one")
@@ -145,7 +145,7 @@ def test_a_hard_limit_of_the_system_is_kept() -> None:
     program = (
         "import resource\n"
         "resource.setrlimit(resource.RLIMIT_DATA, (2**30, 2**30))\n"
-        "from copydesk.jobs.isolation import ChildPool, Limits\n"
+        "from copydesk.jobs.workflow.isolation import ChildPool, Limits\n"
         "print(ChildPool(Limits()).run(resource.getrlimit, resource.RLIMIT_DATA))\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
@@ -164,7 +164,7 @@ def test_children_do_not_see_the_service_s_secrets(monkeypatch: pytest.MonkeyPat
 def test_children_end_when_the_service_is_killed(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     program = (
-        "from copydesk.jobs.isolation import ChildPool, Limits\n"
+        "from copydesk.jobs.workflow.isolation import ChildPool, Limits\n"
         "from tests.support import isolated_calls\n"
         f"ChildPool(Limits(10_000)).run(isolated_calls.write_pid_and_match_forever, {str(file)!r})\n"
     )

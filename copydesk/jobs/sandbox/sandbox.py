@@ -13,15 +13,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
-from copydesk.jobs.checks.sandbox.protocol import USUAL, Answer, Backend, Limits, Order
-from copydesk.jobs.checks.sandbox.resource_usage import group_members
-from copydesk.jobs.checks.sandbox.supervisor import remove
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
+from copydesk.jobs.sandbox.protocol import USUAL, Answer, Backend, Limits, Order
+from copydesk.jobs.sandbox.resource_usage import group_members
+from copydesk.jobs.sandbox.supervisor import remove
 
 START = (
     "import sys; sys.path.append(sys.argv[1]); "
-    "from copydesk.jobs.checks.sandbox.supervisor import main; main(int(sys.argv[2]))",
-    str(Path(__file__).parents[4]),
+    "from copydesk.jobs.sandbox.supervisor import main; main(int(sys.argv[2]))",
+    str(Path(__file__).parents[3]),
 )
 PATIENCE = 60.0
 

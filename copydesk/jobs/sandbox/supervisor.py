@@ -16,10 +16,10 @@ import time
 from contextlib import suppress
 from dataclasses import asdict
 
-from copydesk.jobs.checks.sandbox import backends as confine
-from copydesk.jobs.checks.sandbox import linux_security as kernel
-from copydesk.jobs.checks.sandbox.protocol import Answer, Ending, Order
-from copydesk.jobs.checks.sandbox.resource_usage import (
+from copydesk.jobs.sandbox import backends as confine
+from copydesk.jobs.sandbox import linux_security as kernel
+from copydesk.jobs.sandbox.protocol import Answer, Ending, Order
+from copydesk.jobs.sandbox.resource_usage import (
     FolderMeter,
     count_sockets,
     count_tasks,
@@ -27,7 +27,7 @@ from copydesk.jobs.checks.sandbox.resource_usage import (
     group_members,
     measure_memory,
 )
-from copydesk.jobs.checks.sandbox.seccomp import NotSupported
+from copydesk.jobs.sandbox.seccomp import NotSupported
 
 LOOK_SECONDS = 0.25
 FILES_OPEN = 1024

@@ -4,9 +4,9 @@ import os
 import signal
 from typing import NoReturn
 
-from copydesk.jobs.checks.sandbox import linux_security as kernel
-from copydesk.jobs.checks.sandbox.protocol import Order
-from copydesk.jobs.checks.sandbox.seccomp import NotSupported, seccomp_program
+from copydesk.jobs.sandbox import linux_security as kernel
+from copydesk.jobs.sandbox.protocol import Order
+from copydesk.jobs.sandbox.seccomp import NotSupported, seccomp_program
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 ETC = (

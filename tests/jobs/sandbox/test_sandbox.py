@@ -16,8 +16,8 @@ from uuid import uuid4
 import pytest
 
 from copydesk.jobs.checks.check_command import CommandResult
-from copydesk.jobs.checks.sandbox.protocol import MIB, Limits
-from copydesk.jobs.checks.sandbox.seccomp import PROCESSORS, seccomp_program
+from copydesk.jobs.sandbox.protocol import MIB, Limits
+from copydesk.jobs.sandbox.seccomp import PROCESSORS, seccomp_program
 from tests.jobs.checks.test_check_command import Bench, copies, processes_with, until
 from tests.support.programs import skip_missing
 
@@ -265,7 +265,7 @@ def test_the_tables_of_pages_count_as_memory(bench: Bench) -> None:
 
 def wardens() -> list[int]:
     found = []
-    for number in processes_with("sandbox.warden"):
+    for number in processes_with("sandbox.supervisor"):
         with open(f"/proc/{number}/stat") as file:
             if file.read().rpartition(")")[2].split()[1] == str(os.getpid()):
                 found.append(number)
@@ -298,7 +298,7 @@ def test_nothing_outlives_a_worker_that_is_killed_while_another_process_has_its_
     token = uuid4().hex
     script = f"""
         import os, threading, time
-        from copydesk.jobs.checks.sandbox.sandbox import Sandbox, private_folder
+        from copydesk.jobs.sandbox.sandbox import Sandbox, private_folder
         def run():
             with private_folder() as folder:
                 Sandbox({bench.sandbox.backend!r}).run("touch begun; sleep 600; echo {token}", folder, seconds=600)

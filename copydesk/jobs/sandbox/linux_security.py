@@ -6,7 +6,7 @@ import stat
 import struct
 from collections.abc import Iterable
 
-from copydesk.jobs.checks.sandbox.seccomp import NotSupported
+from copydesk.jobs.sandbox.seccomp import NotSupported
 
 LEAST_ABI = 6
 """Of Landlock, Linux 6.12: from there on signals and abstract sockets stay inside as well. It keeps a process from

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from copydesk.jobs.checks.sandbox.linux_security import die_with_parent
-from copydesk.jobs.isolation.child_limits import Limits, apply_limits
+from copydesk.jobs.sandbox.linux_security import die_with_parent
+from copydesk.jobs.workflow.isolation.child_limits import Limits, apply_limits
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 

@@ -18,10 +18,15 @@ import sys
 import threading
 import traceback
 
-PRELOADED = ("copydesk.jobs.isolation.child", "copydesk.jobs.isolation.tasks", "justhtml", "markdown_it")
+PRELOADED = (
+    "copydesk.jobs.workflow.isolation.child",
+    "copydesk.jobs.workflow.isolation.tasks",
+    "justhtml",
+    "markdown_it",
+)
 COMMAND = (
     "import sys; sys.path[:] = sys.argv[2:]; "
-    "from copydesk.jobs.isolation.fork_server import serve_forks; serve_forks(int(sys.argv[1]))"
+    "from copydesk.jobs.workflow.isolation.fork_server import serve_forks; serve_forks(int(sys.argv[1]))"
 )
 KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 """Environment variables that a child may see; others may hold secrets."""
@@ -142,7 +147,7 @@ def _fork(control: socket.socket, descriptor: int) -> int:
         return pid
     control.close()
     try:
-        from copydesk.jobs.isolation.child import serve_calls
+        from copydesk.jobs.workflow.isolation.child import serve_calls
 
         serve_calls(descriptor)
     except BaseException:
