@@ -3,28 +3,28 @@
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from copydesk.core.accounts.api_keys import Keys
+from copydesk.core.accounts.api_keys import ApiKeys
 from copydesk.core.accounts.people import People
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
 from copydesk.core.projects.projects import Project, Projects
-from copydesk.core.projects.sealed_secrets import Secrets
+from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.core.settings import BadSettings, Settings
-from copydesk.jobs.agent.models.model_names import FORMS, known_model
+from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from copydesk.analytics.feedback import Feedback
     from copydesk.analytics.ingest.collector import Collector
-    from copydesk.analytics.ingest.site_registry import Sites
+    from copydesk.analytics.ingest.site_registry import SiteRegistry
     from copydesk.analytics.stores.base import Store
-    from copydesk.analytics.stores.fold_scheduler import Keeper
+    from copydesk.analytics.stores.fold_scheduler import FoldScheduler
     from copydesk.jobs.execution.worker import Worker
-    from copydesk.jobs.publish.forges.local import Pulls
+    from copydesk.jobs.publish.forges.local import LocalPulls
     from copydesk.jobs.publish.git.mirror import Mirror
     from copydesk.jobs.service import Jobs
-    from copydesk.jobs.workflow.executor import ModelFor
+    from copydesk.jobs.workflow.executor import ModelFactory
 
 
 class Desk:
@@ -37,8 +37,8 @@ class Desk:
         self.settings = settings
         self.database = database
         self.projects = Projects(database)
-        self.secrets = Secrets(database, settings)
-        self.keys = Keys(database, settings.keys_per_hour)
+        self.secrets = SealedSecrets(database, settings)
+        self.keys = ApiKeys(database, settings.keys_per_hour)
         self.people = People(database, self.keys)
 
     @cached_property
@@ -54,16 +54,16 @@ class Desk:
         )
 
     @cached_property
-    def pulls(self) -> "Pulls":
-        from copydesk.jobs.publish.forges.local import Pulls
+    def pulls(self) -> "LocalPulls":
+        from copydesk.jobs.publish.forges.local import LocalPulls
 
-        return Pulls(self.database, self.jobs)
+        return LocalPulls(self.database, self.jobs)
 
     @cached_property
-    def sites(self) -> "Sites":
-        from copydesk.analytics.ingest.site_registry import Sites
+    def sites(self) -> "SiteRegistry":
+        from copydesk.analytics.ingest.site_registry import SiteRegistry
 
-        return Sites(self.projects, self.secrets, self.settings.data)
+        return SiteRegistry(self.projects, self.secrets, self.settings.data)
 
     @cached_property
     def store(self) -> "Store":
@@ -72,24 +72,24 @@ class Desk:
         return open_store(self.settings, self.database)
 
     @cached_property
-    def keeper(self) -> "Keeper":
-        from copydesk.analytics.stores.fold_scheduler import Keeper
+    def fold_scheduler(self) -> "FoldScheduler":
+        from copydesk.analytics.stores.fold_scheduler import FoldScheduler
 
         projects = self.projects
-        return Keeper(
+        return FoldScheduler(
             self.store,
             lambda: {project.id: project.collecting.raw_days for project in projects.all()},
-            drop_more=self.drop_old_feedback,
+            drop_expired=self.drop_old_feedback,
         )
 
     @cached_property
     def collector(self) -> "Collector":
         from copydesk.analytics.ingest.collector import Collector
 
-        return Collector(self.store.log, lambda: self.keeper.arrived())
+        return Collector(self.store.log_views, lambda: self.fold_scheduler.notify_new_views())
 
     @cached_property
-    def limit_teller(self) -> "ThreadPoolExecutor":
+    def rate_limit_executor(self) -> "ThreadPoolExecutor":
         """The thread that shares with other processes how much of a rate limit this one has used."""
         from concurrent.futures import ThreadPoolExecutor
 
@@ -108,49 +108,49 @@ class Desk:
         """Deletes feedback that is older than its project keeps it. Returns how many entries that were."""
         from copydesk.core.clock import today
 
-        days = {project.id: project.collecting.feedback_days for project in self.projects.all()}
-        return self.feedback.drop_old(days, today())
+        days_by_project = {project.id: project.collecting.feedback_days for project in self.projects.all()}
+        return self.feedback.delete_expired(days_by_project, today())
 
-    def worker(self, model: "ModelFor | None" = None) -> "Worker":
+    def create_worker(self, model: "ModelFactory | None" = None) -> "Worker":
         from copydesk.core.clock import SECOND
-        from copydesk.jobs.execution.queue import Bounds, Queue
+        from copydesk.jobs.execution.queue import Queue, QueueLimits
         from copydesk.jobs.execution.worker import Worker
-        from copydesk.jobs.workflow.executor import Performer
+        from copydesk.jobs.workflow.executor import RunExecutor
 
         settings = self.settings
-        bounds = Bounds(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
-        performer = Performer(self.database, settings, self.secrets, self.pulls, model)
+        bounds = QueueLimits(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
+        executor = RunExecutor(self.database, settings, self.secrets, self.pulls, model)
         return Worker(
-            Queue(self.database, bounds), performer, slots=settings.worker_slots, job_seconds=settings.job_minutes * 60
+            Queue(self.database, bounds), executor, slots=settings.worker_slots, job_seconds=settings.job_minutes * 60
         )
 
-    def mirror(self, project: Project) -> "Mirror":
+    def open_mirror(self, project: Project) -> "Mirror":
         """The repository, with the token that the project has for it."""
         from copydesk.jobs.publish.git.mirror import Mirror
         from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 
-        token, limits = self.secrets.get(project.id, "forge_token"), RepositoryLimits.of(self.settings)
-        return Mirror.of(self.settings.mirrors, project, token, limits=limits)
+        token, limits = self.secrets.get(project.id, "forge_token"), RepositoryLimits.from_settings(self.settings)
+        return Mirror.for_project(self.settings.mirrors_folder, project, token, limits=limits)
 
     @property
     def may_have_views(self) -> bool:
         """An embedded store that nothing ever came to is not opened only to find that out."""
-        from copydesk.analytics.stores.shared.server import FILE
+        from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 
-        return bool(self.settings.analytics_url) or (self.settings.data / FILE).exists()
+        return bool(self.settings.analytics_url) or (self.settings.data / DUCKDB_FILE).exists()
 
-    def counted(self, project: Project) -> "Store":
+    def up_to_date_store(self, project: Project) -> "Store":
         """The store, once it has counted what has arrived, as the project says. It waits: call it in a thread."""
-        self.sites.settle(project, self.store)
-        self.keeper.fresh()
+        self.sites.apply_ai_classes(project, self.store)
+        self.fold_scheduler.wait_until_folded()
         return self.store
 
     def close(self) -> None:
         """Ends the threads that were started, and closes the stores that were opened."""
         if "collector" in vars(self):
             self.collector.close()
-        if "limit_teller" in vars(self):
-            self.limit_teller.shutdown()
+        if "rate_limit_executor" in vars(self):
+            self.rate_limit_executor.shutdown()
         if "store" in vars(self):
             self.store.close()
         self.database.close()
@@ -162,10 +162,10 @@ def open_desk_lazily(settings: Settings) -> Desk:
         ("COPYDESK_MODEL", settings.model),
         *(("COPYDESK_MODELS", name) for name in settings.models),
     ):
-        if not known_model(name):
-            raise BadSettings(f"{variable}: there is no model {name!r}; write one of {', '.join(FORMS)}.")
+        if not is_model_name(name):
+            raise BadSettings(f"{variable}: there is no model {name!r}; write one of {', '.join(NAME_FORMS)}.")
     settings.make_data_folder()
-    database = Database(settings.database)
+    database = Database(settings.resolved_database_url)
     migrate(database)
     return Desk(settings, database)
 

@@ -56,15 +56,15 @@ class CopydeskASGI:
         self.views = Views(url, project, key, **options)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def watched(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self.views.note(_asgi_request, scope, message["status"], message.get("headers", ()))
+                self.views.note(_read_asgi_request, scope, message["status"], message.get("headers", ()))
             elif message["type"] == "lifespan.shutdown.complete":
                 self.views.queue.close()
             await send(message)
 
         is_watched = scope["type"] == "lifespan" or (scope["type"] == "http" and scope["method"] == "GET")
-        await self.app(scope, receive, watched if is_watched else send)
+        await self.app(scope, receive, send_and_record if is_watched else send)
 
 
 class CopydeskWSGI:
@@ -75,12 +75,12 @@ class CopydeskWSGI:
         self.views = Views(url, project, key, **options)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        def watched(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        def start_and_record(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             if environ["REQUEST_METHOD"] == "GET":
-                self.views.note(_wsgi_request, environ, status, headers)
+                self.views.note(_read_wsgi_request, environ, status, headers)
             return start_response(status, headers, exc_info) if exc_info else start_response(status, headers)
 
-        return self.app(environ, watched)
+        return self.app(environ, start_and_record)
 
 
 class Views:
@@ -100,38 +100,40 @@ class Views:
     def note(self, read: "Reader", request: Any, status: int | str, headers: Iterable[tuple[Any, Any]]) -> None:
         try:
             code = int(str(status)[:3])
-            url, peer, asked = read(request)
-            if self._is_view(url, asked, code, headers):
-                self.queue.put(self._event(url, peer, asked, code))
+            url, peer, request_headers = read(request)
+            if self._is_view(url, request_headers, code, headers):
+                self.queue.put(self._build_event(url, peer, request_headers, code))
         except Exception:
             log.exception("a view was not noted")
 
-    def _is_view(self, url: str, asked: Mapping[str, str], status: int, headers: Iterable[tuple[Any, Any]]) -> bool:
+    def _is_view(
+        self, url: str, request_headers: Mapping[str, str], status: int, headers: Iterable[tuple[Any, Any]]
+    ) -> bool:
         if not (200 <= status < 300 or status == 304):
             return False
-        if any("pre" in asked.get(name, "") for name in ("sec-purpose", "purpose", "x-moz")):
+        if any("pre" in request_headers.get(name, "") for name in ("sec-purpose", "purpose", "x-moz")):
             return False
-        if self.beacon and "sec-fetch-dest" in asked:
+        if self.beacon and "sec-fetch-dest" in request_headers:
             return False
         if FOR_MODELS.fullmatch(url.partition("?")[0]):
             return True
-        kind = next((_text(value) for name, value in headers if _text(name).lower() == "content-type"), "")
-        if status == 304 and not kind:  # nothing is sent again, so what was asked for has to tell
-            kind = asked.get("accept", "")
-        return kind.lower().startswith(PAGE_TYPES)
+        content_type = next((_decode(value) for name, value in headers if _decode(name).lower() == "content-type"), "")
+        if status == 304 and not content_type:  # nothing is sent again, so what was asked for has to tell
+            content_type = request_headers.get("accept", "")
+        return content_type.lower().startswith(PAGE_TYPES)
 
-    def _event(self, url: str, peer: str, asked: Mapping[str, str], status: int) -> Event:
+    def _build_event(self, url: str, peer: str, request_headers: Mapping[str, str], status: int) -> Event:
         if self.address_header:
-            written = asked.get(self.address_header, "").split(",")
-            peer = written[-self.proxies] if len(written) >= self.proxies else ""
-        told = {
+            addresses = request_headers.get(self.address_header, "").split(",")
+            peer = addresses[-self.proxies] if len(addresses) >= self.proxies else ""
+        fields = {
             "url": url,
-            "userAgent": asked.get("user-agent", ""),
-            "accept": asked.get("accept", ""),
-            "referrer": asked.get("referer", ""),
+            "userAgent": request_headers.get("user-agent", ""),
+            "accept": request_headers.get("accept", ""),
+            "referrer": request_headers.get("referer", ""),
             "ip": peer.strip(),
         }
-        event: Event = {name: value[: LONGEST[name]] for name, value in told.items() if value}
+        event: Event = {name: value[: LONGEST[name]] for name, value in fields.items() if value}
         return event | {"status": status, "timestamp": time.time_ns() // 1_000_000, "eventId": uuid.uuid4().hex}
 
 
@@ -139,27 +141,27 @@ Reader = Callable[[Any], tuple[str, str, Mapping[str, str]]]
 """From a server's request to the page's address, the peer's, and the headers by their names in small letters."""
 
 
-def _asgi_request(scope: Scope) -> tuple[str, str, Mapping[str, str]]:
-    asked: dict[str, str] = {}
+def _read_asgi_request(scope: Scope) -> tuple[str, str, Mapping[str, str]]:
+    headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
-        asked[name] = f"{asked[name]}, {value}" if name in asked else value
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
     path = scope.get("raw_path") or quote(scope["path"]).encode()
     query = b"?" + scope["query_string"] if scope.get("query_string") else b""
     target = (path.partition(b"?")[0] + query).decode("latin-1")
-    url = f"{scope.get('scheme', 'http')}://{asked.get('host', '')}{target}"
-    return url, (scope.get("client") or ("",))[0], asked
+    url = f"{scope.get('scheme', 'http')}://{headers.get('host', '')}{target}"
+    return url, (scope.get("client") or ("",))[0], headers
 
 
-def _wsgi_request(environ: Environ) -> tuple[str, str, Mapping[str, str]]:
-    asked = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
+def _read_wsgi_request(environ: Environ) -> tuple[str, str, Mapping[str, str]]:
+    headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
     path = quote((environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1"))
     query = "?" + environ["QUERY_STRING"] if environ.get("QUERY_STRING") else ""
-    host = asked.get("host") or environ.get("SERVER_NAME", "")
-    return f"{environ['wsgi.url_scheme']}://{host}{path}{query}", environ.get("REMOTE_ADDR", ""), asked
+    host = headers.get("host") or environ.get("SERVER_NAME", "")
+    return f"{environ['wsgi.url_scheme']}://{host}{path}{query}", environ.get("REMOTE_ADDR", ""), headers
 
 
-def _text(value: bytes | str) -> str:
+def _decode(value: bytes | str) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else value
 
 
@@ -184,37 +186,37 @@ class Queue:
             "Content-Encoding": "gzip",
         }
         self.sent = self.lost = 0
-        self._warned = float("-inf")
-        self._open = build_opener(NoRedirect).open
-        self._begin()
+        self._warned_at = float("-inf")
+        self._open_url = build_opener(NoRedirect).open
+        self._reset()
         atexit.register(self.close)
 
-    def _begin(self) -> None:
-        self._process = os.getpid()
-        self._waiting: deque[Event] = deque()
+    def _reset(self) -> None:
+        self._process_id = os.getpid()
+        self._pending: deque[Event] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._deadline: float | None = None
 
     def put(self, event: Event) -> None:
-        if self._process != os.getpid():  # a server that forks its workers leaves them the queue, not the thread
-            self._begin()
+        if self._process_id != os.getpid():  # a server that forks its workers leaves them the queue, not the thread
+            self._reset()
         with self._changed:
-            if len(self._waiting) >= MOST_WAITING:
-                self._lose(1, "too many views are waiting")
+            if len(self._pending) >= MOST_WAITING:
+                self._count_lost(1, "too many views are waiting")
                 return
-            self._waiting.append(event)
+            self._pending.append(event)
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="copydesk", daemon=True)
                 thread.start()
                 self._thread = thread
-            if len(self._waiting) in (1, BATCH):
+            if len(self._pending) in (1, BATCH):
                 self._changed.notify_all()
 
     def close(self) -> None:
         """Sends what waits, for a few seconds at most. Views that come later are sent all the same."""
         thread = self._thread
-        if thread is None or self._process != os.getpid():
+        if thread is None or self._process_id != os.getpid():
             return
         with self._changed:
             self._deadline = time.monotonic() + PATIENCE
@@ -222,18 +224,18 @@ class Queue:
         thread.join(PATIENCE)
 
     def _run(self) -> None:
-        while batch := self._next():
+        while batch := self._next_batch():
             try:
                 self._deliver(batch)
             except Exception:
                 log.exception("%d views were lost", len(batch))
 
-    def _next(self) -> list[Event]:
+    def _next_batch(self) -> list[Event]:
         """A second's views, or as many as fill a batch; none when the queue is closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._deadline)
-            self._changed.wait_for(lambda: len(self._waiting) >= BATCH or self._deadline, INTERVAL)
-            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            self._changed.wait_for(lambda: self._pending or self._deadline)
+            self._changed.wait_for(lambda: len(self._pending) >= BATCH or self._deadline, INTERVAL)
+            batch = [self._pending.popleft() for _ in range(min(BATCH, len(self._pending)))]
             if not batch:
                 self._thread = self._deadline = None
             return batch
@@ -245,28 +247,28 @@ class Queue:
         while True:
             pause = min(LONGEST_PAUSE, 2 * pause)
             try:
-                with self._open(request, timeout=TIMEOUT) as answer:
-                    answer.read()
+                with self._open_url(request, timeout=TIMEOUT) as response:
+                    response.read()
                 self.sent += count
                 return
-            except HTTPError as refusal:
-                with refusal:
-                    reason = f"{refusal.code} {_sentence(refusal)}"
-                if refusal.code == 413 and count > 1:
+            except HTTPError as http_error:
+                with http_error:
+                    reason = f"{http_error.code} {_read_error_message(http_error)}"
+                if http_error.code == 413 and count > 1:
                     self._deliver(batch[: count // 2])
                     self._deliver(batch[count // 2 :])
                     return
-                if refusal.code not in SENT_AGAIN:
-                    self._lose(count, reason)
+                if http_error.code not in SENT_AGAIN:
+                    self._count_lost(count, reason)
                     return
-                pause = max(pause, min(LONGEST_PAUSE, _seconds(refusal.headers.get("Retry-After"))))
-            except (OSError, HTTPException) as fault:
-                reason = str(fault)
-            if not self._wait(pause * random.uniform(1, 1.25)):  # noqa: S311
-                self._lose(count, reason)
+                pause = max(pause, min(LONGEST_PAUSE, _parse_retry_after(http_error.headers.get("Retry-After"))))
+            except (OSError, HTTPException) as network_error:
+                reason = str(network_error)
+            if not self._wait_before_retry(pause * random.uniform(1, 1.25)):  # noqa: S311
+                self._count_lost(count, reason)
                 return
 
-    def _wait(self, seconds: float) -> bool:
+    def _wait_before_retry(self, seconds: float) -> bool:
         """False when the site ends before it would be worth another try."""
         with self._changed:
             self._changed.wait_for(lambda: self._deadline, seconds)
@@ -275,19 +277,19 @@ class Queue:
         time.sleep(0.1)
         return time.monotonic() < self._deadline
 
-    def _lose(self, count: int, reason: str) -> None:
+    def _count_lost(self, count: int, reason: str) -> None:
         self.lost += count
-        if time.monotonic() - self._warned > 60:
-            self._warned = time.monotonic()
+        if time.monotonic() - self._warned_at > 60:
+            self._warned_at = time.monotonic()
             log.warning("Views were lost, %d so far: %s", self.lost, reason)
 
 
-def _seconds(header: str | None) -> float:
+def _parse_retry_after(header: str | None) -> float:
     return float(header) if header and header.isdecimal() else 0.0
 
 
-def _sentence(refusal: HTTPError) -> str:
+def _read_error_message(error: HTTPError) -> str:
     try:
-        return str(json.loads(refusal.read(4096))["error"])
+        return str(json.loads(error.read(4096))["error"])
     except (ValueError, KeyError, TypeError, OSError, HTTPException):
-        return str(refusal.reason)
+        return str(error.reason)

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.client import ApiError, Client
 from copydesk.core.clock import DAY
 from tests.support.repositories import make_repository
@@ -28,11 +28,13 @@ def site(running: Service) -> Service:
 
 
 def keep(site: Service, path: str, visitor: int, on: int = FIRST, agent: str = "Browser") -> None:
-    site.desk.store.log([_view(site, path, visitor, on, agent)])
+    site.desk.store.log_views([_view(site, path, visitor, on, agent)])
 
 
-def _view(site: Service, path: str, visitor: int, on: int = FIRST, agent: str = "Browser") -> View:
-    return View(site.project.id, path, on * DAY, Class.HUMAN, agent, "", "test", "1", visitor, "", "", 200, None)
+def _view(site: Service, path: str, visitor: int, on: int = FIRST, agent: str = "Browser") -> PageView:
+    return PageView(
+        site.project.id, path, on * DAY, VisitorClass.HUMAN, agent, "", "test", "1", visitor, "", "", 200, None
+    )
 
 
 def test_every_report_is_a_call(site: Service) -> None:
@@ -65,7 +67,7 @@ def test_days_are_given_as_text_dates_or_moments(site: Service, second: str | da
 
 
 def test_rows_come_from_as_many_requests_as_it_takes(site: Service) -> None:
-    site.desk.store.log([_view(site, f"/{n}", 1, agent=f"Agent {n}") for n in range(251)])
+    site.desk.store.log_views([_view(site, f"/{n}", 1, agent=f"Agent {n}") for n in range(251)])
     for n in range(101):
         site.desk.feedback.add(site.project.id, f"/{n}", True, None, FIRST * DAY)
     client = site.client

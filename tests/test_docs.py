@@ -18,18 +18,18 @@ import typer
 from pydantic import BaseModel
 
 from copydesk import cli
-from copydesk.analytics.page_view import SENTENCES
-from copydesk.cli.commands.doctor import OLDEST_GIT
-from copydesk.core.errors import Refusal
-from copydesk.core.projects.collection_options import Collecting
+from copydesk.analytics.page_view import DROP_MESSAGES
+from copydesk.cli.commands.doctor import MIN_GIT_VERSION
+from copydesk.core.errors import RequestError
+from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.policy import Policy
-from copydesk.core.projects.sealed_secrets import NAMES
-from copydesk.core.settings import Settings, variable
+from copydesk.core.projects.sealed_secrets import KNOWN_SECRETS
+from copydesk.core.settings import Settings, env_variable
 from copydesk.desk import open_desk
 from copydesk.jobs.job import Phase, Reason, Status
 from copydesk.jobs.storage.records import EventKind
 from copydesk.web.api import schemas as views
-from copydesk.web.app import make_app
+from copydesk.web.app import create_app
 from tests.support.dashboard import routes as dashboard
 from tests.support.programs import add_curl
 from tests.support.repositories import make_repository
@@ -65,7 +65,7 @@ def anchors(page: str) -> set[str]:
 
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_setting_is_documented_with_its_default(name: str) -> None:
-    row = next((line for line in SETTINGS.read_text("utf-8").splitlines() if f"| `{variable(name)}` |" in line), "")
+    row = next((line for line in SETTINGS.read_text("utf-8").splitlines() if f"| `{env_variable(name)}` |" in line), "")
     default = Settings.model_fields[name].default
     shown = {None: "none", "": "empty", (): "empty"}.get(
         default, f"`{default:g}`" if isinstance(default, float) else None
@@ -74,27 +74,27 @@ def test_every_setting_is_documented_with_its_default(name: str) -> None:
     assert row.split(" | ")[1:2] == [shown]
 
 
-@pytest.mark.parametrize("name", [*Policy.model_fields, *Collecting.model_fields])
+@pytest.mark.parametrize("name", [*Policy.model_fields, *CollectionOptions.model_fields])
 def test_every_setting_of_a_project_is_documented_with_its_default(name: str) -> None:
     row = next((line for line in SETTINGS.read_text("utf-8").splitlines() if line.startswith(f"| `{name}` |")), "")
-    default = {**Policy.model_fields, **Collecting.model_fields}[name].default
+    default = {**Policy.model_fields, **CollectionOptions.model_fields}[name].default
     shown = ", ".join(default) if isinstance(default, tuple) else default
     assert row.split(" | ")[1:2] == [{None: "none", "": "empty"}.get(shown, f"`{shown}`")]
 
 
 def test_every_reason_why_a_view_is_dropped_is_documented() -> None:
     page = EVENTS.read_text("utf-8")
-    assert [reason for reason, said in SENTENCES.items() if f"| `{reason}` | {said} |" not in page] == []
+    assert [reason for reason, said in DROP_MESSAGES.items() if f"| `{reason}` | {said} |" not in page] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", KNOWN_SECRETS)
 def test_every_secret_is_documented(name: str) -> None:
     assert f"`{name}`" in SETTINGS.read_text("utf-8").partition("## Secrets")[2]
 
 
 def test_every_route_is_documented(tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path))
-    found = set(routes(make_app(desk).routes))
+    found = set(routes(create_app(desk).routes))
     desk.close()
     page = API.read_text("utf-8")
     found -= {f"{method} {route.path}" for route in dashboard() for method in route.methods or ()}
@@ -146,15 +146,29 @@ def test_every_kind_of_event_is_documented() -> None:
 
 def test_every_word_of_the_api_is_documented() -> None:
     page = API.read_text("utf-8") + DASHBOARD.read_text("utf-8")
-    words = {*Status, *Phase, *Reason, *(refusal.code for refusal in refusals(Refusal))} - NOT_OVER_HTTP
+    words = {*Status, *Phase, *Reason, *(refusal.code for refusal in refusals(RequestError))} - NOT_OVER_HTTP
     assert [word for word in sorted(words) if f"`{word}`" not in page] == []
 
 
 @pytest.mark.parametrize(
     "view",
     [
-        *(views.JobBody, views.JobView, views.SourceView, views.FileView, views.UsageView, views.JobsView),
-        *(views.EventView, views.EventsView, views.ModelView, views.ModelsView, views.ErrorView, views.DetailView),
+        *(
+            views.NewJobRequest,
+            views.JobResponse,
+            views.JobSourceResponse,
+            views.ChangedFileResponse,
+            views.UsageResponse,
+            views.JobListResponse,
+        ),
+        *(
+            views.JobEventResponse,
+            views.JobEventListResponse,
+            views.ModelResponse,
+            views.ModelListResponse,
+            views.ErrorResponse,
+            views.ErrorDetailResponse,
+        ),
     ],
     ids=lambda view: str(view.__name__),
 )
@@ -164,7 +178,7 @@ def test_every_field_is_documented(view: type[BaseModel]) -> None:
     assert [name for name in names if f"`{name}`" not in page and f'"{name}"' not in page] == []
 
 
-def refusals(kind: type[Refusal]) -> Iterator[type[Refusal]]:
+def refusals(kind: type[RequestError]) -> Iterator[type[RequestError]]:
     yield kind
     for below in kind.__subclasses__():
         yield from refusals(below)
@@ -178,7 +192,7 @@ def test_the_readme_begins_with_what_to_run() -> None:
 
 @pytest.mark.parametrize("page", [README, ROOT / "docs/quickstart.md"], ids=lambda page: page.name)
 def test_the_oldest_git_is_the_one_that_the_doctor_accepts(page: Path) -> None:
-    assert f"git {'.'.join(map(str, OLDEST_GIT))} or newer" in page.read_text("utf-8")
+    assert f"git {'.'.join(map(str, MIN_GIT_VERSION))} or newer" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

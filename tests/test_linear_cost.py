@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from copydesk.jobs.agent.mechanic.fix_links import plan as plan_links
+from copydesk.jobs.agent.mechanic.fix_links import plan_link_fixes as plan_links
 from copydesk.jobs.agent.mechanic.instructions import FixLinks
-from copydesk.jobs.agent.mechanic.prompt_parser import LONGEST_PROMPT, understand
+from copydesk.jobs.agent.mechanic.prompt_parser import MAX_MECHANIC_PROMPT_CHARS, parse_prompt
 from copydesk.jobs.agent.tools.tool import ToolRefused
 from copydesk.jobs.agent.tools.toolbox import TOOLS
-from copydesk.jobs.checks.parsing.markdown import facts_of
-from copydesk.jobs.publish.forges.gitea import _covers
+from copydesk.jobs.checks.parsing.markdown import parse_page
+from copydesk.jobs.publish.forges.gitea import _matches_rule
 from copydesk.jobs.workspace.bounded_matcher import BoundedMatcher
-from copydesk.jobs.workspace.edit_scope import overreach
-from copydesk.jobs.workspace.text_edits import MAX_SEARCHED_CHARS, NotEditable, Replacement, replace
+from copydesk.jobs.workspace.edit_scope import explain_overreach
+from copydesk.jobs.workspace.text_edits import MAX_SEARCHED_CHARS, NotEditable, Replacement, apply_replacements
 from tests.support.cpu_budget import limit_cpu
 from tests.support.cpu_growth import Pump, TooSlow, assert_cheap, assert_linear
 from tests.support.parsers import PARSERS, workspace_of
@@ -129,17 +129,17 @@ PROMPTS = [
 
 @pytest.mark.parametrize("pump", PROMPTS, ids=lambda pump: repr(pump.piece))
 def test_the_longest_prompt_costs_the_mechanic_little(pump: Pump) -> None:
-    size = LONGEST_PROMPT - len(pump.prefix) - len(pump.suffix)
+    size = MAX_MECHANIC_PROMPT_CHARS - len(pump.prefix) - len(pump.suffix)
     plain = Pump("replace 'foo' with 'bar' in docs/a.md and fix broken links. ")
-    assert_cheap(understand, pump, size, plain, times=60)
+    assert_cheap(parse_prompt, pump, size, plain, times=60)
 
 
 def test_merge_keys_that_double_are_not_followed() -> None:
-    facts = facts_of(".md", f"---\n{LAUGHS}---\n# A\n".encode())
-    assert not facts.has_fields
+    facts = parse_page(".md", f"---\n{LAUGHS}---\n# A\n".encode())
+    assert not facts.is_front_matter_readable
     assert dict(facts.fields) == {}
     few = "---\nbase: &base {x: 1}\nmore:\n  <<: *base\ntitle: A\n---\n"
-    assert facts_of(".md", few.encode()).fields["title"] == "A"
+    assert parse_page(".md", few.encode()).fields["title"] == "A"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_merge_keys_that_double_are_not_followed() -> None:
     ids=lambda value: value[:20],
 )
 def test_front_matter_that_no_reader_understands_is_no_error(value: str) -> None:
-    assert facts_of(".md", f"---\na: {value}\n---\n# A\n".encode()).headings == ("A",)
+    assert parse_page(".md", f"---\na: {value}\n---\n# A\n".encode()).headings == ("A",)
 
 
 items = st.lists(st.sampled_from("abcd"), max_size=30)
@@ -174,7 +174,7 @@ def test_a_page_whose_every_paragraph_changed_is_compared_within_bounds() -> Non
     """As a translation does it. The bound is tested above; here, that the judgement is the same beyond it."""
     old = "".join(f"one {n}\n\n" for n in range(100))
     new = "".join(f"zwei {n}x\n\n" for n in range(100))
-    refusal = overreach(old.encode(), new.encode())
+    refusal = explain_overreach(old.encode(), new.encode())
     assert refusal is not None
     assert "replaces most" in refusal
 
@@ -183,7 +183,7 @@ def test_replacements_sought_in_a_whole_long_file_are_few() -> None:
     data = b"a\n" * 1_000_000
     many = [Replacement("b", "c")] * (MAX_SEARCHED_CHARS // len(data) + 1)
     with pytest.raises(NotEditable, match="give 'line' with each"):
-        replace(data, many)
+        apply_replacements(data, many)
 
 
 @pytest.mark.parametrize("pattern", ["x{1000000000}", "(?:(?:x{1000}){1000}){1000}", "(" * 490 + ")" * 490])
@@ -195,7 +195,7 @@ def test_a_pattern_that_takes_long_to_compile_is_refused(pattern: str) -> None:
 
 def test_the_deadline_of_a_search_holds_for_all_lines_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line alone takes less than the deadline; the whole text matches at once by its first line."""
-    monkeypatch.setattr("copydesk.jobs.agent.tools.read_tools.SEARCH_SECONDS", 0.5)
+    monkeypatch.setattr("copydesk.jobs.agent.tools.read_tools.SEARCH_TIMEOUT_SECONDS", 0.5)
     search = TOOLS["search"]
     page = workspace_of(a_md="x\n" + ("a" * 24 + "!\n") * 20_000)
     with pytest.raises(ToolRefused, match="too long"):
@@ -203,9 +203,9 @@ def test_the_deadline_of_a_search_holds_for_all_lines_together(monkeypatch: pyte
 
 
 def test_a_rule_of_many_stars_is_compared_with_a_branch_at_once() -> None:
-    assert not _covers("**a" * 60 + "b", "a" * 200)
-    assert _covers("release/**", "release/1/2")
-    assert not _covers("release/*", "release/1/2")
+    assert not _matches_rule("**a" * 60 + "b", "a" * 200)
+    assert _matches_rule("release/**", "release/1/2")
+    assert not _matches_rule("release/*", "release/1/2")
 
 
 @pytest.mark.drill

@@ -14,8 +14,8 @@ from benchmarks.agent.results import Result, Run, read, save
 from benchmarks.agent.running import Chosen, run_cases
 from benchmarks.agent.sources import Sources
 from copydesk import __version__
-from copydesk.core.errors import Explained
-from copydesk.jobs.agent.mechanic.plan import counted
+from copydesk.core.errors import UserFacingError
+from copydesk.jobs.agent.mechanic.plan import pluralize
 
 ABOUT = """\
 Measures how well a model does documentation jobs: each case is a change that a person made to a repository, the model
@@ -34,7 +34,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
         options.act(options)
-    except Explained as error:
+    except UserFacingError as error:
         print(error, file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
@@ -72,7 +72,7 @@ def _mine(options: argparse.Namespace) -> None:
     if not found:
         raise CaseRefused(f"No commit of {address} changed documentation alone within these bounds.")
     print("\n\n".join(case.toml(address) for case in found))
-    print(f"{counted(len(found), 'case')}. Read each prompt first: a message tells, a prompt asks.", file=sys.stderr)
+    print(f"{pluralize(len(found), 'case')}. Read each prompt first: a message tells, a prompt asks.", file=sys.stderr)
 
 
 def _report(options: argparse.Namespace) -> None:

@@ -8,15 +8,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from copydesk.core.errors import Explained
-from copydesk.jobs.job import LONGEST_PROMPT
-from copydesk.jobs.workspace.path_rules import PathRefused, checked
+from copydesk.core.errors import UserFacingError
+from copydesk.jobs.job import MAX_PROMPT_CHARS
+from copydesk.jobs.workspace.path_rules import PathRefused, validate_path
 from copydesk.jobs.workspace.text_edits import BOM
 
 BUILT_IN = Path(__file__).parent / "cases"
 
 
-class CaseRefused(Explained):
+class CaseRefused(UserFacingError):
     """A case cannot be run as it is written; the message says what is wrong with it."""
 
 
@@ -60,7 +60,7 @@ Reference = dict[str, str | Content | Edited | Literal[False]]
 
 class Case(_Data):
     name: Annotated[str, Field(pattern=r"^\w[\w.-]{0,79}$")]
-    prompt: Annotated[str, Field(min_length=1, max_length=LONGEST_PROMPT)]
+    prompt: Annotated[str, Field(min_length=1, max_length=MAX_PROMPT_CHARS)]
     repository: str | None = None
     """A path, from the file of cases or absolute, or an address that git can clone."""
     base: str | None = None
@@ -83,7 +83,7 @@ class Case(_Data):
             raise ValueError("a case made of files has its reference as files too")
         for path in (*(self.files or {}), *(self.reference if isinstance(self.reference, dict) else {})):
             try:
-                checked(path)
+                validate_path(path)
             except PathRefused as refusal:
                 raise ValueError(f"{path}: {refusal}") from None
         return self

@@ -2,7 +2,7 @@
 
 from benchmarks.agent.cases import Case, CaseRefused, Content, Edited
 from copydesk.jobs.workspace.git_tree import Tree
-from copydesk.jobs.workspace.text_edits import NotEditable, Text
+from copydesk.jobs.workspace.text_edits import DecodedText, NotEditable
 from copydesk.jobs.workspace.workspace import Changes
 
 
@@ -29,7 +29,7 @@ def reference_of(case: Case, tree: Tree) -> Changes:
 
 def _edited(case: Case, path: str, data: bytes, wanted: Edited) -> bytes:
     """In the file's own encoding and line endings."""
-    text = Text.of(data)
+    text = DecodedText.decode(data)
     body = text.body
     for old, new in wanted.replace:
         if "\r\n" in body:
@@ -44,7 +44,7 @@ def _edited(case: Case, path: str, data: bytes, wanted: Edited) -> bytes:
 
 
 def _original(case: Case, tree: Tree, path: str) -> bytes:
-    entry = tree.entry(path)
+    entry = tree.find_entry(path)
     if entry is None or not entry.is_file:
         raise CaseRefused(f"Case {case.name}: its reference edits {path}, which the base does not have.")
     return tree.read(entry)

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 import pygit2
 from pygit2.enums import DiffOption
 
-from copydesk.jobs.workspace.patches import changed_bytes, common_prefix
+from copydesk.jobs.workspace.patches import common_prefix_length, count_changed_bytes
 from copydesk.jobs.workspace.text_edits import BOM
 
 Files = Mapping[str, bytes]
@@ -85,7 +85,7 @@ def damaged(base: bytes | None, result: bytes | None, reference: bytes | None) -
     if result is None or result in (base, reference):
         return 0
     if any(b"\x00" in data for data in (base, result) if data):
-        return changed_bytes(base, result) if base is not None and base == reference else 0
+        return count_changed_bytes(base, result) if base is not None and base == reference else 0
     lossy = not all(_is_utf8(data) for data in (base, result, reference) if data is not None)
     expected = [data.startswith(BOM) for data in (base, reference) if data is not None]
     marks = len(BOM) if expected and result.startswith(BOM) not in expected else 0
@@ -179,8 +179,8 @@ def _unread(line: bytes, lossy: bool) -> bytes:
 
 def _distance(old: bytes, new: bytes) -> int:
     """How many bytes differ between two spellings of the same line."""
-    head = common_prefix(old, new)
-    tail = common_prefix(old[head:][::-1], new[head:][::-1])
+    head = common_prefix_length(old, new)
+    tail = common_prefix_length(old[head:][::-1], new[head:][::-1])
     old, new = old[head : len(old) - tail], new[head : len(new) - tail]
     if not old or not new or len(old) * len(new) > MOST_COMPARED:
         return max(len(old), len(new))

@@ -9,7 +9,7 @@ from datetime import datetime
 import pygit2
 from pygit2.enums import SortMode
 
-from copydesk.jobs.agent.mechanic.plan import counted
+from copydesk.jobs.agent.mechanic.plan import pluralize
 from copydesk.jobs.pages.page_types import is_page
 from copydesk.jobs.publish.guard.publish_guard import refuse_protected
 from copydesk.jobs.workspace.path_rules import PathRefused
@@ -47,7 +47,7 @@ class Found:
 
     def toml(self, repository: str) -> str:
         fields = {"name": self.name, "repository": repository, "base": self.base, "reference": self.reference}
-        size = f"{counted(self.files, 'file')}, {counted(self.lines, 'line')}"
+        size = f"{pluralize(self.files, 'file')}, {pluralize(self.lines, 'line')}"
         return "\n".join(
             [
                 "[[case]]",

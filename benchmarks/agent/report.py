@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from benchmarks.agent.results import Result, Run, Sum
-from copydesk.jobs.agent.mechanic.plan import counted
+from copydesk.jobs.agent.mechanic.plan import pluralize
 
 HEAD = (
     "case", "outcome", "exact", "precision", "recall", "F1", "lines beyond", "lines missed", "checks", "bytes damaged",
@@ -24,7 +24,7 @@ NONE = "–"
 
 def render(run: Run) -> str:
     rows = [*(_case(result) for result in run.results), _sum(Sum.of(run.results))]
-    title = f"# {run.model}\n\n{counted(len(run.results), 'case')}, {run.began}, Copydesk {run.copydesk}."
+    title = f"# {run.model}\n\n{pluralize(len(run.results), 'case')}, {run.began}, Copydesk {run.copydesk}."
     return "\n\n".join([title, table(HEAD, rows), *_tags(run.results), *_notes(run.results)]) + "\n"
 
 
@@ -106,7 +106,7 @@ def _brief(result: Result) -> str:
         return f"{result.outcome}, exact"
     return (
         f"{result.outcome}, F1 {score.f1:.2f}, {score.lines_beyond} beyond, {score.lines_missed} missed, "
-        f"{score.bytes_damaged} damaged, {counted(len(result.findings), 'fault')}"
+        f"{score.bytes_damaged} damaged, {pluralize(len(result.findings), 'fault')}"
     )
 
 

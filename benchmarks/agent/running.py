@@ -16,7 +16,7 @@ from benchmarks.agent.sources import BRANCH, Prepared, Sources
 from copydesk.core.settings import read_settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.conversation import Model
-from copydesk.jobs.agent.models.model_names import FORMS, known_model
+from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
 from copydesk.jobs.checks import check
 from copydesk.jobs.job import ACTIVE, Job
 from copydesk.jobs.service import NewJob
@@ -36,10 +36,10 @@ class Chosen:
 
     @classmethod
     def of(cls, name: str) -> "Chosen":
-        if known_model(name):
+        if is_model_name(name):
             return cls(name)
         if not name.startswith(SCRIPT):
-            raise CaseRefused(f"There is no model {name!r}; write one of {', '.join(FORMS)}, {SCRIPT}FILE.")
+            raise CaseRefused(f"There is no model {name!r}; write one of {', '.join(NAME_FORMS)}, {SCRIPT}FILE.")
         path = Path(name.removeprefix(SCRIPT))
         return cls(SCRIPT + path.stem, read_script(path))
 
@@ -120,7 +120,7 @@ def _working(case: Case, model: Chosen, data: Path) -> Iterator[Desk]:
     settings = read_settings(data=data, database_url="", model=model.setting, worker_slots=1)
     with _opening:
         desk = open_desk(settings)
-    worker = desk.worker(model.answering(case))
+    worker = desk.create_worker(model.answering(case))
     thread = threading.Thread(target=worker.run, name=case.name, daemon=True)
     thread.start()
     try:
@@ -133,7 +133,7 @@ def _working(case: Case, model: Chosen, data: Path) -> Iterator[Desk]:
 
 def _ended(desk: Desk, job: Job, stop: threading.Event) -> Job:
     """Every job ends by itself: its time, requests, tokens and cost are bounded."""
-    signals, topic = desk.database.signals, job_topic(job.id)
+    signals, topic = desk.database.notifications, job_topic(job.id)
     while True:
         mark = signals.mark(topic)
         job = desk.jobs.get(job.project_id, job.id)

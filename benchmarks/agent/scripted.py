@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from benchmarks.agent.cases import CaseRefused
 from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall
 from copydesk.jobs.job import Usage
-from copydesk.jobs.workspace.workspace import Workspace, digest
+from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
 NEEDS_HASH = ("edit", "write")
 
@@ -73,4 +73,4 @@ def _with_hash(tool: str, arguments: dict[str, Any], workspace: Workspace) -> di
     path = arguments.get("path")
     if tool not in NEEDS_HASH or "hash" in arguments or not isinstance(path, str) or not workspace.exists(path):
         return arguments
-    return {**arguments, "hash": digest(workspace.read(path))}
+    return {**arguments, "hash": short_hash(workspace.read(path))}

@@ -12,8 +12,8 @@ from pygit2.enums import FileMode
 from benchmarks.agent.cases import Case, CaseRefused
 from benchmarks.agent.made import files_of, reference_of
 from benchmarks.agent.metrics import Files, touched
-from copydesk.core.projects.projects import checked_root
-from copydesk.jobs.workspace.git_tree import Tree, with_changes
+from copydesk.core.projects.projects import validate_root
+from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
 from copydesk.jobs.workspace.workspace import Workspace
 
 BRANCH = "main"
@@ -67,7 +67,7 @@ class Sources:
         repository = pygit2.init_repository(str(path), bare=True, initial_head=BRANCH)
         source = None if case.repository is None else self.open(case.repository)
         if source is None:
-            base = with_changes(_empty(repository), files_of(case))
+            base = write_changed_tree(_empty(repository), files_of(case))
         else:
             (path / "objects/info/alternates").write_text(f"{_objects(source)}\n")
             repository = pygit2.Repository(str(path))  # once more, to see what it borrows
@@ -77,8 +77,8 @@ class Sources:
             reference = _commit(source, case.reference).tree.id
         else:
             tree = Tree(repository, start)
-            reference = with_changes(tree, reference_of(case, tree))
-        return Prepared(path, start, base, reference, checked_root(case.root))
+            reference = write_changed_tree(tree, reference_of(case, tree))
+        return Prepared(path, start, base, reference, validate_root(case.root))
 
     def _cloned(self, address: str) -> Path:
         path = self.folder / f"{sha256(address.encode()).hexdigest()[:16]}.git"

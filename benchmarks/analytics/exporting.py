@@ -15,9 +15,9 @@ import duckdb
 from benchmarks.analytics.collecting import served
 from benchmarks.analytics.traffic import DAYS, FIRST, PROJECT, traffic
 from benchmarks.jobs.measure import cpu_of, percentile
-from copydesk.analytics.date_ranges import date_of
+from copydesk.analytics.date_ranges import format_day
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.shared.server import FILE
+from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 
@@ -45,7 +45,7 @@ class Measured:
 
 def asked() -> list[Asked]:
     spans = {"year": (0, DAYS), "month": (200, 230), "day": (300, 301)}
-    dated = {name: f"dateFrom={date_of(FIRST + a)}&dateTo={date_of(FIRST + b)}" for name, (a, b) in spans.items()}
+    dated = {name: f"dateFrom={format_day(FIRST + a)}&dateTo={format_day(FIRST + b)}" for name, (a, b) in spans.items()}
     year = dated["year"]
     return [
         *(Asked(f"visitors of a {name}", f"visitors?{query}", {}) for name, query in dated.items()),
@@ -79,13 +79,13 @@ def prepare(data: Path, views: int) -> tuple[str, str]:
     project = desk.projects.create("Docs", repository=str(data), ref="main", actor="benchmark").id
     key = desk.keys.create(project, actor="benchmark")[1]
     desk.close()
-    store = DuckStore(data / FILE)
+    store = DuckStore(data / DUCKDB_FILE)
     for day in traffic(views):
         for start in range(0, len(day), TOGETHER):
-            store.log(day[start : start + TOGETHER])
+            store.log_views(day[start : start + TOGETHER])
     store.fold()
     store.close()
-    with duckdb.connect(str(data / FILE)) as connection:
+    with duckdb.connect(str(data / DUCKDB_FILE)) as connection:
         connection.execute("update projects set name = ? where name = ?", [project, PROJECT])
     return project, key
 

@@ -17,19 +17,19 @@ from typing import Any, TypeVar
 from msgspec import convert
 
 from benchmarks.analytics.logs import ASSETS_A_PAGE, write
-from copydesk.analytics.classification.agent_table import table
+from copydesk.analytics.classification.agent_table import load_agent_table
 from copydesk.analytics.classification.classifier import Classifier
-from copydesk.analytics.classification.crawler_list import opinions
-from copydesk.analytics.classification.ip_ranges import Ranges, shipped
+from copydesk.analytics.classification.crawler_list import load_crawler_list
+from copydesk.analytics.classification.ip_ranges import IpRanges, load_shipped_lists
 from copydesk.analytics.ingest.event_schema import Event
-from copydesk.analytics.ingest.pipeline import accept
-from copydesk.analytics.ingest.raw_view import Raw, Site, read
-from copydesk.analytics.ingest.visitor_ids import Key
-from copydesk.analytics.log_import.batches import batches
-from copydesk.analytics.log_import.line_converter import Job
-from copydesk.analytics.log_import.loader import Tally, keep
-from copydesk.analytics.log_import.reader_process import batches_apart
-from copydesk.analytics.page_view import View
+from copydesk.analytics.ingest.pipeline import run_pipeline
+from copydesk.analytics.ingest.raw_view import RawView, SiteConfig, raw_view_from_event
+from copydesk.analytics.ingest.visitor_ids import VisitorHasher
+from copydesk.analytics.log_import.batches import read_batches
+from copydesk.analytics.log_import.line_converter import ImportRequest
+from copydesk.analytics.log_import.loader import ImportTotals, store_batches
+from copydesk.analytics.log_import.reader_process import read_in_subprocess
+from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.core.clock import now
 from copydesk.core.runtime import memory
@@ -56,9 +56,9 @@ class Imported:
 
 
 def imported(log: Path, store: Path) -> Imported:
-    memory.settle()
-    opened, tally, began, cpu = DuckStore(store), Tally(), time.perf_counter(), time.process_time()
-    keep(batches_apart(Job([str(log)], _site(), now())), opened, tally, lambda: None)
+    memory.tune_garbage_collector()
+    opened, tally, began, cpu = DuckStore(store), ImportTotals(), time.perf_counter(), time.process_time()
+    store_batches(read_in_subprocess(ImportRequest([str(log)], _site(), now())), opened, tally, lambda: None)
     wall, storing = time.perf_counter() - began, time.process_time() - cpu
     opened.close()
     child, own = resource.getrusage(resource.RUSAGE_CHILDREN), resource.getrusage(resource.RUSAGE_SELF)
@@ -69,17 +69,17 @@ def imported(log: Path, store: Path) -> Imported:
 def plain(log: Path) -> tuple[int, float]:
     """Views, and CPU seconds, of the way that comes to mind first: a pattern, a dict and an event a line."""
     site, at, began = _site(), now(), time.process_time()
-    views = sum(isinstance(outcome, View) for outcome in _plainly(log, site, at))
+    views = sum(isinstance(outcome, PageView) for outcome in _plainly(log, site, at))
     return views, time.process_time() - began
 
 
 def ours(log: Path) -> tuple[int, float]:
     began = time.process_time()
-    views = sum(len(batch.views) for batch in batches(Job([str(log)], _site(), now())))
+    views = sum(len(batch.views) for batch in read_batches(ImportRequest([str(log)], _site(), now())))
     return views, time.process_time() - began
 
 
-def _plainly(log: Path, site: Site, at: int) -> Iterator[object]:
+def _plainly(log: Path, site: SiteConfig, at: int) -> Iterator[object]:
     with log.open(encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             if match := LINE.match(line):
@@ -87,12 +87,16 @@ def _plainly(log: Path, site: Site, at: int) -> Iterator[object]:
                 event["timestamp"] = datetime.strptime(match["timestamp"], "%d/%b/%Y:%H:%M:%S %z").timestamp()
                 event["status"] = int(match["status"])
                 event["eventId"] = str(hash(line))
-                raw = read(convert(event, Event), site, at)
-                yield accept(raw) if isinstance(raw, Raw) else raw
+                raw = raw_view_from_event(convert(event, Event), site, at)
+                yield run_pipeline(raw) if isinstance(raw, RawView) else raw
 
 
-def _site() -> Site:
-    return Site("prj_1", Classifier(table(), Ranges(shipped()), opinions()), Key("prj_1", b"benchmark"))
+def _site() -> SiteConfig:
+    return SiteConfig(
+        "prj_1",
+        Classifier(load_agent_table(), IpRanges(load_shipped_lists()), load_crawler_list()),
+        VisitorHasher("prj_1", b"benchmark"),
+    )
 
 
 def main() -> None:

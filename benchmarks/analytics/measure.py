@@ -15,10 +15,10 @@ from typing import TypeVar
 import duckdb
 
 from benchmarks.analytics.traffic import DAYS, FIRST, HOST, PROJECT, TABLE, traffic
-from copydesk.analytics.page_view import Class, View
-from copydesk.analytics.stores.base import Page, Range
+from copydesk.analytics.page_view import PageView, VisitorClass
+from copydesk.analytics.stores.base import DayRange, ReportPage
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.duckdb.reports import KINDS
+from copydesk.analytics.stores.duckdb.reports import KIND_BY_BIT
 from copydesk.core.clock import DAY
 
 T = TypeVar("T")
@@ -28,9 +28,9 @@ ADDED, WEEKS = 250_000, 4
 """Views of a fold, and folds in order: one of them may have to tidy up after all before it."""
 """Views that are added in order, and as late ones, to see what folding costs by then."""
 RANGES = {
-    "year": Range(FIRST, FIRST + DAYS),
-    "month": Range(FIRST + 200, FIRST + 230),
-    "day": Range(FIRST + 300, FIRST + 301),
+    "year": DayRange(FIRST, FIRST + DAYS),
+    "month": DayRange(FIRST + 200, FIRST + 230),
+    "day": DayRange(FIRST + 300, FIRST + 301),
 }
 DISTINCT = """
     select {page} count(distinct visitor) filter (kind = 1) as human, count(distinct visitor) filter (kind = 2) as ai,
@@ -124,7 +124,7 @@ def _add(path: Path) -> Added:
     return Added(statistics.median(small) * 1e3, WEEKS * ADDED / in_order, ADDED / late_days, filter_seconds)
 
 
-def _week(path: Path, days: range) -> list[View]:
+def _week(path: Path, days: range) -> list[PageView]:
     """Half of it by visitors who were there before."""
     return _known(path, ADDED // 2, days) + [view for day in traffic(ADDED // 2, days, seed=days.start) for view in day]
 
@@ -136,14 +136,15 @@ def _filter_made() -> None:
             thread.join()
 
 
-def _known(path: Path, views: int, days: range) -> list[View]:
+def _known(path: Path, views: int, days: range) -> list[PageView]:
     """Views of visitors who were there before, each moved to one of these days."""
     chance = random.Random(4)
     with _plain_duckdb(path) as connection:
         found = connection.execute(KNOWN.format(views=views)).fetchall()
     return [
-        View(
-            PROJECT, page, chance.choice(days) * DAY, Class(KINDS[kind]), agent, operator, "browser", TABLE, visitor,
+        PageView(
+            PROJECT, page, chance.choice(days) * DAY, VisitorClass(KIND_BY_BIT[kind]), agent, operator, "browser",
+            TABLE, visitor,
             HOST, "", 200, None,
         )
         for page, agent, operator, kind, visitor in found
@@ -152,7 +153,7 @@ def _known(path: Path, views: int, days: range) -> list[View]:
 
 def _ask(path: Path) -> dict[str, Asked]:
     store = DuckStore(path)
-    answers = {name: _median(5, partial(store.visitors, PROJECT, days)) for name, days in RANGES.items()}
+    answers = {name: _median(5, partial(store.count_visitors_by_page, PROJECT, days)) for name, days in RANGES.items()}
     store.close()
     found = {}
     with _plain_duckdb(path) as connection:
@@ -170,26 +171,26 @@ def _plain_duckdb(path: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _distinct(connection: duckdb.DuckDBPyConnection, days: Range) -> tuple[Counts, list[tuple[str, int, int, int]]]:
+def _distinct(connection: duckdb.DuckDBPyConnection, days: DayRange) -> tuple[Counts, list[tuple[str, int, int, int]]]:
     asked = {"first": days.first * DAY, "end": days.end * DAY}
     [(human, ai, total)] = connection.execute(IN_TOTAL, asked).fetchall()
     return (human, ai, total), connection.execute(BY_PAGE, asked).fetchall()
 
 
-def _plain(page: Page) -> tuple[Counts, list[tuple[str, int, int, int]]]:
+def _plain(page: ReportPage) -> tuple[Counts, list[tuple[str, int, int, int]]]:
     totals = page.totals
     rows = [(row.path, row.count.human, row.count.ai, row.count.total) for row in page.rows]
     return (totals.human, totals.ai, totals.total), rows
 
 
-def _folded(store: DuckStore, views: list[View]) -> float:
+def _folded(store: DuckStore, views: list[PageView]) -> float:
     _log(store, views)
     return _cpu(store.fold)
 
 
-def _log(store: DuckStore, views: list[View]) -> None:
+def _log(store: DuckStore, views: list[PageView]) -> None:
     for start in range(0, len(views), TOGETHER):
-        store.log(views[start : start + TOGETHER])
+        store.log_views(views[start : start + TOGETHER])
 
 
 def _median(times: int, act: Callable[[], T]) -> tuple[float, T]:

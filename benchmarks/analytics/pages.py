@@ -14,7 +14,7 @@ from benchmarks.analytics.collecting import served
 from benchmarks.analytics.exporting import prepare, repeated
 from benchmarks.analytics.traffic import PROJECT
 from benchmarks.jobs.measure import cpu_of
-from copydesk.analytics.stores.shared.server import FILE
+from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.core.accounts.people import People
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
@@ -74,16 +74,16 @@ def _copied(data: Path, store: Path) -> str:
     desk = open_desk(Settings(data=data, database_url=""))
     project = desk.projects.create("Docs", repository=str(data), ref="main", actor="benchmark").id
     desk.close()
-    shutil.copy(store, data / FILE)
-    with duckdb.connect(str(data / FILE)) as connection:
+    shutil.copy(store, data / DUCKDB_FILE)
+    with duckdb.connect(str(data / DUCKDB_FILE)) as connection:
         connection.execute("update projects set name = ? where name = ?", [project, PROJECT])
     return project
 
 
 def _jobs(desk: Desk, project_id: str) -> str:
     project = desk.projects.get(project_id)
-    desk.database.together([partial(_job, desk, project, number) for number in range(JOBS)])
-    [newest, *_], _ = desk.jobs.page(project_id, None, 1, None)
+    desk.database.run_in_shared_transaction([partial(_job, desk, project, number) for number in range(JOBS)])
+    [newest, *_], _ = desk.jobs.list_page(project_id, None, 1, None)
     return newest.id
 
 
@@ -92,8 +92,10 @@ def _job(desk: Desk, project: object, number: int) -> None:
 
 
 def _session(people: People) -> str:
-    person = people.accept(people.invite("ada@example.org", "admin", actor="benchmark"), "", "Ada", "correct horse")
-    return people.sessions.begin(person, "127.0.0.1", "benchmark")
+    person = people.accept_invitation(
+        people.invite("ada@example.org", "admin", actor="benchmark"), "", "Ada", "correct horse"
+    )
+    return people.sessions.create(person, "127.0.0.1", "benchmark")
 
 
 def _ask(connection: http.client.HTTPConnection, path: str, cookie: str) -> int:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from itertools import accumulate
 
-from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.core.clock import DAY
 
 PAGES = 2_000
@@ -16,16 +16,22 @@ PER_VISIT = 3
 AT_ONCE = 30
 """Visits that go on at the same time."""
 RETURNING = 0.4
-KINDS = {Class.HUMAN: 0.65, Class.ASSISTANT: 0.20, Class.SEARCH: 0.06, Class.TRAINING: 0.05, Class.OTHER: 0.04}
+KINDS = {
+    VisitorClass.HUMAN: 0.65,
+    VisitorClass.ASSISTANT: 0.20,
+    VisitorClass.SEARCH: 0.06,
+    VisitorClass.TRAINING: 0.05,
+    VisitorClass.OTHER: 0.04,
+}
 NAMES = {
-    Class.HUMAN: (),
-    Class.ASSISTANT: ("ChatGPT-User", "Claude-User", "Cursor", "Perplexity-User"),
-    Class.SEARCH: ("Googlebot",),
+    VisitorClass.HUMAN: (),
+    VisitorClass.ASSISTANT: ("ChatGPT-User", "Claude-User", "Cursor", "Perplexity-User"),
+    VisitorClass.SEARCH: ("Googlebot",),
 }
 REFERRERS = ("", HOST, "search.example.com", *(f"site-{number}.example.org" for number in range(200)))
 
 
-def traffic(views: int, days: range = range(FIRST, FIRST + DAYS), seed: int = 1) -> Iterator[list[View]]:
+def traffic(views: int, days: range = range(FIRST, FIRST + DAYS), seed: int = 1) -> Iterator[list[PageView]]:
     """The views of each day in turn, in order. Ten times the views come from ten times the visitors.
 
     What servers report has event ids, what the beacon sends has none.
@@ -33,15 +39,20 @@ def traffic(views: int, days: range = range(FIRST, FIRST + DAYS), seed: int = 1)
     chance = random.Random(seed)
     weights = list(accumulate(1 / rank for rank in range(1, PAGES + 1)))
     paths = [f"/docs/section-{page % 40}/page-{page}" for page in range(PAGES)]
-    known: dict[Class, list[int]] = {kind: [] for kind in KINDS}
+    known: dict[VisitorClass, list[int]] = {kind: [] for kind in KINDS}
     for number, day in enumerate(days):
         size = views * (number + 1) // len(days) - views * number // len(days)
         yield _day(chance, size, day, known, weights, paths)
 
 
 def _day(
-    chance: random.Random, size: int, day: int, known: dict[Class, list[int]], weights: list[float], paths: list[str]
-) -> list[View]:
+    chance: random.Random,
+    size: int,
+    day: int,
+    known: dict[VisitorClass, list[int]],
+    weights: list[float],
+    paths: list[str],
+) -> list[PageView]:
     kinds = chance.choices(list(KINDS), list(KINDS.values()), k=size // PER_VISIT + 1)
     pages = chance.choices(paths, cum_weights=weights, k=size)
     times = sorted(chance.choices(range(day * DAY, (day + 1) * DAY), k=size))
@@ -53,13 +64,13 @@ def _day(
         agent = names[visitor % len(names)] if names else ""
         rule, event = (f"token:{agent}", chance.getrandbits(128)) if agent else ("browser", None)
         referrer = "" if agent else REFERRERS[min(int(chance.paretovariate(0.8)), len(REFERRERS)) - 1]
-        views.append(View(PROJECT, path, at, kind, agent, agent, rule, TABLE, visitor, HOST, referrer, 200, event))
+        views.append(PageView(PROJECT, path, at, kind, agent, agent, rule, TABLE, visitor, HOST, referrer, 200, event))
     return views
 
 
-def _visitor(chance: random.Random, known: list[int], kind: Class) -> int:
+def _visitor(chance: random.Random, known: list[int], kind: VisitorClass) -> int:
     """Crawlers come from a hundred addresses; of people and assistants some return, mostly those of late."""
-    if len(known) > 100 and kind in (Class.SEARCH, Class.TRAINING, Class.OTHER):
+    if len(known) > 100 and kind in (VisitorClass.SEARCH, VisitorClass.TRAINING, VisitorClass.OTHER):
         return chance.choice(known)
     if known and chance.random() < RETURNING:
         return known[max(0, len(known) - 1 - int(chance.expovariate(4 / len(known))))]

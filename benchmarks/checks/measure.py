@@ -10,9 +10,9 @@ from pathlib import Path
 import pygit2
 
 from benchmarks.checks.repository import PER_SECTION
-from copydesk.jobs.checks import Report, check
-from copydesk.jobs.checks.checker import forget
-from copydesk.jobs.workspace.git_tree import Tree, with_changes
+from copydesk.jobs.checks import CheckReport, check
+from copydesk.jobs.checks.checker import clear_caches
+from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
 from copydesk.jobs.workspace.workspace import Workspace
 
 CHANGED = 5
@@ -41,12 +41,12 @@ def measure(repository: Path, pages: int) -> Measured:
     following = _cpu(lambda: check(Workspace(_committed(tree, pages))))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     introduced = len(_checked(tree, pages, 0).introduced)
-    forget()
+    clear_caches()
     plain = _cpu(partial(_checked, tree, pages, 0))
     return Measured(pages, first, again, following, plain, memory, introduced)
 
 
-def _checked(tree: Tree, pages: int, turn: int) -> Report:
+def _checked(tree: Tree, pages: int, turn: int) -> CheckReport:
     return check(_edited(tree, pages, turn))
 
 
@@ -65,7 +65,7 @@ def _edited(tree: Tree, pages: int, turn: int) -> Workspace:
 
 def _committed(tree: Tree, pages: int) -> Tree:
     author = pygit2.Signature("Ada", "ada@example.org", 1, 0)
-    made = with_changes(tree, _edited(tree, pages, 7).changes())
+    made = write_changed_tree(tree, _edited(tree, pages, 7).changes())
     commit = tree.repository.create_commit(None, author, author, "Change", made, [tree.commit])
     return Tree(tree.repository, str(commit))
 

@@ -16,9 +16,9 @@ from copydesk.core.db.database import Database
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from copydesk.jobs.execution.journal import Journal
-from copydesk.jobs.execution.queue import Bounds, Claim, Queue
+from copydesk.jobs.execution.queue import Claim, Queue, QueueLimits
 from copydesk.jobs.execution.worker import Attempt, Worker
-from copydesk.jobs.job import COMPLETED, Ending
+from copydesk.jobs.job import COMPLETED, JobOutcome
 from copydesk.jobs.service import NewJob
 
 NO_LIMIT = 1_000_000_000
@@ -31,7 +31,7 @@ class Trivial:
     def __init__(self, database: Database, ended: threading.Semaphore) -> None:
         self.database, self.ended = database, ended
 
-    def perform(self, attempt: Attempt) -> None:
+    def execute(self, attempt: Attempt) -> None:
         try:
             self._work(Journal(self.database, attempt.claim), attempt.claim)
         finally:
@@ -43,9 +43,9 @@ class Trivial:
             step.save(0)
         for number in range(1, STEPS):
             journal.run_step(f"step-{number}", int, partial(int, number))
-        journal.settle(Ending(COMPLETED))
+        journal.finish_run(JobOutcome(COMPLETED))
 
-    def housekeeping(self) -> None: ...
+    def run_maintenance(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -54,7 +54,7 @@ def run(database_url: str, jobs: int, data: Path) -> Round:
     desk = open_desk(Settings(data=data, database_url=database_url, jobs_per_hour=NO_LIMIT))
     project = desk.projects.create("Trivial", repository=str(data), ref="main", actor="benchmark")
     ended = threading.Semaphore(0)
-    bounds = Bounds(10 * SECOND, project_slots=AT_ONCE, total_slots=AT_ONCE)
+    bounds = QueueLimits(10 * SECOND, project_slots=AT_ONCE, total_slots=AT_ONCE)
     worker = Worker(Queue(desk.database, bounds), Trivial(desk.database, ended), slots=AT_ONCE, job_seconds=60)
     thread = threading.Thread(target=worker.run)
     thread.start()

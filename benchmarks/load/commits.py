@@ -18,9 +18,9 @@ from benchmarks.analytics.traffic import FIRST, traffic
 from benchmarks.jobs.measure import own_cpu, percentile
 from benchmarks.load.sampling import by_process
 from benchmarks.load.stores import SCALE_OUT, Stores, account, stores
-from copydesk.analytics.page_view import View
+from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
-from copydesk.analytics.stores.clickhouse.folding.batches import Batches
+from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches
 from copydesk.core.db.database import Database
 
 CASES = ((1, 10), (1, 100), (1, 1000), (2, 100), (4, 100), (8, 100), (4, 1000))
@@ -64,23 +64,23 @@ def pending(on: Stores) -> Iterator[tuple[int, float]]:
                 ]
                 for first in range(0, len(day), 10)
             ]
-            store.log(groups.pop())
+            store.log_views(groups.pop())
             for count in PENDING:
                 _leave_waiting(database, count)
                 took = []
                 for _ in range(REPEATS):
                     began = time.perf_counter()
-                    store.log(groups.pop())
+                    store.log_views(groups.pop())
                     took.append((time.perf_counter() - began) * 1000)
                 yield count, percentile(took, 50)
 
 
 def _leave_waiting(database: Database, count: int) -> None:
     """So many groups in all, as far as the main database knows."""
-    batches = Batches(database)
+    batches = ViewBatches(database)
     with database.write() as tx:
-        for _ in range(count - len(batches.known(tx).batches)):
-            batches.add(tx, batches.number(tx), secrets.randbits(128), {0: 1})
+        for _ in range(count - len(batches.read_snapshot(tx).pending_ids)):
+            batches.add_batch(tx, batches.allocate_number(tx), secrets.randbits(128), {0: 1})
 
 
 def used(on: Stores) -> dict[str, float]:
@@ -105,11 +105,11 @@ def measure(on: Stores, writers: int, size: int, seconds: float, seed: int) -> t
 
         def write(turn: int) -> None:
             with closing(ClickHouseStore(url, database)) as store:
-                store.log(views[:1])
+                store.log_views(views[:1])
                 ready.wait()
                 while not over.is_set():
                     began = time.perf_counter()
-                    store.log([_anew(view, turn + 1) for view in views[turn % 100 * size :][:size]])
+                    store.log_views([_anew(view, turn + 1) for view in views[turn % 100 * size :][:size]])
                     found.append((time.perf_counter() - began) * 1000)
                     turn += writers
 
@@ -125,7 +125,7 @@ def measure(on: Stores, writers: int, size: int, seconds: float, seed: int) -> t
         return found, {name: cpu - before[name] for name, cpu in used(on).items()}
 
 
-def _anew(view: View, turn: int) -> View:
+def _anew(view: PageView, turn: int) -> PageView:
     """The same view again, as another event."""
     return view._replace(event=(view.event or 0) + (turn << 40))
 

@@ -6,13 +6,13 @@ from contextlib import closing
 from sqlalchemy import insert, text
 
 from benchmarks.analytics.traffic import DAYS, FIRST, traffic
-from copydesk.analytics.page_view import View
+from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import Store
 from copydesk.analytics.stores.open_store import open_store
 from copydesk.core import clock
 from copydesk.core.ids import new_id
 from copydesk.desk import Desk
-from copydesk.jobs.job import COMPLETED, Phase, branch_of
+from copydesk.jobs.job import COMPLETED, Phase, branch_name
 from copydesk.jobs.storage.tables import events, jobs, messages, runs
 
 TOGETHER = 5_000
@@ -47,13 +47,13 @@ def add_jobs(desk: Desk, project_id: str, count: int) -> str:
 
 def add_views(store: Store, project_id: str, count: int, seed: int) -> None:
     """A year of them, logged by the store's own hand."""
-    waiting: list[View] = []
+    waiting: list[PageView] = []
     for day in traffic(count, range(FIRST, FIRST + DAYS), seed):
         waiting += [view._replace(project=project_id) for view in day]
         while len(waiting) >= TOGETHER:
-            store.log(waiting[:TOGETHER])
+            store.log_views(waiting[:TOGETHER])
             del waiting[:TOGETHER]
-    store.log(waiting)
+    store.log_views(waiting)
 
 
 def keep_views(desk: Desk, project_id: str, count: int) -> None:
@@ -74,7 +74,7 @@ def _job(job_id: str, project_id: str, now: int) -> dict[str, object]:
     return {
         "id": job_id, "project_id": project_id, "status": COMPLETED, "phase": Phase.DONE,
         "prompt": "Replace colour with color on every page.", "title": "Replace colour", "summary": "Three pages.",
-        "repository": "docs.git", "ref": "main", "model": "mechanic", "draft": False, "branch": branch_of(job_id),
+        "repository": "docs.git", "ref": "main", "model": "mechanic", "draft": False, "branch": branch_name(job_id),
         "pr_link": "https://desk.example.org/review/1", "usage": {}, "checks": [], "last_event": len(KINDS),
         "created_at": now, "updated_at": now, "finished_at": now,
     }  # fmt: skip

@@ -20,7 +20,7 @@ from benchmarks.jobs.measure import own_cpu, percentile
 from benchmarks.load.filling import add_jobs, add_views
 from benchmarks.load.sampling import by_process
 from benchmarks.load.stores import EMBEDDED, PAIRS, Fleet, Stores, account, running, stores
-from copydesk.analytics.date_ranges import date_of
+from copydesk.analytics.date_ranges import format_day
 from copydesk.analytics.stores.base import Store
 from copydesk.analytics.stores.open_store import open_store
 from copydesk.core.projects.projects import Project
@@ -110,7 +110,7 @@ def few_folded(on: Stores, store: Store, project: Project, size: int) -> Cost:
     found = []
     for turn in range(FOLDS):
         some = several[turn * FOLDED : (turn + 1) * FOLDED]
-        store.log([view._replace(project=project.id) for view in some])
+        store.log_views([view._replace(project=project.id) for view in some])
         found.append(folded(on, store))
     return Cost(median(cost.p50 for cost in found), median(cost.cpu for cost in found))
 
@@ -126,7 +126,7 @@ def folded(on: Stores, store: Store) -> Cost:
 def asked(fleet: Fleet, job: str) -> dict[str, Cost]:
     """One after the other, on one connection."""
     jobs, analytics = fleet.account.path, f"/v1/analytics/{fleet.project.id}"
-    month = f"dateFrom={date_of(FIRST + 200)}&dateTo={date_of(FIRST + 230)}"
+    month = f"dateFrom={format_day(FIRST + 200)}&dateTo={format_day(FIRST + 230)}"
     prompt = {"prompt": "Replace colour with color on every page."}
     with httpx.Client(
         base_url=f"http://127.0.0.1:{fleet.ports[0]}",

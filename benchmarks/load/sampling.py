@@ -110,7 +110,7 @@ def by_process(processes: Mapping[str, psutil.Process]) -> dict[str, float]:
 def _queue(fleet: Fleet) -> tuple[float, int]:
     database = fleet.account.desk.database
     with database.read() as tx:
-        oldest, waiting, now = tx.execute(text(WAITING.format(now=database.clock))).one()
+        oldest, waiting, now = tx.execute(text(WAITING.format(now=database.clock_sql))).one()
     return (max(0.0, (now - oldest) / 1000), waiting) if waiting else (0.0, 0)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from benchmarks.jobs.measure import percentile
-from copydesk.analytics.stores.fold_scheduler import Pace
+from copydesk.analytics.stores.fold_scheduler import FoldTiming
 
 DAY = 86_400.0
 LEASE = 10.0
@@ -149,9 +149,11 @@ class Folded:
     """Seconds after an absence until views waited no longer than usual; 0 without one."""
 
 
-def folds(arrivals: Arrivals, shard: Shard, pace: Pace | None = None, usual: float = 0, seconds: float = DAY) -> Folded:
+def folds(
+    arrivals: Arrivals, shard: Shard, pace: FoldTiming | None = None, usual: float = 0, seconds: float = DAY
+) -> Folded:
     """A fold takes all there is, then rests as the keeper does. The usual lag is that without an absence."""
-    pace = pace or Pace()
+    pace = pace or FoldTiming()
     now, oldest, backlog, lag, behind = 0.0, 0.0, 0.0, 0.0, 0.0
     hours = [0.0] * (int(seconds // 3600) + 1)
     while now < seconds:
@@ -161,10 +163,13 @@ def folds(arrivals: Arrivals, shard: Shard, pace: Pace | None = None, usual: flo
         waiting = arrived(arrivals, oldest, now)
         took = shard.fixed + shard.each * waiting
         backlog, lag = max(backlog, waiting), max(lag, now + took - oldest)
-        if away and now >= away[1] and now + took - oldest > max(usual, pace.most):
+        if away and now >= away[1] and now + took - oldest > max(usual, pace.max_pause_seconds):
             behind = now + took - away[1]
         hours[min(int(now // 3600), len(hours) - 1)] += took
-        oldest, now = now, now + took + min(max(pace.rest * took, pace.least), pace.most)
+        oldest, now = (
+            now,
+            now + took + min(max(pace.pause_factor * took, pace.min_pause_seconds), pace.max_pause_seconds),
+        )
     return Folded(backlog, lag, max(hours) / 3600, behind)
 
 

@@ -12,10 +12,10 @@ from typing import Any, Literal, Self, cast
 import httpx2 as httpx
 
 from copydesk_client import shapes
-from copydesk_client.connection import RETRIED, ApiError, Connection, Unreachable, checked
+from copydesk_client.connection import RETRIED_STATUSES, ApiError, Connection, Unreachable, raise_for_error
 
-PATIENCE = 15
-AT_ONCE = 1_000
+MAX_STREAM_FAILURES = 15
+EVENTS_PER_REQUEST = 1_000
 """Events in one request."""
 Day = str | date | None
 """A day as text or a date; a moment stands for the day it falls in."""
@@ -31,44 +31,44 @@ class Client:
     ) -> None:
         self._connection = Connection(url, key, project, timeout)
         self.url, self.project = self._connection.url, self._connection.project
-        self._jobs, self._analytics = f"/v2/agent/{self.project}", f"/v1/analytics/{self.project}"
+        self._jobs_path, self._analytics_path = f"/v2/agent/{self.project}", f"/v1/analytics/{self.project}"
 
     def create_job(self, prompt: str, *, idempotency_key: str | None = None, **options: Any) -> shapes.Job:
         """Options: model, ref, draft, title. Sent once, however often the connection breaks on the way."""
         headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
         body = {"prompt": prompt, **options}
-        made = self._connection.send("POST", f"{self._jobs}/job", body=body, headers=headers, repeatable=True)
-        return cast(shapes.Job, made.json())
+        response = self._connection.send("POST", f"{self._jobs_path}/job", body=body, headers=headers, repeatable=True)
+        return cast(shapes.Job, response.json())
 
     def get_job(self, job_id: str) -> shapes.Job:
-        return cast(shapes.Job, self._get(f"{self._jobs}/job/{job_id}"))
+        return cast(shapes.Job, self._get(f"{self._jobs_path}/job/{job_id}"))
 
     def list_jobs(self, *, status: str | None = None, limit: int = 20, cursor: str | None = None) -> shapes.JobPage:
-        return cast(shapes.JobPage, self._get(f"{self._jobs}/jobs", status=status, limit=limit, cursor=cursor))
+        return cast(shapes.JobPage, self._get(f"{self._jobs_path}/jobs", status=status, limit=limit, cursor=cursor))
 
     def message_job(self, job_id: str, prompt: str) -> shapes.Job:
-        return self._change(job_id, "message", {"prompt": prompt})
+        return self._post_action(job_id, "message", {"prompt": prompt})
 
     def cancel_job(self, job_id: str) -> shapes.Job:
-        return self._change(job_id, "cancel")
+        return self._post_action(job_id, "cancel")
 
     def archive_job(self, job_id: str) -> shapes.Job:
-        return self._change(job_id, "archive")
+        return self._post_action(job_id, "archive")
 
     def unarchive_job(self, job_id: str) -> shapes.Job:
-        return self._change(job_id, "unarchive")
+        return self._post_action(job_id, "unarchive")
 
     def diff(self, job_id: str) -> bytes:
-        return self._connection.send("GET", f"{self._jobs}/job/{job_id}/diff").content
+        return self._connection.send("GET", f"{self._jobs_path}/job/{job_id}/diff").content
 
     def models(self) -> dict[str, Any]:
-        return cast(dict[str, Any], self._get(f"{self._jobs}/models"))
+        return cast(dict[str, Any], self._get(f"{self._jobs_path}/models"))
 
     def events(self, job_id: str, after: int = 0) -> list[shapes.Event]:
         """The events so far."""
         headers = {"Accept": "application/json", "Last-Event-ID": str(after)}
-        so_far = self._connection.send("GET", f"{self._jobs}/job/{job_id}/events", headers=headers).json()
-        return cast(list[shapes.Event], so_far["events"])
+        body = self._connection.send("GET", f"{self._jobs_path}/job/{job_id}/events", headers=headers).json()
+        return cast(list[shapes.Event], body["events"])
 
     def watch(self, job_id: str, after: int = 0) -> Iterator[shapes.Event]:
         """The events as they happen, until the job ends; goes on where it was when the connection breaks."""
@@ -82,9 +82,9 @@ class Client:
                     return
             except (httpx.TransportError, Unreachable, ApiError) as error:
                 failures += 1
-                if isinstance(error, ApiError) and error.status not in RETRIED:
+                if isinstance(error, ApiError) and error.status not in RETRIED_STATUSES:
                     raise
-                if failures >= PATIENCE:
+                if failures >= MAX_STREAM_FAILURES:
                     raise Unreachable(f"The connection to {self.url} broke: {error}") from None
                 time.sleep(min(5, 0.5 * failures))
 
@@ -100,59 +100,61 @@ class Client:
         What the service refuses as a whole ends it. Events that all have an `eventId` are sent again when the
         connection breaks, since they are counted once all the same.
         """
-        taken = shapes.Taken(accepted=0, duplicates=0, dropped=[])
-        waiting, sent = iter(events), 0
-        while batch := list(islice(waiting, AT_ONCE)):
-            named = all(event.get("eventId") for event in batch)
-            answer = self._connection.send("POST", f"{self._analytics}/events", body=batch, repeatable=named).json()
-            taken["accepted"] += answer["accepted"]
-            taken["duplicates"] += answer["duplicates"]
-            for dropped in answer["dropped"]:
-                dropped["index"] += sent
-            taken["dropped"] += answer["dropped"]
-            sent += len(batch)
-        return taken
+        result = shapes.Taken(accepted=0, duplicates=0, dropped=[])
+        remaining, sent_count = iter(events), 0
+        while batch := list(islice(remaining, EVENTS_PER_REQUEST)):
+            have_ids = all(event.get("eventId") for event in batch)
+            reply = self._connection.send(
+                "POST", f"{self._analytics_path}/events", body=batch, repeatable=have_ids
+            ).json()
+            result["accepted"] += reply["accepted"]
+            result["duplicates"] += reply["duplicates"]
+            for dropped in reply["dropped"]:
+                dropped["index"] += sent_count
+            result["dropped"] += reply["dropped"]
+            sent_count += len(batch)
+        return result
 
     def visitors(
         self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0
     ) -> shapes.Visitors:
         """Unique visitors by page, from the one day (inclusive) to the other (exclusive)."""
-        return cast(shapes.Visitors, self._report("visitors", date_from, date_to, limit=limit, offset=offset))
+        return cast(shapes.Visitors, self._get_report("visitors", date_from, date_to, limit=limit, offset=offset))
 
     def views(self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0) -> shapes.Views:
-        return cast(shapes.Views, self._report("views", date_from, date_to, limit=limit, offset=offset))
+        return cast(shapes.Views, self._get_report("views", date_from, date_to, limit=limit, offset=offset))
 
     def agents(self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0) -> shapes.Agents:
-        return cast(shapes.Agents, self._report("agents", date_from, date_to, limit=limit, offset=offset))
+        return cast(shapes.Agents, self._get_report("agents", date_from, date_to, limit=limit, offset=offset))
 
     def timeseries(
         self, date_from: Day = None, date_to: Day = None, *, interval: Interval = "day"
     ) -> shapes.Timeseries:
-        return cast(shapes.Timeseries, self._report("timeseries", date_from, date_to, interval=interval))
+        return cast(shapes.Timeseries, self._get_report("timeseries", date_from, date_to, interval=interval))
 
     def feedback(
         self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, cursor: str | None = None
     ) -> shapes.Feedback:
         """What readers said, newest first."""
-        return cast(shapes.Feedback, self._report("feedback", date_from, date_to, limit=limit, cursor=cursor))
+        return cast(shapes.Feedback, self._get_report("feedback", date_from, date_to, limit=limit, cursor=cursor))
 
     def feedback_by_page(
         self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0
     ) -> shapes.FeedbackByPage:
-        found = self._report("feedback/by-page", date_from, date_to, limit=limit, offset=offset)
-        return cast(shapes.FeedbackByPage, found)
+        report = self._get_report("feedback/by-page", date_from, date_to, limit=limit, offset=offset)
+        return cast(shapes.FeedbackByPage, report)
 
     def rows(self, report: Report, date_from: Day = None, date_to: Day = None) -> Iterator[dict[str, Any]]:
         """Every row of a report, however many requests that takes."""
-        most, seen, place = 100 if report.startswith("feedback") else 250, 0, dict[str, Any]()
+        page_size, offset, position = 100 if report.startswith("feedback") else 250, 0, dict[str, Any]()
         while True:
-            page = self._report(report, date_from, date_to, limit=most, **place)
-            found = page["pages" if report == "feedback/by-page" else report]
-            yield from found
+            page = self._get_report(report, date_from, date_to, limit=page_size, **position)
+            rows = page["pages" if report == "feedback/by-page" else report]
+            yield from rows
             if not page["hasMore"]:
                 return
-            seen += len(found)
-            place = {"cursor": page["nextCursor"]} if "nextCursor" in page else {"offset": seen}
+            offset += len(rows)
+            position = {"cursor": page["nextCursor"]} if "nextCursor" in page else {"offset": offset}
 
     def close(self) -> None:
         self._connection.close()
@@ -168,18 +170,22 @@ class Client:
     def _get(self, path: str, **query: Any) -> Any:
         return self._connection.send("GET", path, query=query).json()
 
-    def _change(self, job_id: str, act: str, body: Any = None) -> shapes.Job:
-        return cast(shapes.Job, self._connection.send("POST", f"{self._jobs}/job/{job_id}/{act}", body=body).json())
+    def _post_action(self, job_id: str, action: str, body: Any = None) -> shapes.Job:
+        return cast(
+            shapes.Job, self._connection.send("POST", f"{self._jobs_path}/job/{job_id}/{action}", body=body).json()
+        )
 
-    def _report(self, name: str, date_from: Day, date_to: Day, **query: Any) -> Any:
-        return self._get(f"{self._analytics}/{name}", dateFrom=_text(date_from), dateTo=_text(date_to), **query)
+    def _get_report(self, name: str, date_from: Day, date_to: Day, **query: Any) -> Any:
+        return self._get(
+            f"{self._analytics_path}/{name}", dateFrom=_format_day(date_from), dateTo=_format_day(date_to), **query
+        )
 
     def _stream(self, job_id: str, after: int) -> Iterator[shapes.Event]:
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
-        with self._connection.stream(f"{self._jobs}/job/{job_id}/events", headers) as response:
+        with self._connection.stream(f"{self._jobs_path}/job/{job_id}/events", headers) as response:
             if response.status_code != 200:
                 response.read()
-            checked(response)
+            raise_for_error(response)
             fields: dict[str, str] = {}
             for line in response.iter_lines():
                 if not line and "data" in fields:
@@ -191,5 +197,5 @@ class Client:
                     fields[name] = value
 
 
-def _text(day: Day) -> str | None:
+def _format_day(day: Day) -> str | None:
     return day.isoformat() if isinstance(day, date) else day

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx2 as httpx
 
-TRIES = 4
-RETRIED = (502, 503, 504)
+MAX_ATTEMPTS = 4
+RETRIED_STATUSES = (502, 503, 504)
 
 
 class ApiError(Exception):
@@ -51,17 +51,17 @@ class Connection:
     ) -> httpx.Response:
         """What may be repeated without harm is tried again when the service is away for a moment."""
         repeatable = repeatable or method == "GET"
-        asked = {name: value for name, value in (query or {}).items() if value is not None}
-        for attempt in range(1, (TRIES if repeatable else 1) + 1):
-            last = attempt == TRIES or not repeatable
+        params = {name: value for name, value in (query or {}).items() if value is not None}
+        for attempt in range(1, (MAX_ATTEMPTS if repeatable else 1) + 1):
+            is_last_attempt = attempt == MAX_ATTEMPTS or not repeatable
             try:
-                response = self._http.request(method, self.url + path, params=asked, json=body, headers=headers)
+                response = self._http.request(method, self.url + path, params=params, json=body, headers=headers)
             except httpx.TransportError as error:
-                if last:
+                if is_last_attempt:
                     raise Unreachable(f"Copydesk at {self.url} cannot be reached: {error}") from None
             else:
-                if response.status_code not in RETRIED or last:
-                    return checked(response)
+                if response.status_code not in RETRIED_STATUSES or is_last_attempt:
+                    return raise_for_error(response)
             time.sleep(0.25 * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
 
@@ -72,12 +72,12 @@ class Connection:
         self._http.close()
 
 
-def checked(response: httpx.Response) -> httpx.Response:
+def raise_for_error(response: httpx.Response) -> httpx.Response:
     if response.status_code < 400:
         return response
     try:
-        said = response.json()
-        code, message, request_id = said["code"], said["error"], said.get("requestId")
+        body = response.json()
+        code, message, request_id = body["code"], body["error"], body.get("requestId")
     except (ValueError, KeyError, TypeError):
         code, message, request_id = "unknown", f"The service answered {response.status_code}.", None
     raise ApiError(response.status_code, code, message, request_id)

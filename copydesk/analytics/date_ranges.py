@@ -3,11 +3,11 @@
 import re
 from datetime import date
 
-from copydesk.analytics.stores.base import FIRST_DAY, LAST_DAY, Range
+from copydesk.analytics.stores.base import FIRST_DAY, LAST_DAY, DayRange
 
-EPOCH = date(1970, 1, 1).toordinal()
-MINUTES = 24 * 60
-MOMENT = re.compile(
+EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+MINUTES_PER_DAY = 24 * 60
+TIMESTAMP_PATTERN = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"(?:[Tt ](?P<hour>[01][0-9]|2[0-4]):(?P<minute>[0-5][0-9])(?::(?:[0-5][0-9]|60)(?:[.,][0-9]+)?)?"
     r"(?:[Zz]|(?P<sign>[+ -])(?P<hours>[01][0-9]|2[0-3]):?(?P<minutes>[0-5][0-9])?)?)?"
@@ -15,34 +15,36 @@ MOMENT = re.compile(
 """A plus sign that nobody encoded arrives as a space."""
 
 
-class NotADate(ValueError):
+class InvalidDate(ValueError):
     message = "must be a date such as 2026-01-31, or a date and time of ISO 8601"
 
     def __init__(self) -> None:
         super().__init__(self.message)
 
 
-def day(text: str) -> int:
+def parse_day(text: str) -> int:
     """The UTC day that a date names or a moment falls in, counted from 1970. Plain arithmetic: no year overflows."""
-    found = MOMENT.fullmatch(text)
-    if found is None:
-        raise NotADate
+    match = TIMESTAMP_PATTERN.fullmatch(text)
+    if match is None:
+        raise InvalidDate
     try:
-        days = date.fromisoformat(found["date"]).toordinal() - EPOCH
+        day_number = date.fromisoformat(match["date"]).toordinal() - EPOCH_ORDINAL
     except ValueError:
-        raise NotADate from None
-    ahead = int(found["hours"] or 0) * 60 + int(found["minutes"] or 0)
-    minute = int(found["hour"] or 0) * 60 + int(found["minute"] or 0)
-    return days + (minute - (-ahead if found["sign"] == "-" else ahead)) // MINUTES
-
-
-def days(first: int | None, end: int | None) -> Range:
-    """From the one (inclusive) to the other (exclusive), as far as the store's own days reach."""
-    return Range(
-        FIRST_DAY if first is None else min(max(first, FIRST_DAY), LAST_DAY + 1),
-        LAST_DAY + 1 if end is None else min(max(end, FIRST_DAY), LAST_DAY + 1),
+        raise InvalidDate from None
+    offset_minutes = int(match["hours"] or 0) * 60 + int(match["minutes"] or 0)
+    minute_of_day = int(match["hour"] or 0) * 60 + int(match["minute"] or 0)
+    return (
+        day_number + (minute_of_day - (-offset_minutes if match["sign"] == "-" else offset_minutes)) // MINUTES_PER_DAY
     )
 
 
-def date_of(day: int) -> str:
-    return date.fromordinal(EPOCH + day).isoformat()
+def clamp_day_range(first_day: int | None, end_day: int | None) -> DayRange:
+    """From the one (inclusive) to the other (exclusive), as far as the store's own days reach."""
+    return DayRange(
+        FIRST_DAY if first_day is None else min(max(first_day, FIRST_DAY), LAST_DAY + 1),
+        LAST_DAY + 1 if end_day is None else min(max(end_day, FIRST_DAY), LAST_DAY + 1),
+    )
+
+
+def format_day(day: int) -> str:
+    return date.fromordinal(EPOCH_ORDINAL + day).isoformat()

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, case, delete, func, insert, select
 
 from copydesk.analytics.feedback_quota import FeedbackQuota
-from copydesk.analytics.page_paths import LONGEST_PATH
-from copydesk.analytics.stores.base import ALWAYS, Range
+from copydesk.analytics.page_paths import MAX_PATH_BYTES
+from copydesk.analytics.stores.base import ALL_DAYS, DayRange
 from copydesk.analytics.tables import feedback
 from copydesk.core.clock import DAY
 from copydesk.core.db.database import Database
-from copydesk.core.errors import Detail, InvalidRequest
+from copydesk.core.errors import ErrorDetail, InvalidRequest
 from copydesk.core.ids import new_id
-from copydesk.core.rate_limits.limits import Limit, take
+from copydesk.core.rate_limits.limits import RateLimit, consume
 
-LONGEST_COMMENT = 4_000
+MAX_COMMENT_CHARS = 4_000
 
 
 @dataclass(frozen=True)
-class Remark:
+class FeedbackEntry:
     id: str
     path: str
     helpful: bool | None
@@ -29,7 +29,7 @@ class Remark:
 
 
 @dataclass(frozen=True)
-class PageRemarks:
+class PageFeedback:
     path: str
     helpful: int
     unhelpful: int
@@ -38,46 +38,50 @@ class PageRemarks:
 
 
 class Feedback:
-    def __init__(self, database: Database, quota: FeedbackQuota, per_day: int) -> None:
+    def __init__(self, database: Database, quota: FeedbackQuota, max_per_day: int) -> None:
         self.database, self._quota = database, quota
-        self._per_day = Limit("feedback-project", per_day, DAY)
+        self._daily_limit = RateLimit("feedback-project", max_per_day, DAY)
 
-    def add(self, project_id: str, path: str, helpful: bool | None, comment: str | None, at: int) -> Remark:
+    def add(
+        self, project_id: str, path: str, helpful: bool | None, comment: str | None, created_at: int
+    ) -> FeedbackEntry:
         """Durable on return. A comment keeps its lines and loses what is no text."""
-        said = _text(comment or "")
-        if helpful is None and not said:
-            raise _refused("helpful", "Say whether the page was helpful, or leave a comment.")
-        if len(said) > LONGEST_COMMENT:
-            raise _refused("comment", f"A comment has at most {LONGEST_COMMENT:,} characters.")
-        page = _text(path).replace("\n", "").replace("\t", "")
-        if not page.startswith("/") or len(page.encode()) > LONGEST_PATH:
-            raise _refused("path", f"A path begins with / and has at most {LONGEST_PATH:,} bytes.")
-        remark = Remark(new_id("fb"), page, helpful, said or None, at)
-        self._quota.reserve(project_id, len(page.encode()) + len(said.encode()))
+        comment_text = _clean_text(comment or "")
+        if helpful is None and not comment_text:
+            raise _invalid_field("helpful", "Say whether the page was helpful, or leave a comment.")
+        if len(comment_text) > MAX_COMMENT_CHARS:
+            raise _invalid_field("comment", f"A comment has at most {MAX_COMMENT_CHARS:,} characters.")
+        page_path = _clean_text(path).replace("\n", "").replace("\t", "")
+        if not page_path.startswith("/") or len(page_path.encode()) > MAX_PATH_BYTES:
+            raise _invalid_field("path", f"A path begins with / and has at most {MAX_PATH_BYTES:,} bytes.")
+        entry = FeedbackEntry(new_id("fb"), page_path, helpful, comment_text or None, created_at)
+        self._quota.reserve(project_id, len(page_path.encode()) + len(comment_text.encode()))
         try:
             with self.database.write() as tx:
-                take(self.database, tx, self._per_day, project_id)
-                tx.execute(insert(feedback).values(project_id=project_id, **vars(remark)))
+                consume(self.database, tx, self._daily_limit, project_id)
+                tx.execute(insert(feedback).values(project_id=project_id, **vars(entry)))
         except BaseException:
-            self._quota.forget(project_id)  # the entry was counted, and is not stored
+            self._quota.invalidate(project_id)  # the entry was counted, and is not stored
             raise
-        return remark
+        return entry
 
-    def page(
-        self, project_id: str, days: Range = ALWAYS, limit: int = 50, cursor: str | None = None
-    ) -> tuple[list[Remark], str | None]:
+    def list_entries(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, cursor: str | None = None
+    ) -> tuple[list[FeedbackEntry], str | None]:
         """Newest first, and where the next page begins."""
-        columns = (feedback.c[name] for name in Remark.__dataclass_fields__)
-        wanted = select(*columns).where(*_within(project_id, days)).order_by(feedback.c.id.desc()).limit(limit + 1)
+        columns = (feedback.c[name] for name in FeedbackEntry.__dataclass_fields__)
+        query = (
+            select(*columns).where(*_build_conditions(project_id, days)).order_by(feedback.c.id.desc()).limit(limit + 1)
+        )
         if cursor is not None:
-            wanted = wanted.where(feedback.c.id < cursor)
+            query = query.where(feedback.c.id < cursor)
         with self.database.read() as tx:
-            found = [Remark(**row._mapping) for row in tx.execute(wanted)]
-        return found[:limit], found[limit - 1].id if len(found) > limit else None
+            entries = [FeedbackEntry(**row._mapping) for row in tx.execute(query)]
+        return entries[:limit], entries[limit - 1].id if len(entries) > limit else None
 
-    def by_page(
-        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0
-    ) -> tuple[list[PageRemarks], bool]:
+    def count_by_page(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+    ) -> tuple[list[PageFeedback], bool]:
         """Most first, then by path in the order of code points; and whether there are more."""
         path = feedback.c.path
         total = func.count().label("total")
@@ -89,47 +93,47 @@ class Feedback:
             total,
         )
         by_code_point = path if self.database.is_sqlite else path.collate("C")
-        wanted = sums.where(*_within(project_id, days)).group_by(path).order_by(total.desc(), by_code_point)
+        query = sums.where(*_build_conditions(project_id, days)).group_by(path).order_by(total.desc(), by_code_point)
         with self.database.read() as tx:
-            rows = tx.execute(wanted.limit(limit + 1).offset(offset))
-            found = [PageRemarks(**row._mapping) for row in rows]
-        return found[:limit], len(found) > limit
+            rows = tx.execute(query.limit(limit + 1).offset(offset))
+            pages = [PageFeedback(**row._mapping) for row in rows]
+        return pages[:limit], len(pages) > limit
 
-    def forget(self, project_id: str, days: Range = ALWAYS) -> int:
+    def delete_entries(self, project_id: str, days: DayRange = ALL_DAYS) -> int:
         """Deletes what a project has of these days. Returns how many entries that were."""
         with self.database.write() as tx:
-            deleted = tx.execute(delete(feedback).where(*_within(project_id, days))).rowcount
-        self._quota.forget(project_id)
+            deleted = tx.execute(delete(feedback).where(*_build_conditions(project_id, days))).rowcount
+        self._quota.invalidate(project_id)
         return deleted
 
-    def drop_old(self, days_kept: Mapping[str, int | None], today: int) -> int:
+    def delete_expired(self, retention_days: Mapping[str, int | None], today: int) -> int:
         """Deletes entries that are older than their project keeps them. Returns how many that were."""
         deleted = 0
-        for project_id, days in days_kept.items():
-            oldest = self._oldest(project_id) if days is not None else None
-            if days is not None and oldest is not None and oldest < (today - days) * DAY:
-                deleted += self.forget(project_id, Range(end=today - days))
+        for project_id, max_age_days in retention_days.items():
+            oldest_at = self._find_oldest_time(project_id) if max_age_days is not None else None
+            if max_age_days is not None and oldest_at is not None and oldest_at < (today - max_age_days) * DAY:
+                deleted += self.delete_entries(project_id, DayRange(end=today - max_age_days))
         return deleted
 
-    def _oldest(self, project_id: str) -> int | None:
+    def _find_oldest_time(self, project_id: str) -> int | None:
         """Returns when the first entry was created, by the index: ids are in the order of time."""
-        mine = select(feedback.c.created_at).where(feedback.c.project_id == project_id)
+        query = select(feedback.c.created_at).where(feedback.c.project_id == project_id)
         with self.database.read() as tx:
-            return tx.execute(mine.order_by(feedback.c.id).limit(1)).scalar()
+            return tx.execute(query.order_by(feedback.c.id).limit(1)).scalar()
 
 
-def _within(project_id: str, days: Range) -> list[ColumnElement[bool]]:
+def _build_conditions(project_id: str, days: DayRange) -> list[ColumnElement[bool]]:
     conditions = [feedback.c.project_id == project_id]
-    if days != ALWAYS:
+    if days != ALL_DAYS:
         conditions += [feedback.c.created_at >= days.first * DAY, feedback.c.created_at < days.end * DAY]
     return conditions
 
 
-def _text(given: str) -> str:
+def _clean_text(text: str) -> str:
     """Without control characters other than ends of lines and tabs, and without what is no character at all."""
-    lines = given.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return "".join(c for c in lines if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs")).strip()
 
 
-def _refused(field: str, message: str) -> InvalidRequest:
-    return InvalidRequest(message, details=[Detail(field, message)])
+def _invalid_field(field: str, message: str) -> InvalidRequest:
+    return InvalidRequest(message, details=[ErrorDetail(field, message)])

@@ -9,14 +9,14 @@ from sqlalchemy import ColumnElement, LargeBinary, cast, func, select
 
 from copydesk.analytics.tables import feedback
 from copydesk.core.db.database import Database
-from copydesk.core.errors import Refusal
+from copydesk.core.errors import RequestError
 
 MEASURE_SECONDS = 60
 """How often what is stored is measured again: other processes add feedback and delete it."""
 RETRY_SECONDS = 3600
 
 
-class FeedbackFull(Refusal):
+class FeedbackFull(RequestError):
     status, code = 429, "feedback_full"
     message = "This project has reached its limit of stored feedback, which the server's settings define."
 
@@ -55,19 +55,19 @@ class FeedbackQuota:
             usage.entries += 1
             usage.size += size
 
-    def forget(self, project_id: str) -> None:
+    def invalidate(self, project_id: str) -> None:
         """Has the project measured anew, because entries were deleted."""
         with self._lock:
             self._usages.pop(project_id, None)
 
     def _measure(self, project_id: str) -> _Usage:
-        size = func.sum(self._bytes(feedback.c.path) + func.coalesce(self._bytes(feedback.c.comment), 0))
+        size = func.sum(self._byte_length(feedback.c.path) + func.coalesce(self._byte_length(feedback.c.comment), 0))
         query = select(func.count(), func.coalesce(size, 0)).where(feedback.c.project_id == project_id)
         with self._database.read() as tx:
-            entries, stored = tx.execute(query).one()
-        return _Usage(entries, int(stored), monotonic())
+            entries, stored_bytes = tx.execute(query).one()
+        return _Usage(entries, int(stored_bytes), monotonic())
 
-    def _bytes(self, column: ColumnElement[Any]) -> ColumnElement[int]:
+    def _byte_length(self, column: ColumnElement[Any]) -> ColumnElement[int]:
         if self._database.is_sqlite:
             return func.length(cast(column, LargeBinary))
         return func.octet_length(column)

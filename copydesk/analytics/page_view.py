@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Class(StrEnum):
+class VisitorClass(StrEnum):
     HUMAN = "human"
     ASSISTANT = "assistant"
     SEARCH = "search"
@@ -13,7 +13,7 @@ class Class(StrEnum):
     OTHER = "other"
 
 
-class Reason(StrEnum):
+class DropReason(StrEnum):
     """Why a view is not counted. The words are stable: programs read them."""
 
     NOT_JSON = "not_json"
@@ -39,28 +39,28 @@ class Reason(StrEnum):
     DO_NOT_TRACK = "do_not_track"
 
 
-SENTENCES = {
-    Reason.NOT_JSON: "The line is not valid JSON.",
-    Reason.NOT_AN_EVENT: "An event is a JSON object.",
-    Reason.UNKNOWN_FIELD: "The event has a field that is not known here.",
-    Reason.BAD_FIELD: "A field of the event has the wrong type or is too long.",
-    Reason.NO_PATH: "The event names neither a url nor a path.",
-    Reason.NOT_HTTP: "The address is not one of the web (http or https).",
-    Reason.NOT_GET: "Only GET requests are views.",
-    Reason.NOT_SUCCESSFUL: "Only answers with 2xx or 304 are views.",
-    Reason.NOT_A_PAGE: "Only HTML pages and their Markdown twins are views; this is an asset or data.",
-    Reason.PREFETCH: "The browser fetched the page ahead of time; nobody has seen it yet.",
-    Reason.PATH_TOO_LONG: "The path is too long.",
-    Reason.PATH_NOT_TEXT: "The path is not text: it holds control characters or is not UTF-8.",
-    Reason.OUTSIDE_BASE: "The path lies outside the project's base path.",
-    Reason.BAD_TIMESTAMP: "The timestamp is neither ISO 8601 nor a time since 1970.",
-    Reason.TIMESTAMP_IN_FUTURE: "The timestamp is more than a day ahead of this server's clock.",
-    Reason.TIMESTAMP_TOO_OLD: "The timestamp is before the year 2000: probably a clock that was never set.",
-    Reason.MALFORMED_LINE: "The line is not written as the others of its log are.",
-    Reason.TORN_LINE: "The last line of the file breaks off; import the file again when it is complete.",
-    Reason.OTHER_HOST: "The line is about another host than those that were asked for.",
-    Reason.INTERNAL: "The network fetched the page for itself, not for a visitor.",
-    Reason.DO_NOT_TRACK: "The visitor asks not to be tracked, and the project honours that.",
+DROP_MESSAGES = {
+    DropReason.NOT_JSON: "The line is not valid JSON.",
+    DropReason.NOT_AN_EVENT: "An event is a JSON object.",
+    DropReason.UNKNOWN_FIELD: "The event has a field that is not known here.",
+    DropReason.BAD_FIELD: "A field of the event has the wrong type or is too long.",
+    DropReason.NO_PATH: "The event names neither a url nor a path.",
+    DropReason.NOT_HTTP: "The address is not one of the web (http or https).",
+    DropReason.NOT_GET: "Only GET requests are views.",
+    DropReason.NOT_SUCCESSFUL: "Only answers with 2xx or 304 are views.",
+    DropReason.NOT_A_PAGE: "Only HTML pages and their Markdown twins are views; this is an asset or data.",
+    DropReason.PREFETCH: "The browser fetched the page ahead of time; nobody has seen it yet.",
+    DropReason.PATH_TOO_LONG: "The path is too long.",
+    DropReason.PATH_NOT_TEXT: "The path is not text: it holds control characters or is not UTF-8.",
+    DropReason.OUTSIDE_BASE: "The path lies outside the project's base path.",
+    DropReason.BAD_TIMESTAMP: "The timestamp is neither ISO 8601 nor a time since 1970.",
+    DropReason.TIMESTAMP_IN_FUTURE: "The timestamp is more than a day ahead of this server's clock.",
+    DropReason.TIMESTAMP_TOO_OLD: "The timestamp is before the year 2000: probably a clock that was never set.",
+    DropReason.MALFORMED_LINE: "The line is not written as the others of its log are.",
+    DropReason.TORN_LINE: "The last line of the file breaks off; import the file again when it is complete.",
+    DropReason.OTHER_HOST: "The line is about another host than those that were asked for.",
+    DropReason.INTERNAL: "The network fetched the page for itself, not for a visitor.",
+    DropReason.DO_NOT_TRACK: "The visitor asks not to be tracked, and the project honours that.",
 }
 
 
@@ -68,34 +68,34 @@ SENTENCES = {
 class Dropped:
     """A view that is not counted, and why."""
 
-    reason: Reason
+    reason: DropReason
     field: str = ""
 
     @property
     def message(self) -> str:
-        return SENTENCES[self.reason]
+        return DROP_MESSAGES[self.reason]
 
 
-class Verdict(NamedTuple):
+class Classification(NamedTuple):
     """Who asked for the page, and the rule that says so."""
 
-    kind: Class
+    kind: VisitorClass
     agent: str
     operator: str
     rule: str
 
 
-NOBODY = Verdict(Class.OTHER, "", "", "")
+UNCLASSIFIED = Classification(VisitorClass.OTHER, "", "", "")
 """Until it is known."""
 
 
-class View(NamedTuple):
+class PageView(NamedTuple):
     """A page view as it is kept: no address, no agent string, no raw id."""
 
     project: str
     path: str
     at: int
-    kind: Class
+    kind: VisitorClass
     agent: str
     operator: str
     rule: str

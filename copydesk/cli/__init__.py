@@ -11,7 +11,7 @@ from copydesk import __version__
 from copydesk.cli.command_table import LazyGroup
 from copydesk.cli.output import fail
 from copydesk.cli.quick_exit import QuickExit
-from copydesk.core.errors import Explained
+from copydesk.core.errors import UserFacingError
 from copydesk.core.runtime.private_umask import create_files_privately
 
 app = typer.Typer(
@@ -48,9 +48,9 @@ def main() -> None:
             typer.echo(__version__)
             sys.exit(0)
         _run_command()
-    except SystemExit as ended:
-        if isinstance(ended.code, int):
-            quick_exit.status = ended.code
+    except SystemExit as exit_error:
+        if isinstance(exit_error.code, int):
+            quick_exit.status = exit_error.code
         raise
 
 
@@ -59,7 +59,7 @@ def _run_command() -> None:
     logging.basicConfig(level="WARNING", format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     try:
         app()
-    except Explained as error:
+    except UserFacingError as error:
         fail(str(error))
     except Exception as error:
         if not _is_from_client(error):

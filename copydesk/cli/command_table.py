@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 Command = TyperCommand | TyperGroup
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     module: str
     """The module in `copydesk.cli.commands`. Its `app` is the command itself, or holds a command of this name."""
     help: str
@@ -18,30 +18,32 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "serve": Entry("serve", "Serves the API and a worker in one process, on the embedded stores unless set otherwise."),
-    "work": Entry("serve", "Runs a worker alone."),
-    "demo": Entry(
+    "serve": CommandEntry(
+        "serve", "Serves the API and a worker in one process, on the embedded stores unless set otherwise."
+    ),
+    "work": CommandEntry("serve", "Runs a worker alone."),
+    "demo": CommandEntry(
         "serve",
         "A sample repository and a job through to its pull request, here and now; exit code 0 when all of it worked.",
     ),
-    "backup": Entry(
+    "backup": CommandEntry(
         "backup",
         "Copies everything into a new folder, while everything goes on: the database, the views, the address ranges.",
     ),
-    "restore": Entry("backup", "Puts a back-up into the stores that the settings name, all of it or nothing."),
-    "migrate-stores": Entry("migrate_stores", "Moves everything to other stores."),
-    "doctor": Entry(
+    "restore": CommandEntry("backup", "Puts a back-up into the stores that the settings name, all of it or nothing."),
+    "migrate-stores": CommandEntry("migrate_stores", "Moves everything to other stores."),
+    "doctor": CommandEntry(
         "doctor", "Checks the settings, git, both stores, the data folder, the model and every project's repository."
     ),
-    "project": Entry("project", "Projects: a documentation repository each."),
-    "secret": Entry(
+    "project": CommandEntry("project", "Projects: a documentation repository each."),
+    "secret": CommandEntry(
         "secret", "A project's sealed secrets: forge tokens and model keys, encrypted and never shown again."
     ),
-    "key": Entry("key", "Admin API keys of a project."),
-    "person": Entry("person", "People who sign in to the dashboard."),
-    "job": Entry("job", "Jobs, over the API: reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT."),
-    "pull": Entry("pull", "Pull requests that Copydesk itself keeps (forge: local)."),
-    "analytics": Entry(
+    "key": CommandEntry("key", "Admin API keys of a project."),
+    "person": CommandEntry("person", "People who sign in to the dashboard."),
+    "job": CommandEntry("job", "Jobs, over the API: reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT."),
+    "pull": CommandEntry("pull", "Pull requests that Copydesk itself keeps (forge: local)."),
+    "analytics": CommandEntry(
         "analytics.reports",
         "Who reads the pages, over the API: reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT.",
     ),

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from copydesk.client import Client
     from copydesk.desk import Desk
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-InProject = Annotated[str, typer.Option("--project", envvar="COPYDESK_PROJECT", help="The project's id.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ProjectOption = Annotated[str, typer.Option("--project", envvar="COPYDESK_PROJECT", help="The project's id.")]
 
-FORCED_TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE")
+TERMINAL_OVERRIDES = ("FORCE_COLOR", "TTY_COMPATIBLE")
 """Environment variables by which a person says that the output is a terminal although it is not, or the reverse."""
 
 
 def find_terminal(*, stderr: bool = False) -> "Console | None":
     """Returns a console when standard output, or standard error, is a terminal. Imports Rich only then."""
-    if not (sys.stderr if stderr else sys.stdout).isatty() and not any(map(os.environ.get, FORCED_TERMINAL)):
+    if not (sys.stderr if stderr else sys.stdout).isatty() and not any(map(os.environ.get, TERMINAL_OVERRIDES)):
         return None
     from rich.console import Console
 
@@ -37,7 +37,7 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def plain(text: Any) -> str:
+def make_printable(text: Any) -> str:
     """Text from a model, a repository or a person, without what would steer the terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in str(text))
 
@@ -45,18 +45,18 @@ def plain(text: Any) -> str:
 def print_facts(facts: dict[str, Any]) -> None:
     width = max(map(len, facts))
     for name, value in facts.items():
-        typer.echo(f"{name:<{width}}  {'–' if value in (None, '', []) else plain(value)}")
+        typer.echo(f"{name:<{width}}  {'–' if value in (None, '', []) else make_printable(value)}")
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], empty: str) -> None:
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], empty_message: str) -> None:
     """A table in a terminal; lines with tabs between when piped."""
     if not rows:
-        typer.echo(empty, err=True)
+        typer.echo(empty_message, err=True)
     elif console := find_terminal():
         _draw_table(console, headings, rows)
     else:
         for row in rows:
-            typer.echo("\t".join("" if cell is None else plain(cell) for cell in row))
+            typer.echo("\t".join("" if cell is None else make_printable(cell) for cell in row))
 
 
 def _draw_table(console: "Console", headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -67,7 +67,7 @@ def _draw_table(console: "Console", headings: Sequence[str], rows: Sequence[Sequ
     for heading in headings:
         table.add_column(heading, overflow="fold")
     for row in rows:
-        table.add_row(*(Text("–" if cell is None else plain(cell)) for cell in row))
+        table.add_row(*(Text("–" if cell is None else make_printable(cell)) for cell in row))
     console.print(table)
 
 
@@ -76,7 +76,7 @@ def fail(message: str) -> NoReturn:
     sys.exit(1)
 
 
-def actor() -> str:
+def current_actor() -> str:
     """Who did it, for the audit log."""
     try:
         return f"cli:{getpass.getuser()}"
@@ -85,7 +85,7 @@ def actor() -> str:
 
 
 @contextmanager
-def the_desk() -> Iterator["Desk"]:
+def open_configured_desk() -> Iterator["Desk"]:
     """Opens the database itself, whether or not a server runs. Other parts of the desk are made when first used."""
     from copydesk.core.settings import read_settings
     from copydesk.desk import open_desk_lazily

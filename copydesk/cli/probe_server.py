@@ -10,12 +10,12 @@ from typing import Any
 
 from copydesk import __version__
 from copydesk.core.telemetry.metrics import CONTENT_TYPE
-from copydesk.web.operations.metrics import Gauges
+from copydesk.web.operations.metrics import MetricsCollector
 from copydesk.web.operations.readiness import Readiness
 
 log = logging.getLogger(__name__)
 
-SLOWEST_SECONDS = 5
+REQUEST_TIMEOUT_SECONDS = 5
 MAX_CONNECTIONS = 64
 
 
@@ -28,23 +28,23 @@ class ProbeServer(ThreadingHTTPServer):
         super().__init__(("", 0), handler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
-        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._free_slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
+        if not self._free_slots.acquire(blocking=False):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started
-            self._free.release()
+            self._free_slots.release()
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            self._free_slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Logs what went wrong, unless the client went away."""
@@ -52,11 +52,11 @@ class ProbeServer(ThreadingHTTPServer):
             log.exception("a probe failed")
 
 
-def answer_probes(listener: socket.socket, readiness: Readiness, gauges: Gauges) -> None:
+def serve_probes(listener: socket.socket, readiness: Readiness, metrics: MetricsCollector) -> None:
     """In threads that end with the process."""
 
-    class Probes(BaseHTTPRequestHandler):
-        timeout = SLOWEST_SECONDS  # for whoever connects and says nothing
+    class ProbeHandler(BaseHTTPRequestHandler):
+        timeout = REQUEST_TIMEOUT_SECONDS  # for whoever connects and says nothing
         protocol_version = "HTTP/1.1"
 
         def version_string(self) -> str:
@@ -65,23 +65,23 @@ def answer_probes(listener: socket.socket, readiness: Readiness, gauges: Gauges)
         def do_GET(self) -> None:
             match self.path.partition("?")[0]:
                 case "/healthz":
-                    self._json(200, {"status": "ok", "version": __version__})
+                    self._send_json(200, {"status": "ok", "version": __version__})
                 case "/readyz":
-                    report = readiness.report()
+                    report = readiness.check()
                     status = "ready" if report.is_ready else "not ready"
-                    self._json(200 if report.is_ready else 503, {"status": status, "parts": report.parts})
+                    self._send_json(200 if report.is_ready else 503, {"status": status, "parts": report.parts})
                 case "/metrics":
-                    self._send(200, CONTENT_TYPE, gauges.text())
+                    self._send(200, CONTENT_TYPE, metrics.render())
                 case _:
-                    self._json(404, {"error": "There is nothing at this address.", "code": "not_found"})
+                    self._send_json(404, {"error": "There is nothing at this address.", "code": "not_found"})
 
-        def _json(self, status: int, body: object) -> None:
+        def _send_json(self, status: int, body: object) -> None:
             self._send(status, "application/json", json.dumps(body))
 
-        def _send(self, status: int, kind: str, body: str) -> None:
+        def _send(self, status: int, content_type: str, body: str) -> None:
             data = body.encode()
             self.send_response(status)
-            self.send_header("Content-Type", kind)
+            self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
@@ -89,5 +89,5 @@ def answer_probes(listener: socket.socket, readiness: Readiness, gauges: Gauges)
         def log_message(self, format: str, *arguments: object) -> None:
             """Nothing: who asks is nobody's business."""
 
-    server = ProbeServer(listener, Probes)
+    server = ProbeServer(listener, ProbeHandler)
     threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()

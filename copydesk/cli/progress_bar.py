@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress() -> Iterator["Progress"]:
+def show_progress() -> Iterator["Progress"]:
     console = find_terminal(stderr=True)
     if console is None:
-        from copydesk.transfer.progress import Silent
+        from copydesk.transfer.progress import SilentProgress
 
-        yield Silent()
+        yield SilentProgress()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Drawn
 
     columns = (BarColumn(), TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
-    with Drawn(*columns, console=console, transient=True) as drawn:
-        yield Bar(drawn)
+    with Drawn(*columns, console=console, transient=True) as rich_progress:
+        yield ProgressBar(rich_progress)
 
 
-class Bar:
+class ProgressBar:
     """Starts anew with each table."""
 
-    def __init__(self, drawn: "Drawn") -> None:
-        self._drawn, self._task = drawn, drawn.add_task("", total=None)
+    def __init__(self, rich_progress: "Drawn") -> None:
+        self._rich_progress, self._task = rich_progress, rich_progress.add_task("", total=None)
 
-    def begin(self, what: str, total: int | None = None) -> None:
-        self._drawn.reset(self._task, description=what, total=total)
+    def start_stage(self, stage: str, total: int | None = None) -> None:
+        self._rich_progress.reset(self._task, description=stage, total=total)
 
     def advance(self, count: int) -> None:
-        self._drawn.advance(self._task, count)
+        self._rich_progress.advance(self._task, count)

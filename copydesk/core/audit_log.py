@@ -11,9 +11,9 @@ from copydesk.core.db.tables import audit
 from copydesk.core.errors import InvalidRequest
 from copydesk.core.ids import is_id, new_id
 
-EVERYWHERE = ""
+NO_PROJECT = ""
 """The project of entries that belong to none."""
-LOOKED_AT = 5000
+MAX_ENTRIES_SCANNED = 5000
 
 
 def record(tx: Connection, project_id: str, actor: str, action: str, subject: str, **details: Any) -> None:
@@ -30,39 +30,39 @@ def record(tx: Connection, project_id: str, actor: str, action: str, subject: st
     )
 
 
-def entries(
-    database: Database, project_id: str, most: int = 100, *, before: str = "", action: str = "", actor: str = ""
+def list_entries(
+    database: Database, project_id: str, limit: int = 100, *, before: str = "", action: str = "", actor: str = ""
 ) -> list[dict[str, Any]]:
     """Newest first; those before a cursor, of an action or an actor, where these are given."""
-    wanted = select(audit).where(audit.c.project_id == project_id, *_chosen(before, action, actor))
+    query = select(audit).where(audit.c.project_id == project_id, *_build_filters(before, action, actor))
     with database.read() as tx:
-        rows = tx.execute(wanted.order_by(audit.c.at.desc(), audit.c.id.desc()).limit(most))
+        rows = tx.execute(query.order_by(audit.c.at.desc(), audit.c.id.desc()).limit(limit))
         return [dict(row._mapping) for row in rows]
 
 
-def cursor(entry: Mapping[str, Any]) -> str:
+def encode_cursor(entry: Mapping[str, Any]) -> str:
     """Says where a page ended, so that the next goes on there whatever was written since."""
     return f"{entry['at']}.{entry['id']}"
 
 
-def words(database: Database, project_id: str) -> tuple[list[str], list[str]]:
+def list_actions_and_actors(database: Database, project_id: str) -> tuple[list[str], list[str]]:
     """The actions and the actors of the newest entries, to choose from; a long log is not read for that."""
-    newest = select(audit.c.action, audit.c.actor).where(audit.c.project_id == project_id)
-    some = newest.order_by(audit.c.at.desc(), audit.c.id.desc()).limit(LOOKED_AT).subquery()
+    query = select(audit.c.action, audit.c.actor).where(audit.c.project_id == project_id)
+    newest = query.order_by(audit.c.at.desc(), audit.c.id.desc()).limit(MAX_ENTRIES_SCANNED).subquery()
     with database.read() as tx:
-        pairs = tx.execute(select(some.c.action, some.c.actor).distinct()).all()
+        pairs = tx.execute(select(newest.c.action, newest.c.actor).distinct()).all()
     return sorted({action for action, _ in pairs}), sorted({actor for _, actor in pairs})
 
 
-def _chosen(before: str, action: str, actor: str) -> list[ColumnElement[bool]]:
-    chosen = []
+def _build_filters(before: str, action: str, actor: str) -> list[ColumnElement[bool]]:
+    filters = []
     if before:
         at, _, entry_id = before.partition(".")
         if not (at.isascii() and at.isdigit() and len(at) < 16 and is_id(entry_id, "audit")):
             raise InvalidRequest("This is no place in the audit log.")
-        chosen.append(tuple_(audit.c.at, audit.c.id) < tuple_(int(at), entry_id))
+        filters.append(tuple_(audit.c.at, audit.c.id) < tuple_(int(at), entry_id))
     if action:
-        chosen.append(audit.c.action == action)
+        filters.append(audit.c.action == action)
     if actor:
-        chosen.append(audit.c.actor == actor)
-    return chosen
+        filters.append(audit.c.actor == actor)
+    return filters

@@ -17,10 +17,10 @@ def today() -> int:
     return now() // DAY
 
 
-def iso(at: int) -> str:
+def format_iso(at: int) -> str:
     moment = datetime.fromtimestamp(at / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def iso_or_none(at: int | None) -> str | None:
-    return None if at is None else iso(at)
+def format_iso_or_none(at: int | None) -> str | None:
+    return None if at is None else format_iso(at)

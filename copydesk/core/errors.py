@@ -8,12 +8,12 @@ from typing import ClassVar
 
 
 @dataclass(frozen=True)
-class Detail:
+class ErrorDetail:
     field: str
     message: str
 
 
-class Explained(Exception):
+class UserFacingError(Exception):
     """An error whose message is meant for the person who caused it or can fix it."""
 
     message: str = "Something went wrong."
@@ -24,7 +24,7 @@ class Explained(Exception):
         super().__init__(self.message)
 
 
-class Refusal(Explained):
+class RequestError(UserFacingError):
     """The request was refused."""
 
     status: ClassVar[int] = 400
@@ -35,7 +35,7 @@ class Refusal(Explained):
         self,
         message: str | None = None,
         *,
-        details: Sequence[Detail] = (),
+        details: Sequence[ErrorDetail] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
@@ -43,11 +43,11 @@ class Refusal(Explained):
         self.headers = dict(headers or {})
 
 
-class InvalidRequest(Refusal):
+class InvalidRequest(RequestError):
     message = "The request is not valid."
 
 
-class KeyMissing(Refusal):
+class KeyMissing(RequestError):
     status, code = 401, "key_missing"
     message = "Send an API key as 'Authorization: Bearer desk_…'."
 
@@ -60,17 +60,17 @@ class KeyRejected(KeyMissing):
     message = "This API key is unknown, revoked or expired."
 
 
-class ScopeMissing(Refusal):
+class ScopeMissing(RequestError):
     status, code = 403, "scope_missing"
     message = "This API key does not have the scope that this call needs."
 
 
-class AddressRefused(Refusal):
+class AddressRefused(RequestError):
     status, code = 403, "address_refused"
     message = "This API key may not be used from this address."
 
 
-class NotFound(Refusal):
+class NotFound(RequestError):
     status, code = 404, "not_found"
     message = "There is nothing at this address."
 
@@ -80,22 +80,22 @@ class ProjectNotFound(NotFound):
     message = "Project not found, or this key has no access to it."
 
 
-class Conflict(Refusal):
+class Conflict(RequestError):
     status, code = 409, "conflict"
     message = "The request conflicts with the current state."
 
 
-class TooLarge(Refusal):
+class RequestTooLarge(RequestError):
     status, code = 413, "too_large"
     message = "The request body is too large."
 
 
-class WrongMediaType(Refusal):
+class WrongMediaType(RequestError):
     status, code = 415, "wrong_media_type"
     message = "The body must be JSON: send 'Content-Type: application/json'."
 
 
-class StoreDown(Refusal):
+class StoreUnavailable(RequestError):
     status, code = 503, "store_down"
     message = "The store is unavailable; try again shortly."
 
@@ -103,11 +103,11 @@ class StoreDown(Refusal):
         super().__init__(headers={"Retry-After": "5"})
 
 
-class NoRoom(StoreDown):
+class DiskFull(StoreUnavailable):
     code = "no_room"
     message = "The disk is full; nothing from this request was stored."
 
 
-def is_for_want_of_room(error: BaseException) -> bool:
+def is_disk_full(error: BaseException) -> bool:
     """Whoever writes says it in its own way: Python, git, libgit2."""
     return getattr(error, "errno", None) in (ENOSPC, EDQUOT) or strerror(ENOSPC) in str(error)

@@ -11,23 +11,23 @@ from copydesk.core import clock
 
 BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
-PAIRS = [first + second for first in CROCKFORD for second in CROCKFORD]
-SHIFTS = range(120, -1, -10)
+CROCKFORD_PAIRS = [first + second for first in CROCKFORD for second in CROCKFORD]
+PAIR_SHIFTS = range(120, -1, -10)
 KEY_PREFIX = "desk_"
-KEY_RANDOM, KEY_CHECKSUM = 32, 6
+KEY_RANDOM_CHARS, KEY_CHECKSUM_CHARS = 32, 6
 
 _lock = threading.Lock()
-_last = 0
+_last_value = 0
 
 
 def new_id(prefix: str) -> str:
     """`prefix_` and 26 characters: 48 bits of milliseconds, 80 of chance; ids of one process never go backwards."""
-    global _last
+    global _last_value
     with _lock:
         value = (clock.now() << 80) | secrets.randbits(80)
-        _last = value = max(value, _last + 1)
+        _last_value = value = max(value, _last_value + 1)
     value <<= 2  # 26 digits of 5 bits
-    return f"{prefix}_{''.join([PAIRS[value >> shift & 1023] for shift in SHIFTS])}"
+    return f"{prefix}_{''.join([CROCKFORD_PAIRS[value >> shift & 1023] for shift in PAIR_SHIFTS])}"
 
 
 def id_pattern(prefix: str) -> str:
@@ -41,35 +41,35 @@ def is_id(text: str, prefix: str) -> bool:
 
 
 def random_text(length: int) -> str:
-    return _digits(secrets.randbelow(62**length), BASE62, length)
+    return _encode_number(secrets.randbelow(62**length), BASE62, length)
 
 
 def new_key() -> str:
-    body = random_text(KEY_RANDOM)
+    body = random_text(KEY_RANDOM_CHARS)
     return KEY_PREFIX + body + _checksum(body)
 
 
 def is_wellformed_key(key: str) -> bool:
     """A typo is seen by the checksum, without a look-up."""
-    body, checksum = key[len(KEY_PREFIX) : -KEY_CHECKSUM], key[-KEY_CHECKSUM:]
+    body, checksum = key[len(KEY_PREFIX) : -KEY_CHECKSUM_CHARS], key[-KEY_CHECKSUM_CHARS:]
     return (
         key.startswith(KEY_PREFIX)
-        and len(body) == KEY_RANDOM
+        and len(body) == KEY_RANDOM_CHARS
         and all(c in BASE62 for c in body)
         and checksum == _checksum(body)
     )
 
 
-def digest(secret: str) -> str:
+def sha256_hex(secret: str) -> str:
     """What is stored of a secret that is long and random."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _checksum(body: str) -> str:
-    return _digits(zlib.crc32(body.encode()), BASE62, KEY_CHECKSUM)
+    return _encode_number(zlib.crc32(body.encode()), BASE62, KEY_CHECKSUM_CHARS)
 
 
-def _digits(value: int, alphabet: str, length: int) -> str:
+def _encode_number(value: int, alphabet: str, length: int) -> str:
     digits = []
     for _ in range(length):
         value, digit = divmod(value, len(alphabet))

@@ -9,17 +9,17 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from copydesk.core.errors import Explained
+from copydesk.core.errors import UserFacingError
 
-PREFIX = "COPYDESK_"
+ENV_PREFIX = "COPYDESK_"
 
 
-class BadSettings(Explained):
+class BadSettings(UserFacingError):
     """A setting is wrong; the message names its variable."""
 
 
 class Settings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="ignore")
 
     data: Path = Path("./copydesk-data")
     """Folder of everything embedded: the database, the mirrors of repositories."""
@@ -136,47 +136,47 @@ class Settings(BaseSettings):
 
     @field_validator("trusted_proxies", "models", "secret_key", "check_tools", "oidc_domains", mode="before")
     @classmethod
-    def _split(cls, value: Any) -> Any:
+    def _split_commas(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
     @field_validator("trusted_proxies")
     @classmethod
-    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _validate_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for network in value:
             ip_network(network, strict=False)
         return value
 
     @field_validator("base_url")
     @classmethod
-    def _is_address(cls, value: str) -> str:
+    def _validate_base_url(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             raise ValueError("must begin with http:// or https://")
         return value.rstrip("/")
 
     @field_validator("oidc_issuer")
     @classmethod
-    def _is_issuer(cls, value: str) -> str:
+    def _validate_issuer(cls, value: str) -> str:
         """Whoever can change what a provider says can be anybody, so it is heard over TLS, or from this machine."""
         parts = urlsplit(value)
-        is_near = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost")
-        if value and not (parts.hostname and (parts.scheme == "https" or is_near)):
+        is_local = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost")
+        if value and not (parts.hostname and (parts.scheme == "https" or is_local)):
             raise ValueError("must begin with https://")
         return value
 
     @field_validator("oidc_domains")
     @classmethod
-    def _are_domains(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _normalize_domains(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(domain.lower().removeprefix("@") for domain in value)
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def _validate_oidc(self) -> Self:
         if self.oidc_issuer and not (self.oidc_client_id and self.oidc_client_secret):
             raise ValueError("COPYDESK_OIDC_ISSUER needs COPYDESK_OIDC_CLIENT_ID and COPYDESK_OIDC_CLIENT_SECRET too")
         return self
 
     @field_validator("database_url")
     @classmethod
-    def _is_known_database(cls, value: str) -> str:
+    def _validate_database_url(cls, value: str) -> str:
         if value.startswith("postgres://"):
             value = value.replace("postgres://", "postgresql://", 1)
         if value and not value.startswith(("sqlite:///", "postgresql://")):
@@ -185,13 +185,13 @@ class Settings(BaseSettings):
 
     @field_validator("analytics_url")
     @classmethod
-    def _is_known_store(cls, value: str) -> str:
+    def _validate_analytics_url(cls, value: str) -> str:
         if value and not value.startswith("clickhouse://"):
             raise ValueError("must begin with clickhouse://")
         return value
 
     @property
-    def database(self) -> str:
+    def resolved_database_url(self) -> str:
         return self.database_url or f"sqlite:///{self.data.absolute() / 'copydesk.db'}"
 
     def make_data_folder(self) -> None:
@@ -199,12 +199,12 @@ class Settings(BaseSettings):
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
-    def mirrors(self) -> Path:
+    def mirrors_folder(self) -> Path:
         return self.data.absolute() / "mirrors"
 
 
-def variable(field: str) -> str:
-    return PREFIX + field.upper()
+def env_variable(field: str) -> str:
+    return ENV_PREFIX + field.upper()
 
 
 def read_settings(**overrides: Any) -> Settings:
@@ -212,13 +212,13 @@ def read_settings(**overrides: Any) -> Settings:
     try:
         return Settings(**overrides)
     except ValidationError as error:
-        raise BadSettings("; ".join(_fault(e["loc"], e["msg"], e["input"]) for e in error.errors())) from None
+        raise BadSettings("; ".join(_describe_error(e["loc"], e["msg"], e["input"]) for e in error.errors())) from None
 
 
-def _fault(place: Sequence[int | str], message: str, given: Any) -> str:
+def _describe_error(location: Sequence[int | str], message: str, value: Any) -> str:
     """What is wrong with which variable; what may hold a password is not repeated."""
-    if not place:
+    if not location:
         return message.removeprefix("Value error, ")
-    field = str(place[0])
-    is_told = not field.endswith(("_url", "_key", "_secret"))
-    return f"{variable(field)}: {message}" + (f" (it is {given!r})" if is_told else "")
+    field = str(location[0])
+    may_show_value = not field.endswith(("_url", "_key", "_secret"))
+    return f"{env_variable(field)}: {message}" + (f" (it is {value!r})" if may_show_value else "")

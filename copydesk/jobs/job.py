@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from copydesk.core.errors import Explained
+from copydesk.core.errors import UserFacingError
 
 
 class Status(StrEnum):
@@ -39,7 +39,7 @@ class Reason(StrEnum):
 
 ACTIVE, COMPLETED, ARCHIVED, FAILED = Status.ACTIVE, Status.COMPLETED, Status.ARCHIVED, Status.FAILED
 
-MOVES = {
+ALLOWED_TRANSITIONS = {
     ACTIVE: {COMPLETED, FAILED, ARCHIVED},
     COMPLETED: {ACTIVE, ARCHIVED},
     FAILED: {ACTIVE, ARCHIVED},
@@ -47,14 +47,14 @@ MOVES = {
 }
 
 
-def moved(old: Status, new: Status) -> Status:
+def check_transition(old: Status, new: Status) -> Status:
     """The new status, where the table allows the move."""
-    if new not in MOVES[old]:
+    if new not in ALLOWED_TRANSITIONS[old]:
         raise ValueError(f"a job that is {old} cannot become {new}")
     return new
 
 
-LONGEST_PROMPT = 32_000
+MAX_PROMPT_CHARS = 32_000
 
 
 class Usage(BaseModel):
@@ -107,7 +107,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Ending:
+class JobOutcome:
     """How a run ended, and why."""
 
     status: Status
@@ -115,7 +115,7 @@ class Ending:
     message: str | None = None
 
 
-class JobFailed(Explained):
+class JobFailed(UserFacingError):
     """The job cannot go on; the message is for the person who asked for it."""
 
     reason = Reason.INTERNAL_ERROR
@@ -131,5 +131,5 @@ class RepositoryFailed(JobFailed):
     reason = Reason.REPOSITORY_ERROR
 
 
-def branch_of(job_id: str, prefix: str = "copydesk/") -> str:
+def branch_name(job_id: str, prefix: str = "copydesk/") -> str:
     return prefix + job_id

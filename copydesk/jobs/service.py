@@ -9,48 +9,60 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select, text
 
 from copydesk.core import clock
-from copydesk.core.db.database import Database, batched
+from copydesk.core.db.database import Database, batch_ids
 from copydesk.core.errors import Conflict, InvalidRequest, NotFound
 from copydesk.core.ids import is_id, new_id
-from copydesk.core.projects.projects import Project, checked_ref
-from copydesk.core.rate_limits.limits import Limit, take
-from copydesk.jobs.execution.journal import end_job
-from copydesk.jobs.execution.queue import end_runs
-from copydesk.jobs.job import ACTIVE, ARCHIVED, FAILED, Ending, Job, Phase, Reason, Status, Usage, branch_of, moved
+from copydesk.core.projects.projects import Project, validate_ref
+from copydesk.core.rate_limits.limits import RateLimit, consume
+from copydesk.jobs.execution.journal import finish_job
+from copydesk.jobs.execution.queue import cancel_runs
+from copydesk.jobs.job import (
+    ACTIVE,
+    ARCHIVED,
+    FAILED,
+    Job,
+    JobOutcome,
+    Phase,
+    Reason,
+    Status,
+    Usage,
+    branch_name,
+    check_transition,
+)
 from copydesk.jobs.storage.records import (
-    JOB,
-    Event,
+    SELECT_JOB,
     EventKind,
+    JobEvent,
+    JobProgress,
     NewEvent,
-    Progress,
-    append,
-    change,
-    enqueue,
-    job_of,
-    locked,
-    stamped,
+    append_events,
+    enqueue_run,
+    get_job_for_update,
+    insert_at_database_time,
+    job_from_row,
+    update_job,
 )
 from copydesk.jobs.storage.tables import events, idempotency, job_files, jobs, messages, runs
 
-KEPT_FOR = clock.DAY
-NEW_JOB = insert(jobs)
-FILES = (
+IDEMPOTENCY_KEY_TTL_MS = clock.DAY
+INSERT_JOB = insert(jobs)
+SELECT_CHANGED_FILES = (
     select(*(job_files.c[name] for name in ("job_id", "path", "change", "previous", "additions", "deletions")))
     .where(job_files.c.job_id.in_(bindparam("jobs", expanding=True)))
     .order_by(job_files.c.job_id, job_files.c.path)
 )
-PATCHES = (
+SELECT_PATCHES = (
     select(*(job_files.c[name] for name in ("path", "change", "previous", "additions", "deletions", "patch")))
     .where(job_files.c.job_id == bindparam("job"))
     .order_by(job_files.c.path)
 )
-FIRST_COMES = text(
+INSERT_IDEMPOTENCY_KEY = text(
     """
     insert into idempotency (project_id, key, digest, job_id, created_at)
     values (:project_id, :key, :digest, :job_id, :created_at) on conflict do nothing
     """
 )
-CANCELLED = Ending(FAILED, Reason.CANCELLED, "The job was cancelled.")
+CANCELLED = JobOutcome(FAILED, Reason.CANCELLED, "The job was cancelled.")
 
 
 class JobNotFound(NotFound):
@@ -63,7 +75,7 @@ class WrongState(Conflict):
     message = "The job's state does not allow this."
 
 
-class KeyReused(Conflict):
+class IdempotencyKeyReused(Conflict):
     code = "idempotency_key_reused"
     message = "This Idempotency-Key was already used with a different body."
 
@@ -81,7 +93,7 @@ class NewJob:
 
 
 @dataclass(frozen=True)
-class Created:
+class CreatedJob:
     job: Job
     replayed: bool
     headers: dict[str, str]
@@ -102,121 +114,126 @@ class Jobs:
     ) -> None:
         self.database = database
         self.default_model, self.more_models = default_model, more_models
-        self.limit = Limit("jobs", per_hour, clock.HOUR)
+        self.limit = RateLimit("jobs", per_hour, clock.HOUR)
 
-    def create(self, project: Project, new: NewJob, idempotency_key: str | None = None) -> Created:
+    def create(self, project: Project, new: NewJob, idempotency_key: str | None = None) -> CreatedJob:
         """Durable when this returns: job, first message and first run are one transaction."""
-        job = self._new(project, new)
-        first, headers = None, {}
+        job = self._build_job(project, new)
+        existing_job_id, headers = None, {}
         with self.database.write() as tx:
             if idempotency_key is not None:
-                first = self._first_with(tx, project.id, idempotency_key, new.digest(), job.id)
-            if first is None:
-                headers = take(self.database, tx, self.limit, project.id)
-                tx.execute(NEW_JOB, {**vars(job), "usage": job.usage.model_dump()})
-                self._post(tx, job.id, new.prompt)
-                enqueue(self.database, tx, job.id, project.id, number=1)
-                append(
+                existing_job_id = self._claim_idempotency_key(tx, project.id, idempotency_key, new.digest(), job.id)
+            if existing_job_id is None:
+                headers = consume(self.database, tx, self.limit, project.id)
+                tx.execute(INSERT_JOB, {**vars(job), "usage": job.usage.model_dump()})
+                self._insert_message(tx, job.id, new.prompt)
+                enqueue_run(self.database, tx, job.id, project.id, number=1)
+                append_events(
                     self.database, tx, job.id, 1, job.created_at, [NewEvent(EventKind.QUEUED, {"prompt": new.prompt})]
                 )
-        if first is not None:
-            return Created(self.get(project.id, first), replayed=True, headers={})
-        return Created(job, replayed=False, headers=headers)
+        if existing_job_id is not None:
+            return CreatedJob(self.get(project.id, existing_job_id), replayed=True, headers={})
+        return CreatedJob(job, replayed=False, headers=headers)
 
     def get(self, project_id: str, job_id: str) -> Job:
         if not is_id(job_id, "job"):
             raise JobNotFound
         with self.database.read() as tx:
-            row = tx.execute(JOB, {"job": job_id}).first()
+            row = tx.execute(SELECT_JOB, {"job": job_id}).first()
         if row is None or row.project_id != project_id:
             raise JobNotFound
-        return job_of(row)
+        return job_from_row(row)
 
     def get_with_files(self, project_id: str, job_id: str) -> tuple[Job, list[ChangedFile]]:
         """The job and what it changed so far; most jobs that are asked for often have not changed anything yet."""
         job = self.get(project_id, job_id)
-        return job, self.files([job_id])[job_id]
+        return job, self.changed_files([job_id])[job_id]
 
-    def page(
+    def list_page(
         self, project_id: str, status: Status | None, limit: int, cursor: str | None, containing: str = ""
     ) -> tuple[list[Job], str | None]:
         """Newest first, and where the next page begins. `containing` looks into prompts and titles."""
-        wanted = select(jobs).where(jobs.c.project_id == project_id).order_by(jobs.c.id.desc()).limit(limit + 1)
+        query = select(jobs).where(jobs.c.project_id == project_id).order_by(jobs.c.id.desc()).limit(limit + 1)
         if status is not None:
-            wanted = wanted.where(jobs.c.status == status)
+            query = query.where(jobs.c.status == status)
         if cursor is not None:
-            wanted = wanted.where(jobs.c.id < cursor)
+            query = query.where(jobs.c.id < cursor)
         if containing:
-            places = (jobs.c.prompt, jobs.c.title)
-            wanted = wanted.where(or_(*(place.icontains(containing, autoescape=True) for place in places)))
+            columns = (jobs.c.prompt, jobs.c.title)
+            query = query.where(or_(*(column.icontains(containing, autoescape=True) for column in columns)))
         with self.database.read() as tx:
-            found = [job_of(row) for row in tx.execute(wanted)]
-        return found[:limit], found[limit - 1].id if len(found) > limit else None
+            matching_jobs = [job_from_row(row) for row in tx.execute(query)]
+        return matching_jobs[:limit], matching_jobs[limit - 1].id if len(matching_jobs) > limit else None
 
-    def message(
-        self, project: Project, job_id: str, prompt: str, *, first: Callable[[Connection], None] = lambda tx: None
+    def add_message(
+        self,
+        project: Project,
+        job_id: str,
+        prompt: str,
+        *,
+        before_commit: Callable[[Connection], None] = lambda tx: None,
     ) -> tuple[Job, dict[str, str]]:
         """A finished job becomes active again; an active one takes the message up at its next turn.
 
         `first` writes in the same transaction, and may raise to have nothing written at all.
         """
         with self.database.write() as tx:
-            job = self._held(tx, project.id, job_id)
-            first(tx)
+            job = self._lock_job(tx, project.id, job_id)
+            before_commit(tx)
             if job.status is ARCHIVED:
                 raise WrongState("The job is archived; unarchive it first.")
-            headers = take(self.database, tx, self.limit, project.id)
-            self._post(tx, job_id, prompt)
+            headers = consume(self.database, tx, self.limit, project.id)
+            self._insert_message(tx, job_id, prompt)
             event = NewEvent(EventKind.MESSAGE, {"prompt": prompt})
             if job.status is ACTIVE:
-                change(self.database, tx, job_id, [event])
+                update_job(self.database, tx, job_id, [event])
             else:
-                number = tx.execute(select(runs.c.number).where(runs.c.job_id == job_id)).scalars()
-                enqueue(self.database, tx, job_id, project.id, max(number) + 1)
-                again: dict[str, Any] = {
-                    "status": moved(job.status, ACTIVE),
+                numbers = tx.execute(select(runs.c.number).where(runs.c.job_id == job_id)).scalars()
+                enqueue_run(self.database, tx, job_id, project.id, max(numbers) + 1)
+                values: dict[str, Any] = {
+                    "status": check_transition(job.status, ACTIVE),
                     "phase": Phase.QUEUED,
                     "finished_at": None,
                 }
-                change(self.database, tx, job_id, [event], **again, reason=None, message=None)
+                update_job(self.database, tx, job_id, [event], **values, reason=None, message=None)
         return self.get(project.id, job_id), headers
 
     def cancel(self, project_id: str, job_id: str) -> Job:
         with self.database.write() as tx:
-            job = self._held(tx, project_id, job_id)
+            job = self._lock_job(tx, project_id, job_id)
             if job.status is not ACTIVE:
                 raise WrongState(f"The job is {job.status}; only an active job can be cancelled.")
-            self._stop(tx, job_id)
+            self._stop_job(tx, job_id)
         return self.get(project_id, job_id)
 
     def archive(self, project_id: str, job_id: str) -> Job:
         with self.database.write() as tx:
-            job = self._held(tx, project_id, job_id)
+            job = self._lock_job(tx, project_id, job_id)
             if job.status is ACTIVE:
-                self._stop(tx, job_id)
+                self._stop_job(tx, job_id)
             archive(self.database, tx, job)
         return self.get(project_id, job_id)
 
     def unarchive(self, project_id: str, job_id: str) -> Job:
         with self.database.write() as tx:
-            job = self._held(tx, project_id, job_id)
+            job = self._lock_job(tx, project_id, job_id)
             if job.status is ARCHIVED:
-                status = moved(ARCHIVED, job.archived_from or FAILED)
+                status = check_transition(ARCHIVED, job.archived_from or FAILED)
                 event = NewEvent(EventKind.UNARCHIVED, {"status": status})
-                change(self.database, tx, job_id, [event], status=status, archived_at=None, archived_from=None)
+                update_job(self.database, tx, job_id, [event], status=status, archived_at=None, archived_from=None)
         return self.get(project_id, job_id)
 
-    def models(self, project: Project) -> list[str]:
+    def allowed_models(self, project: Project) -> list[str]:
         """The models that a job of this project may use, the default first."""
         default = project.model or self.default_model
         return list(dict.fromkeys([default, self.default_model, *self.more_models, "mechanic"]))
 
-    def files(self, job_ids: Sequence[str]) -> dict[str, list[ChangedFile]]:
-        found: dict[str, list[ChangedFile]] = {job_id: [] for job_id in job_ids}
+    def changed_files(self, job_ids: Sequence[str]) -> dict[str, list[ChangedFile]]:
+        files_by_job: dict[str, list[ChangedFile]] = {job_id: [] for job_id in job_ids}
         with self.database.read() as tx:
-            for job_id, *fields in tx.execute(FILES, {"jobs": job_ids}):
-                found[job_id].append(ChangedFile(*fields))
-        return found
+            for job_id, *fields in tx.execute(SELECT_CHANGED_FILES, {"jobs": job_ids}):
+                files_by_job[job_id].append(ChangedFile(*fields))
+        return files_by_job
 
     def diff(self, project_id: str, job_id: str) -> bytes:
         return b"".join(patch for _, patch in self.patches(project_id, job_id))
@@ -225,36 +242,36 @@ class Jobs:
         """What became of each file, and the diff of that."""
         self.get(project_id, job_id)
         with self.database.read() as tx:
-            return [(ChangedFile(*fields), patch) for *fields, patch in tx.execute(PATCHES, {"job": job_id})]
+            return [(ChangedFile(*fields), patch) for *fields, patch in tx.execute(SELECT_PATCHES, {"job": job_id})]
 
-    def worked(self, job_ids: Sequence[str]) -> dict[str, int]:
+    def working_times(self, job_ids: Sequence[str]) -> dict[str, int]:
         """How long each was worked on so far, in milliseconds; the time between its runs does not count."""
-        found = dict.fromkeys(job_ids, 0)
-        wanted = select(runs.c.job_id, runs.c.started_at, runs.c.finished_at)
-        wanted = wanted.where(runs.c.job_id.in_(job_ids), runs.c.started_at.is_not(None))
+        times = dict.fromkeys(job_ids, 0)
+        query = select(runs.c.job_id, runs.c.started_at, runs.c.finished_at)
+        query = query.where(runs.c.job_id.in_(job_ids), runs.c.started_at.is_not(None))
         with self.database.read() as tx:
-            for job_id, started, finished in tx.execute(wanted):
-                found[job_id] += max((finished or clock.now()) - started, 0)
-        return found
+            for job_id, started, finished in tx.execute(query):
+                times[job_id] += max((finished or clock.now()) - started, 0)
+        return times
 
-    def events(self, project_id: str, job_id: str, after: int = 0) -> tuple[Job, list[Event]]:
+    def list_events(self, project_id: str, job_id: str, after: int = 0) -> tuple[Job, list[JobEvent]]:
         """The job, and its events after this number. The job is read first: its end is never ahead of its events."""
         job = self.get(project_id, job_id)
-        wanted = select(events).where(events.c.job_id == job_id, events.c.seq > after).order_by(events.c.seq)
+        query = select(events).where(events.c.job_id == job_id, events.c.seq > after).order_by(events.c.seq)
         with self.database.read() as tx:
-            return job, [Event(row.seq, row.at, row.kind, row.data) for row in tx.execute(wanted)]
+            return job, [JobEvent(row.seq, row.at, row.kind, row.data) for row in tx.execute(query)]
 
-    def progress(self, job_ids: Collection[str]) -> dict[str, Progress]:
+    def read_progress(self, job_ids: Collection[str]) -> dict[str, JobProgress]:
         """Returns how far each of these jobs is, of whichever project."""
-        found: dict[str, Progress] = {}
+        progress_by_job: dict[str, JobProgress] = {}
         with self.database.read() as tx:
-            for some in batched(job_ids):
-                rows = tx.execute(select(jobs.c.id, jobs.c.status, jobs.c.last_event).where(jobs.c.id.in_(some)))
-                found |= {row.id: Progress(Status(row.status), row.last_event) for row in rows}
-        return found
+            for batch in batch_ids(job_ids):
+                rows = tx.execute(select(jobs.c.id, jobs.c.status, jobs.c.last_event).where(jobs.c.id.in_(batch)))
+                progress_by_job |= {row.id: JobProgress(Status(row.status), row.last_event) for row in rows}
+        return progress_by_job
 
-    def _new(self, project: Project, new: NewJob) -> Job:
-        models = self.models(project)
+    def _build_job(self, project: Project, new: NewJob) -> Job:
+        models = self.allowed_models(project)
         model = new.model if new.model is not None else models[0]
         if model not in models:
             raise InvalidRequest(f"This project has no model '{model[:80]}'; it has {', '.join(models)}.")
@@ -270,10 +287,10 @@ class Jobs:
             reason=None,
             message=None,
             repository=project.repository,
-            ref=checked_ref(new.ref) if new.ref is not None else project.ref,
+            ref=validate_ref(new.ref) if new.ref is not None else project.ref,
             model=model,
             draft=new.draft or project.policy.draft,
-            branch=branch_of(job_id, project.policy.branch_prefix),
+            branch=branch_name(job_id, project.policy.branch_prefix),
             base=None,
             head=None,
             pr_link=None,
@@ -287,39 +304,46 @@ class Jobs:
             archived_from=None,
         )
 
-    def _held(self, tx: Connection, project_id: str, job_id: str) -> Job:
-        job = locked(self.database, tx, job_id) if is_id(job_id, "job") else None
+    def _lock_job(self, tx: Connection, project_id: str, job_id: str) -> Job:
+        job = get_job_for_update(self.database, tx, job_id) if is_id(job_id, "job") else None
         if job is None or job.project_id != project_id:
             raise JobNotFound
         return job
 
-    def _post(self, tx: Connection, job_id: str, prompt: str) -> None:
-        tx.execute(stamped(messages, self.database.clock), {"id": new_id("msg"), "job_id": job_id, "prompt": prompt})
+    def _insert_message(self, tx: Connection, job_id: str, prompt: str) -> None:
+        tx.execute(
+            insert_at_database_time(messages, self.database.clock_sql),
+            {"id": new_id("msg"), "job_id": job_id, "prompt": prompt},
+        )
 
-    def _stop(self, tx: Connection, job_id: str) -> None:
+    def _stop_job(self, tx: Connection, job_id: str) -> None:
         """Takes effect here and now: whatever the job's worker still does finds its claim gone."""
-        end_runs(self.database, tx, job_id)
-        end_job(self.database, tx, job_id, CANCELLED)
+        cancel_runs(self.database, tx, job_id)
+        finish_job(self.database, tx, job_id, CANCELLED)
 
-    def _first_with(self, tx: Connection, project_id: str, key: str, digest: str, job_id: str) -> str | None:
+    def _claim_idempotency_key(self, tx: Connection, project_id: str, key: str, digest: str, job_id: str) -> str | None:
         """The job that came first with this key, or None when this one does."""
         now = clock.now()
-        mine = (idempotency.c.project_id == project_id) & (idempotency.c.key == key)
-        tx.execute(delete(idempotency).where(mine, idempotency.c.created_at < now - KEPT_FOR))
-        row = {"project_id": project_id, "key": key, "digest": digest, "job_id": job_id, "created_at": now}
-        if tx.execute(FIRST_COMES, row).rowcount:
+        same_key = (idempotency.c.project_id == project_id) & (idempotency.c.key == key)
+        tx.execute(delete(idempotency).where(same_key, idempotency.c.created_at < now - IDEMPOTENCY_KEY_TTL_MS))
+        values = {"project_id": project_id, "key": key, "digest": digest, "job_id": job_id, "created_at": now}
+        if tx.execute(INSERT_IDEMPOTENCY_KEY, values).rowcount:
             return None
-        first = tx.execute(select(idempotency).where(mine)).one()
-        if first.digest != digest:
-            raise KeyReused
-        found: str = first.job_id
-        return found
+        existing = tx.execute(select(idempotency).where(same_key)).one()
+        if existing.digest != digest:
+            raise IdempotencyKeyReused
+        existing_job_id: str = existing.job_id
+        return existing_job_id
 
 
 def archive(database: Database, tx: Connection, job: Job) -> None:
     """Archiving twice is the same as once; an active job is stopped before."""
     if job.status is ARCHIVED:
         return
-    before = FAILED if job.status is ACTIVE else job.status
-    values = {"status": moved(before, ARCHIVED), "archived_from": before, "archived_at": clock.now()}
-    change(database, tx, job.id, [NewEvent(EventKind.ARCHIVED, {"from": before})], **values)
+    previous_status = FAILED if job.status is ACTIVE else job.status
+    values = {
+        "status": check_transition(previous_status, ARCHIVED),
+        "archived_from": previous_status,
+        "archived_at": clock.now(),
+    }
+    update_job(database, tx, job.id, [NewEvent(EventKind.ARCHIVED, {"from": previous_status})], **values)

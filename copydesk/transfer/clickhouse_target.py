@@ -1,8 +1,8 @@
 """Checks that the ClickHouse database to which views go is empty."""
 
-from copydesk.analytics.stores.clickhouse.backup import TABLES
+from copydesk.analytics.stores.clickhouse.backup import BACKUP_TABLES
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
-from copydesk.transfer.errors import CannotMove
+from copydesk.transfer.errors import MigrationFailed
 
 EXISTING_TABLES = "select name from system.tables where database = {database:String}"
 
@@ -10,10 +10,11 @@ EXISTING_TABLES = "select name from system.tables where database = {database:Str
 def require_empty_target(cluster: Cluster) -> None:
     """Raises CannotMove when the target holds views."""
     if not is_target_empty(cluster):
-        raise CannotMove("There are views in ClickHouse already. Name an empty database.")
+        raise MigrationFailed("There are views in ClickHouse already. Name an empty database.")
 
 
 def is_target_empty(cluster: Cluster) -> bool:
     """Returns whether the target holds no rows; its tables may or may not exist yet."""
-    existing = {name for (name,) in cluster.admin.ask(EXISTING_TABLES, {"database": cluster.address.database})}
-    return not any(cluster.reader.ask(f"select 1 from {table} limit 1") for table in TABLES if table in existing)  # noqa: S608
+    existing = {name for (name,) in cluster.admin.query(EXISTING_TABLES, {"database": cluster.address.database})}
+    queries = [f"select 1 from {table} limit 1" for table in TABLES if table in existing]  # noqa: S608
+    return not any(cluster.reader.query(query) for query in queries)

@@ -1,7 +1,7 @@
 """Why data cannot be moved."""
 
-from copydesk.core.errors import Explained
+from copydesk.core.errors import UserFacingError
 
 
-class CannotMove(Explained):
+class MigrationFailed(UserFacingError):
     """The database cannot be moved; the message says why."""

@@ -9,16 +9,16 @@ from sqlalchemy import Connection, func, inspect, select, text
 from copydesk.transfer.row_codec import TABLES
 
 T = TypeVar("T")
-TOLD = {"projects": "projects", "people": "people", "jobs": "jobs", "feedback": "remarks of readers"}
+CONTENT_LABELS = {"projects": "projects", "people": "people", "jobs": "jobs", "feedback": "remarks of readers"}
 
 
-def told(tx: Connection) -> str:
+def describe_contents(tx: Connection) -> str:
     """What would be missed, in words; empty when nobody would miss anything. A first start leaves a few rows too."""
-    there = set(inspect(tx).get_table_names())
+    existing = set(inspect(tx).get_table_names())
     counts = {
-        words: tx.execute(select(func.count()).select_from(TABLES[name])).scalar_one()
-        for name, words in TOLD.items()
-        if name in there
+        label: tx.execute(select(func.count()).select_from(TABLES[name])).scalar_one()
+        for name, label in CONTENT_LABELS.items()
+        if name in existing
     }
     return ", ".join(f"{count:,} {words}" for words, count in counts.items() if count)
 
@@ -31,7 +31,7 @@ def drop_tables(tx: Connection) -> None:
         tx.execute(text(f"drop table if exists {name}"))
 
 
-def parts(of: Iterable[T], size: int) -> Iterator[Sequence[T]]:
-    rest = iter(of)
-    while part := list(islice(rest, size)):
-        yield part
+def split_into_batches(items: Iterable[T], size: int) -> Iterator[Sequence[T]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch

@@ -14,14 +14,13 @@ from typing import cast
 
 import uvicorn
 
-from copydesk.analytics.ip_addresses import trusted
-from copydesk.core.runtime import memory
-from copydesk.core.runtime import thread_pool as threads
+from copydesk.analytics.ip_addresses import build_trusted_networks
+from copydesk.core.runtime import memory, thread_pool
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk
-from copydesk.web.app import make_app
+from copydesk.web.app import create_app
 from copydesk.web.http.connections import Connections
-from copydesk.web.http.protocol import Protocol, enforce_deadlines
+from copydesk.web.http.protocol import HttpProtocol, enforce_deadlines
 from copydesk.web.operations.health import Health
 from copydesk.web.operations.readiness import Readiness
 
@@ -34,36 +33,36 @@ ACCEPTS_PER_TURN = 8
 
 
 @contextmanager
-def _signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def _catch_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Only the main thread may catch them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {each: signal.signal(each, handler) for each in (signal.SIGINT, signal.SIGTERM)}
+    previous_handlers = {each: signal.signal(each, handler) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for each, previous in before.items():
+        for each, previous in previous_handlers.items():
             signal.signal(each, previous)
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """Is not ready before it stops, and ends live streams, which would otherwise hold it up to the last."""
 
     def __init__(self, config: uvicorn.Config, desk: Desk, readiness: Readiness) -> None:
         super().__init__(config)
         self.desk, self.readiness = desk, readiness
-        self.leave_at = math.inf
+        self.exit_at = math.inf
 
     def drain(self) -> None:
         """Whoever sends requests here has that long to look at /readyz and to send them elsewhere."""
         self.readiness.is_draining = True
-        self.leave_at = time.monotonic() + self.desk.settings.drain_seconds
+        self.exit_at = time.monotonic() + self.desk.settings.drain_seconds
 
     async def on_tick(self, counter: int) -> bool:
-        self.should_exit = self.should_exit or time.monotonic() >= self.leave_at
+        self.should_exit = self.should_exit or time.monotonic() >= self.exit_at
         if counter % TICKS_PER_SECOND == 0:
-            connections = cast("set[Protocol]", self.server_state.connections)
+            connections = cast("set[HttpProtocol]", self.server_state.connections)
             enforce_deadlines(connections, asyncio.get_running_loop().time())
         return await super().on_tick(counter)
 
@@ -76,28 +75,30 @@ class _Server(uvicorn.Server):
         try:
             await super().serve(sockets)
         finally:
-            threads.pools().close()
+            thread_pool.get_thread_pools().close()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.readiness.is_draining = True
-        self.desk.database.signals.dismiss()
+        self.desk.database.notifications.stop()
         await super().shutdown(sockets)
 
 
-def _multiply(sockets: list[socket.socket]) -> list[socket.socket]:
+def _duplicate_sockets(sockets: list[socket.socket]) -> list[socket.socket]:
     """Returns each listening socket several times. The event loop accepts one connection of a socket in each of its
     turns, so a client that opens a thousand would otherwise have all others wait for a thousand turns."""
     return [copy for each in sockets for copy in (each, *(each.dup() for _ in range(ACCEPTS_PER_TURN - 1)))]
 
 
-def _protocol_for(settings: Settings) -> type[Protocol]:
+def _create_protocol_class(settings: Settings) -> type[HttpProtocol]:
     """Returns the protocol of one server: its connections share their counts and their bounds."""
 
-    class BoundProtocol(Protocol):
-        open_connections = Connections(settings.connections_per_address, trusted(settings.trusted_proxies))
+    class ConfiguredProtocol(HttpProtocol):
+        open_connections = Connections(
+            settings.connections_per_address, build_trusted_networks(settings.trusted_proxies)
+        )
         header_seconds = settings.header_seconds
 
-    return BoundProtocol
+    return ConfiguredProtocol
 
 
 class Server:
@@ -105,12 +106,12 @@ class Server:
 
     def __init__(self, desk: Desk, *, with_worker: bool = True) -> None:
         self.desk = desk
-        self.worker = desk.worker() if with_worker else None
-        app = make_app(desk)
+        self.worker = desk.create_worker() if with_worker else None
+        app = create_app(desk)
         self.health: Health = app.state.health
         config = uvicorn.Config(
             app,
-            http=_protocol_for(desk.settings),
+            http=_create_protocol_class(desk.settings),
             ws="none",
             proxy_headers=False,  # whose word is taken for the caller's address is our own setting
             access_log=False,
@@ -118,23 +119,23 @@ class Server:
             log_config=None,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
-        self._server = _Server(config, desk, self.health.readiness)
+        self._server = _UvicornServer(config, desk, self.health.readiness)
 
     def run(self, sockets: list[socket.socket]) -> None:
         """On these sockets, until a signal or stop(). Whatever the worker has under way is handed back."""
-        memory.settle()
-        self.health.gauges.worker = self.worker
-        with _signals(self._signalled):
+        memory.tune_garbage_collector()
+        self.health.metrics.worker = self.worker
+        with _catch_signals(self._handle_signal):
             thread = threading.Thread(target=self.worker.run, name="worker") if self.worker else None
             if thread:
                 thread.start()
-            self.desk.keeper.start()
+            self.desk.fold_scheduler.start()
             if self.desk.may_have_views:  # an earlier run may have left some to be counted
-                self.desk.keeper.arrived()
+                self.desk.fold_scheduler.notify_new_views()
             try:
-                self._server.run(_multiply(sockets))
+                self._server.run(_duplicate_sockets(sockets))
             finally:
-                self.desk.keeper.stop()
+                self.desk.fold_scheduler.stop()
                 if self.worker and thread:
                     self.worker.stop()
                     thread.join()
@@ -142,7 +143,7 @@ class Server:
     def stop(self) -> None:
         self._server.should_exit = True
 
-    def _signalled(self, number: int, frame: FrameType | None) -> None:
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
         """The first signal begins the end, the second hurries it, and Ctrl-C after that waits for nobody."""
         seconds = self.desk.settings.drain_seconds
         if self.health.readiness.is_draining or not seconds:
@@ -150,7 +151,7 @@ class Server:
             return
         self._server.drain()
         if self.worker:
-            self.worker.leave(seconds)
+            self.worker.drain(seconds)
 
     @property
     def started(self) -> bool:

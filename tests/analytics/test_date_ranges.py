@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.analytics.date_ranges import NotADate, date_of, day, days
-from copydesk.analytics.stores.base import ALWAYS, FIRST_DAY, LAST_DAY, Range
+from copydesk.analytics.date_ranges import InvalidDate, clamp_day_range, format_day, parse_day
+from copydesk.analytics.stores.base import ALL_DAYS, FIRST_DAY, LAST_DAY, DayRange
 
 FIRST_OF_MARCH = (date(2026, 3, 1) - date(1970, 1, 1)).days
 OFFSETS = st.integers(-23 * 60 - 59, 23 * 60 + 59).map(lambda minutes: timezone(timedelta(minutes=minutes)))
@@ -36,14 +36,14 @@ OFFSETS = st.integers(-23 * 60 - 59, 23 * 60 + 59).map(lambda minutes: timezone(
     ],
 )
 def test_a_moment_stands_for_its_utc_day(text: str) -> None:
-    assert date_of(day(text)) == "2026-03-01"
-    assert day(text) == FIRST_OF_MARCH
+    assert format_day(parse_day(text)) == "2026-03-01"
+    assert parse_day(text) == FIRST_OF_MARCH
 
 
 @given(st.dates(date(2, 1, 1), date(9998, 12, 31)), st.times(), OFFSETS)
 def test_every_moment_in_every_zone_falls_into_the_day_it_has_in_utc(on: date, at: time, zone: timezone) -> None:
     local = datetime.combine(on, at, zone)
-    assert date_of(day(local.isoformat())) == local.astimezone(UTC).date().isoformat()
+    assert format_day(parse_day(local.isoformat())) == local.astimezone(UTC).date().isoformat()
 
 
 @pytest.mark.parametrize(
@@ -55,25 +55,30 @@ def test_every_moment_in_every_zone_falls_into_the_day_it_has_in_utc(on: date, a
     ],
 )
 def test_what_is_no_date_is_refused(text: str) -> None:
-    with pytest.raises(NotADate, match="must be a date"):
-        day(text)
+    with pytest.raises(InvalidDate, match="must be a date"):
+        parse_day(text)
 
 
 @given(st.text(max_size=40) | st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]{0,12}[Z+ -]?[0-9:]{0,6}"))
 def test_any_text_is_a_day_or_refused(text: str) -> None:
-    with suppress(NotADate):
-        assert isinstance(day(text), int)
+    with suppress(InvalidDate):
+        assert isinstance(parse_day(text), int)
 
 
 def test_years_at_the_ends_of_the_calendar_are_days_too() -> None:
-    assert day("0001-01-01T00:00:00+14:00") == day("0001-01-01") - 1
-    assert day("9999-12-31T23:59:59-12:00") == day("9999-12-31") + 1
-    assert days(day("0001-01-01"), day("9999-12-31")) == ALWAYS
+    assert parse_day("0001-01-01T00:00:00+14:00") == parse_day("0001-01-01") - 1
+    assert parse_day("9999-12-31T23:59:59-12:00") == parse_day("9999-12-31") + 1
+    assert clamp_day_range(parse_day("0001-01-01"), parse_day("9999-12-31")) == ALL_DAYS
 
 
 def test_a_range_is_cut_to_the_days_there_can_be() -> None:
-    assert days(None, None) == ALWAYS
-    assert days(FIRST_OF_MARCH, FIRST_OF_MARCH + 1) == Range(FIRST_OF_MARCH, FIRST_OF_MARCH + 1)
-    for empty in (days(day("9999-12-31"), None), days(None, day("0001-01-01")), days(5, 5), days(9, 5)):
+    assert clamp_day_range(None, None) == ALL_DAYS
+    assert clamp_day_range(FIRST_OF_MARCH, FIRST_OF_MARCH + 1) == DayRange(FIRST_OF_MARCH, FIRST_OF_MARCH + 1)
+    for empty in (
+        clamp_day_range(parse_day("9999-12-31"), None),
+        clamp_day_range(None, parse_day("0001-01-01")),
+        clamp_day_range(5, 5),
+        clamp_day_range(9, 5),
+    ):
         assert empty.first >= empty.end
         assert FIRST_DAY <= empty.end <= empty.first <= LAST_DAY + 1

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.feedback import LONGEST_COMMENT, Feedback
+from copydesk.analytics.feedback import MAX_COMMENT_CHARS, Feedback
 from copydesk.analytics.feedback_quota import FeedbackFull, FeedbackQuota
-from copydesk.analytics.stores.base import Range
+from copydesk.analytics.stores.base import DayRange
 from copydesk.core.clock import DAY
 from copydesk.core.errors import InvalidRequest
 from copydesk.core.settings import Settings
@@ -36,9 +36,9 @@ def project(desk: Desk) -> str:
 def test_every_page_of_the_list_follows_the_one_before(feedback: Feedback, project: str) -> None:
     made = [feedback.add(project, f"/{n}", n % 2 == 0, None, NOON + n) for n in range(7)]
     for limit in (1, 2, 3, 6, 7, 8):
-        found, cursor = feedback.page(project, limit=limit)
+        found, cursor = feedback.list_entries(project, limit=limit)
         while cursor is not None:
-            more, cursor = feedback.page(project, limit=limit, cursor=cursor)
+            more, cursor = feedback.list_entries(project, limit=limit, cursor=cursor)
             assert more, "where there is a cursor there is more"
             found += more
         assert found == made[::-1]
@@ -48,10 +48,10 @@ def test_a_range_of_days_bounds_list_and_sums(feedback: Feedback, project: str) 
     begin, end = 20_500 * DAY, 20_501 * DAY
     for at in (begin - 1, begin, end - 1, end):
         feedback.add(project, "/", True, None, at)
-    day = Range(20_500, 20_501)
-    assert [remark.created_at for remark in feedback.page(project, day)[0]] == [end - 1, begin]
-    assert [page.total for page in feedback.by_page(project, day)[0]] == [2]
-    assert feedback.page(project, Range(9, 9)) == ([], None)
+    day = DayRange(20_500, 20_501)
+    assert [remark.created_at for remark in feedback.list_entries(project, day)[0]] == [end - 1, begin]
+    assert [page.total for page in feedback.count_by_page(project, day)[0]] == [2]
+    assert feedback.list_entries(project, DayRange(9, 9)) == ([], None)
 
 
 def test_pages_are_added_up_most_first_then_by_code_point(feedback: Feedback, project: str) -> None:
@@ -61,18 +61,18 @@ def test_pages_are_added_up_most_first_then_by_code_point(feedback: Feedback, pr
     ]
     for path, helpful, comment in said:
         feedback.add(project, path, helpful, comment, NOON)
-    pages, more = feedback.by_page(project)
+    pages, more = feedback.count_by_page(project)
     assert [page.path for page in pages] == ["/b", "/Z", "/_", "/a", "/é"]
     assert vars(pages[0]) == {"path": "/b", "helpful": 1, "unhelpful": 1, "comments": 2, "total": 3}
     assert not more
-    assert [feedback.by_page(project, limit=2, offset=n)[1] for n in (0, 2, 3, 4, 1 << 40)] == [
+    assert [feedback.count_by_page(project, limit=2, offset=n)[1] for n in (0, 2, 3, 4, 1 << 40)] == [
         *(True, True, False, False, False)
     ]
 
 
 def test_a_comment_keeps_its_lines_and_loses_what_is_no_text(feedback: Feedback, project: str) -> None:
     added = feedback.add(project, "/a\x00\nb", None, " one\r\ntwo\tthree\x00\x1b[31m\ud800 👩‍💻 \n", NOON)
-    [found] = feedback.page(project)[0]
+    [found] = feedback.list_entries(project)[0]
     assert found == added
     assert (found.path, found.comment) == ("/ab", "one\ntwo\tthree[31m 👩‍💻")
 
@@ -82,7 +82,7 @@ def test_a_comment_keeps_its_lines_and_loses_what_is_no_text(feedback: Feedback,
     [
         ("/", None, None),
         ("/", None, " \x00\n"),
-        ("/", True, "x" * (LONGEST_COMMENT + 1)),
+        ("/", True, "x" * (MAX_COMMENT_CHARS + 1)),
         ("docs", True, None),
         ("", True, None),
         ("/" + "é" * 1024, True, None),
@@ -94,7 +94,7 @@ def test_what_says_nothing_or_too_much_is_refused(
     with pytest.raises(InvalidRequest) as refusal:
         feedback.add(project, path, helpful, comment, NOON)
     assert refusal.value.details[0].field in ("path", "helpful", "comment")
-    assert feedback.page(project) == ([], None)
+    assert feedback.list_entries(project) == ([], None)
 
 
 def test_days_are_forgotten_alone_and_older_than_a_project_keeps(desk: Desk, feedback: Feedback, project: str) -> None:
@@ -103,16 +103,16 @@ def test_days_are_forgotten_alone_and_older_than_a_project_keeps(desk: Desk, fee
         for each in (project, other):
             feedback.add(each, f"/{days}", True, None, NOON - days * DAY)
     today = NOON // DAY
-    assert feedback.drop_old({project: 2, other: None}, today) == 1
-    assert feedback.drop_old({project: 2, other: None}, today) == 0
-    assert feedback.forget(project, Range(today - 1, today)) == 1
-    assert [remark.path for remark in feedback.page(project)[0]] == ["/0", "/2"]
-    assert len(feedback.page(other)[0]) == 4
+    assert feedback.delete_expired({project: 2, other: None}, today) == 1
+    assert feedback.delete_expired({project: 2, other: None}, today) == 0
+    assert feedback.delete_entries(project, DayRange(today - 1, today)) == 1
+    assert [remark.path for remark in feedback.list_entries(project)[0]] == ["/0", "/2"]
+    assert len(feedback.list_entries(other)[0]) == 4
 
 
 def test_what_is_stored_already_counts_towards_what_a_project_may_hold(desk: Desk, project: str) -> None:
     def with_room_for(entries: int, size: int) -> Feedback:
-        return Feedback(desk.database, FeedbackQuota(desk.database, entries, size), per_day=100)
+        return Feedback(desk.database, FeedbackQuota(desk.database, entries, size), max_per_day=100)
 
     desk.feedback.add(project, "/é", None, "äöü", NOON)
     desk.feedback.add(project, "/é", True, None, NOON)
@@ -126,6 +126,6 @@ def test_a_project_is_forgotten_alone(desk: Desk, feedback: Feedback, project: s
     other = desk.projects.create("Other", repository="/srv/docs.git", ref="main", actor="ada").id
     kept = feedback.add(other, "/", True, None, NOON)
     feedback.add(project, "/", True, None, NOON)
-    assert feedback.forget(project) == 1
-    assert feedback.page(project) == ([], None)
-    assert feedback.page(other) == ([kept], None)
+    assert feedback.delete_entries(project) == 1
+    assert feedback.list_entries(project) == ([], None)
+    assert feedback.list_entries(other) == ([kept], None)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.analytics.ip_addresses import Networks, client, packed, trusted
+from copydesk.analytics.ip_addresses import NetworkTable, build_trusted_networks, find_client_address, parse_ip
 
-PROXIES = trusted(["10.0.0.0/8", "2001:db8:aa::/48", "192.0.2.7"])
+PROXIES = build_trusted_networks(["10.0.0.0/8", "2001:db8:aa::/48", "192.0.2.7"])
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ PROXIES = trusted(["10.0.0.0/8", "2001:db8:aa::/48", "192.0.2.7"])
     ],
 )
 def test_an_address_is_read_in_every_usual_spelling(written: str, address: str) -> None:
-    assert packed(written) == ip_address(address).packed
+    assert parse_ip(written) == ip_address(address).packed
 
 
 @pytest.mark.parametrize(
@@ -35,67 +35,74 @@ def test_an_address_is_read_in_every_usual_spelling(written: str, address: str) 
     ["", "unknown", "_hidden", "203.0.113", "203.0.113.256", "0x7f.1", "010.0.0.1\0", "١.١.١.١", "a" * 99],
 )
 def test_what_is_no_address_is_none(text: str) -> None:
-    assert packed(text) is None
+    assert parse_ip(text) is None
 
 
 @given(st.text())
 def test_reading_an_address_never_raises(text: str) -> None:
-    assert packed(text) is None or len(packed(text) or b"") in (4, 16)
+    assert parse_ip(text) is None or len(parse_ip(text) or b"") in (4, 16)
 
 
 @given(st.ip_addresses())
 def test_every_address_is_read(address: object) -> None:
     mapped = getattr(address, "ipv4_mapped", None)
-    assert packed(str(address)) == (mapped or ip_address(str(address))).packed
+    assert parse_ip(str(address)) == (mapped or ip_address(str(address))).packed
 
 
 def test_a_peer_that_is_no_proxy_is_the_client_whatever_it_claims() -> None:
-    assert client("203.0.113.9", ["198.51.100.1"], PROXIES) == "203.0.113.9"
-    assert client("203.0.113.9", [], PROXIES) == "203.0.113.9"
+    assert find_client_address("203.0.113.9", ["198.51.100.1"], PROXIES) == "203.0.113.9"
+    assert find_client_address("203.0.113.9", [], PROXIES) == "203.0.113.9"
 
 
 def test_behind_trusted_proxies_the_rightmost_other_hop_is_the_client() -> None:
-    assert client("10.0.0.1", ["198.51.100.1"], PROXIES) == "198.51.100.1"
-    assert client("10.0.0.1", ["6.6.6.6, 198.51.100.1, 10.2.3.4"], PROXIES) == "198.51.100.1"
-    assert client("10.0.0.1", ["6.6.6.6", "198.51.100.1:4711", "192.0.2.7"], PROXIES) == "198.51.100.1:4711"
-    assert client("::ffff:10.0.0.1", ["[2001:db8:bb::1]:99, 2001:db8:aa::5"], PROXIES) == "[2001:db8:bb::1]:99"
+    assert find_client_address("10.0.0.1", ["198.51.100.1"], PROXIES) == "198.51.100.1"
+    assert find_client_address("10.0.0.1", ["6.6.6.6, 198.51.100.1, 10.2.3.4"], PROXIES) == "198.51.100.1"
+    assert (
+        find_client_address("10.0.0.1", ["6.6.6.6", "198.51.100.1:4711", "192.0.2.7"], PROXIES) == "198.51.100.1:4711"
+    )
+    assert (
+        find_client_address("::ffff:10.0.0.1", ["[2001:db8:bb::1]:99, 2001:db8:aa::5"], PROXIES)
+        == "[2001:db8:bb::1]:99"
+    )
 
 
 def test_the_forwarded_header_is_read_where_the_proxies_write_it() -> None:
     lines = ['for=6.6.6.6, For="[2001:db8:bb::1]:4711";proto=https;by=10.0.0.9', "for=10.1.1.1;host=example.com"]
-    assert client("10.0.0.1", lines, PROXIES, "Forwarded") == '"[2001:db8:bb::1]:4711"'
-    assert client("10.0.0.1", ["for=unknown"], PROXIES, "Forwarded") is None
-    assert client("10.0.0.1", ["for=_secret, for=10.1.1.1"], PROXIES, "Forwarded") is None
+    assert find_client_address("10.0.0.1", lines, PROXIES, "Forwarded") == '"[2001:db8:bb::1]:4711"'
+    assert find_client_address("10.0.0.1", ["for=unknown"], PROXIES, "Forwarded") is None
+    assert find_client_address("10.0.0.1", ["for=_secret, for=10.1.1.1"], PROXIES, "Forwarded") is None
 
 
 def test_a_hop_that_is_no_address_leaves_nobody() -> None:
-    assert client("10.0.0.1", ["198.51.100.1, garbage"], PROXIES) is None
+    assert find_client_address("10.0.0.1", ["198.51.100.1, garbage"], PROXIES) is None
 
 
 def test_a_local_socket_has_no_peer_and_is_trusted() -> None:
-    assert client(None, ["198.51.100.1"], PROXIES) == "198.51.100.1"
-    assert client(None, [], PROXIES) is None
+    assert find_client_address(None, ["198.51.100.1"], PROXIES) == "198.51.100.1"
+    assert find_client_address(None, [], PROXIES) is None
 
 
 def test_when_all_hops_are_proxies_the_first_is_the_client() -> None:
-    assert client("10.0.0.1", ["10.9.9.9, 10.8.8.8"], PROXIES) == "10.9.9.9"
+    assert find_client_address("10.0.0.1", ["10.9.9.9, 10.8.8.8"], PROXIES) == "10.9.9.9"
 
 
 @given(st.none() | st.text(), st.lists(st.text(), max_size=4), st.sampled_from(["forwarded", "x-forwarded-for"]))
 def test_finding_the_client_never_raises(peer: str | None, lines: list[str], header: str) -> None:
-    found = client(peer, lines, PROXIES, header)
-    assert found is None or packed(found) is not None
+    found = find_client_address(peer, lines, PROXIES, header)
+    assert found is None or parse_ip(found) is not None
 
 
 def test_the_narrowest_network_answers() -> None:
-    networks = Networks([("192.0.2.0/24", "wide"), ("192.0.2.8/29", "narrow"), ("::ffff:198.51.100.0/120", "mapped")])
+    networks = NetworkTable(
+        [("192.0.2.0/24", "wide"), ("192.0.2.8/29", "narrow"), ("::ffff:198.51.100.0/120", "mapped")]
+    )
     asked = ("192.0.2.1", "192.0.2.9", "198.51.100.3", "2001:db8::1")
     assert [networks.get(ip_address(address).packed) for address in asked] == ["wide", "narrow", "mapped", None]
 
 
 def test_what_is_no_network_is_refused() -> None:
     with pytest.raises(ValueError, match="does not appear to be"):
-        trusted(["everyone"])
+        build_trusted_networks(["everyone"])
 
 
 @given(
@@ -104,7 +111,7 @@ def test_what_is_no_network_is_refused() -> None:
 )
 def test_looking_up_is_the_same_as_looking_at_each_network(made: list[tuple[bytes, int]], asked: list[bytes]) -> None:
     known = [ip_network((address, length), strict=False) for address, length in made]
-    networks = Networks((str(network), number) for number, network in enumerate(known))
+    networks = NetworkTable((str(network), number) for number, network in enumerate(known))
     edges = [edge.packed for network in known for edge in (network.network_address, network.broadcast_address)]
     for address in asked + edges:
         around = [(-network.prefixlen, n) for n, network in enumerate(known) if ip_address(address) in network]

@@ -4,18 +4,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from copydesk.analytics.page_paths import LONGEST_PATH, Form, Place, clean, host_of
-from copydesk.analytics.page_view import Dropped, Reason
+from copydesk.analytics.page_paths import MAX_PATH_BYTES, PageFormat, PageLocation, host_from_url, normalize_url
+from copydesk.analytics.page_view import Dropped, DropReason
 
 
 def path_of(url: str, base: str = "", keep: frozenset[str] = frozenset()) -> str:
-    place = clean(url, base, keep)
-    assert isinstance(place, Place), place
+    place = normalize_url(url, base, keep)
+    assert isinstance(place, PageLocation), place
     return place.path
 
 
-def reason(url: str, base: str = "") -> Reason:
-    dropped = clean(url, base)
+def reason(url: str, base: str = "") -> DropReason:
+    dropped = normalize_url(url, base)
     assert isinstance(dropped, Dropped), dropped
     return dropped.reason
 
@@ -80,16 +80,16 @@ def test_a_path_is_told_as_people_read_it(written: str, path: str) -> None:
 
 
 def test_the_host_is_kept_apart() -> None:
-    assert clean("https://Docs.Example.com.:8443/a") == Place("docs.example.com", "/a", Form.HTML)
-    assert clean("https://[2001:db8::1]:80/a") == Place("[2001:db8::1]", "/a", Form.HTML)
-    assert clean("/a") == Place("", "/a", Form.HTML)
-    assert host_of("https://news.example.com/item?id=7") == "news.example.com"
-    assert host_of("about:blank") == ""
+    assert normalize_url("https://Docs.Example.com.:8443/a") == PageLocation("docs.example.com", "/a", PageFormat.HTML)
+    assert normalize_url("https://[2001:db8::1]:80/a") == PageLocation("[2001:db8::1]", "/a", PageFormat.HTML)
+    assert normalize_url("/a") == PageLocation("", "/a", PageFormat.HTML)
+    assert host_from_url("https://news.example.com/item?id=7") == "news.example.com"
+    assert host_from_url("about:blank") == ""
 
 
 def test_the_form_is_that_of_the_address() -> None:
-    forms = {url: clean(url) for url in ("/a.md", "/a", "/llms.txt", "/x/llms-full.txt", "/a/index.md")}
-    assert [place.form for place in forms.values() if isinstance(place, Place)] == [
+    forms = {url: normalize_url(url) for url in ("/a.md", "/a", "/llms.txt", "/x/llms-full.txt", "/a/index.md")}
+    assert [place.format for place in forms.values() if isinstance(place, PageLocation)] == [
         "markdown",
         "html",
         "llms",
@@ -107,33 +107,33 @@ def test_the_form_is_that_of_the_address() -> None:
     ],
 )
 def test_what_is_no_page_is_refused(url: str) -> None:
-    assert reason(url) is Reason.NOT_A_PAGE
+    assert reason(url) is DropReason.NOT_A_PAGE
 
 
 @pytest.mark.parametrize("url", ["/a%00b", "/a\nb", "/%ff%fe", "/a%C0%AF", "/\ud800", "/a%7f", "/%C2%85"])
 def test_a_binary_path_is_refused(url: str) -> None:
-    assert reason(url) is Reason.PATH_NOT_TEXT
+    assert reason(url) is DropReason.PATH_NOT_TEXT
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "about:blank", "chrome-extension://abc/x", "javascript:void(0)"])
 def test_an_address_that_is_not_of_the_web_is_refused(url: str) -> None:
-    assert reason(url) is Reason.NOT_HTTP
+    assert reason(url) is DropReason.NOT_HTTP
 
 
 def test_an_over_long_path_is_refused_and_the_longest_is_not() -> None:
-    assert path_of("/" + "a" * (LONGEST_PATH - 1))
-    assert reason("/" + "a" * LONGEST_PATH) is Reason.PATH_TOO_LONG
-    assert reason("/" + "%41" * 5000) is Reason.PATH_TOO_LONG
-    assert reason("/" + "é" * 1500) is Reason.PATH_TOO_LONG
-    assert reason("") is Reason.NO_PATH
+    assert path_of("/" + "a" * (MAX_PATH_BYTES - 1))
+    assert reason("/" + "a" * MAX_PATH_BYTES) is DropReason.PATH_TOO_LONG
+    assert reason("/" + "%41" * 5000) is DropReason.PATH_TOO_LONG
+    assert reason("/" + "é" * 1500) is DropReason.PATH_TOO_LONG
+    assert reason("") is DropReason.NO_PATH
 
 
 def test_a_base_path_is_left_out_and_what_lies_outside_is_refused() -> None:
     assert path_of("/docs/guide", "/docs") == "/guide"
     assert path_of("/docs/", "/docs/") == "/"
     assert path_of("/docs/index.html", "docs") == "/"
-    assert reason("/documents/guide", "/docs") is Reason.OUTSIDE_BASE
-    assert reason("/", "/docs") is Reason.OUTSIDE_BASE
+    assert reason("/documents/guide", "/docs") is DropReason.OUTSIDE_BASE
+    assert reason("/", "/docs") is DropReason.OUTSIDE_BASE
 
 
 def test_named_query_parameters_are_kept_in_one_order() -> None:
@@ -159,10 +159,10 @@ URLS = st.one_of(
 @example("/a.json/index.html", frozenset())
 @example("/?a=\u0338", frozenset({"a"}))
 def test_cleaning_never_raises_and_cleaning_twice_changes_nothing(url: str, keep: frozenset[str]) -> None:
-    once = clean(url, "", keep)
-    if isinstance(once, Place):
-        again = clean(once.path, "", keep)
-        assert isinstance(again, Place)
+    once = normalize_url(url, "", keep)
+    if isinstance(once, PageLocation):
+        again = normalize_url(once.path, "", keep)
+        assert isinstance(again, PageLocation)
         assert again.path == once.path
         assert once.path.startswith("/")
         assert once.path.isprintable() or not once.path.isascii()
@@ -170,4 +170,4 @@ def test_cleaning_never_raises_and_cleaning_twice_changes_nothing(url: str, keep
 
 @given(URLS)
 def test_a_host_of_anything_is_text(url: str) -> None:
-    assert len(host_of(url)) <= 253
+    assert len(host_from_url(url)) <= 253

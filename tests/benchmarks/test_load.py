@@ -16,7 +16,7 @@ from benchmarks.load.running import BASE, load, reckon, summed_up, times
 from benchmarks.load.sampling import Held, Sample
 from benchmarks.load.simulation import Arrivals, Durations, Shard, Workers
 from benchmarks.load.stores import PAIRS, account, running, stores
-from copydesk.analytics.stores.fold_scheduler import Pace
+from copydesk.analytics.stores.fold_scheduler import FoldTiming
 
 
 def sample(at: float, memory: float = 100.0, cpu: float = 0.0) -> Sample:
@@ -130,7 +130,9 @@ def test_a_dead_worker_loses_no_job_and_its_jobs_go_on_after_the_lease() -> None
 
 
 def test_a_shard_that_is_folded_at_the_keepers_pace_has_what_came_in_since() -> None:
-    calm = simulation.folds(Arrivals(1000, 1), Shard(fixed=1, each=0), Pace(rest=30, most=60))
+    calm = simulation.folds(
+        Arrivals(1000, 1), Shard(fixed=1, each=0), FoldTiming(pause_factor=30, max_pause_seconds=60)
+    )
     assert calm.backlog == pytest.approx(1000 * 31)
     assert calm.lag == pytest.approx(32)
     assert calm.share == pytest.approx(1 / 31, rel=0.01)

@@ -33,7 +33,7 @@ def main() -> None:
         with serve(folder / "data", repository=repository) as service:
             service.desk.projects.change(service.project.id, {"name": "Lamplight"}, actor="admin@example.org")
             jobs = live_in(service)
-            secret = service.desk.people.sessions.begin(person(service), "192.0.2.7", "Mozilla/5.0 Firefox/144.0")
+            secret = service.desk.people.sessions.create(person(service), "192.0.2.7", "Mozilla/5.0 Firefox/144.0")
             browser = playwright.chromium.launch(executable_path=program, args=list(chromium.FLAGS))
             for theme in ("light", "dark"):
                 context = browser.new_context(

@@ -70,13 +70,13 @@ def walk() -> Walk:
 
 
 def test_the_first_link_makes_the_administrator(page: Page, service: Service) -> None:
-    page.goto(f"{service.url}/join/{service.desk.people.first_link()}")
+    page.goto(f"{service.url}/join/{service.desk.people.create_first_admin_link()}")
     page.get_by_label("E-mail address").fill("ada@example.org")
     page.get_by_label("Name").fill("Ada")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Create the account").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Projects")
-    assert service.desk.people.first_link() is None
+    assert service.desk.people.create_first_admin_link() is None
 
 
 def test_a_project_is_made_once_its_repository_is_found(page: Page, service: Service, walk: Walk) -> None:

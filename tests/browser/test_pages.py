@@ -63,7 +63,7 @@ def places(service: Service) -> dict[str, str]:
 def visiting(browser: Browser, service: Service, signed_in: bool = True, **options: object) -> BrowserContext:
     context = browser.new_context(**options)  # type: ignore[arg-type]
     if signed_in:
-        secret = service.desk.people.sessions.begin(person(service), "127.0.0.1", "a test")
+        secret = service.desk.people.sessions.create(person(service), "127.0.0.1", "a test")
         context.add_cookies([{"name": cookie_name(service.desk.settings), "value": secret, "url": service.url}])
     return context
 

@@ -13,7 +13,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from copydesk.cli import app
-from copydesk.core.errors import Refusal
+from copydesk.core.errors import RequestError
 from tests.support.repositories import branches, file_on, make_repository
 from tests.support.service import Service
 
@@ -151,7 +151,7 @@ def test_a_prompt_is_read_from_standard_input(against: Run) -> None:
 def test_closing_a_pull_request(against: Run, service: Service) -> None:
     printed(against("job", "create", "Replace colour with color", "--watch", "--json"))
     assert printed(against("pull", "close", "1", "--json"))["state"] == "closed"
-    assert isinstance(against("pull", "close", "1").exception, Refusal)
+    assert isinstance(against("pull", "close", "1").exception, RequestError)
     assert "color" not in str(file_on(service.repository, "main", "docs/index.md"))
 
 

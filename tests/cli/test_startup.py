@@ -122,6 +122,6 @@ def test_a_misspelled_command_is_told_what_was_meant(environment: dict[str, str]
 def test_a_desk_for_threads_has_made_every_part(tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path))
     try:
-        assert {"jobs", "pulls", "sites", "store", "keeper", "feedback"} <= vars(desk).keys()
+        assert {"jobs", "pulls", "sites", "store", "fold_scheduler", "feedback"} <= vars(desk).keys()
     finally:
         desk.close()

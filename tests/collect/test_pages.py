@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import copydesk
-from copydesk.analytics.ingest.event_schema import NAMES
+from copydesk.analytics.ingest.event_schema import EVENT_FIELDS
 from copydesk.middleware import Views
 
 PACKAGE = Path(copydesk.__file__).parent
@@ -49,6 +49,6 @@ def test_nginx_writes_events_that_are_read() -> None:
     (written,) = re.findall(r"log_format copydesk escape=json\n(.*?);\n", blocks("nginx.md", "nginx")[0], re.S)
     form = "".join(re.findall(r"'([^']*)'", written))
     event = json.loads(re.sub(r"\$(\w+)", lambda variable: SAMPLE.get(variable[1], f"the {variable[1]}"), form))
-    assert set(event) <= NAMES
+    assert set(event) <= EVENT_FIELDS
     assert event["userAgent"] == 'one "two"'
     assert event["status"] == 200

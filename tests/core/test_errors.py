@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import pkgutil, importlib, copydesk
-from copydesk.core.errors import Explained
+from copydesk.core.errors import UserFacingError
 
 for module in pkgutil.walk_packages(copydesk.__path__, "copydesk."):
     if "migrations" not in module.name and not module.name.endswith("__main__"):
@@ -16,9 +16,9 @@ def subclasses(kind):
         yield each
         yield from subclasses(each)
 
-for kind in (Explained, *subclasses(Explained)):
+for kind in (UserFacingError, *subclasses(UserFacingError)):
     assert kind.message.strip(), kind
-print(kind.__doc__, Explained("Given.").message, Explained().message, sep="|")
+print(kind.__doc__, UserFacingError("Given.").message, UserFacingError().message, sep="|")
 """
 
 

@@ -28,7 +28,7 @@ def test_a_password_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
         read_settings()
     assert "s3cret" not in str(refusal.value)
     monkeypatch.setenv("COPYDESK_DATABASE_URL", "postgres://localhost/x")
-    assert read_settings().database == "postgresql://localhost/x"
+    assert read_settings().resolved_database_url == "postgresql://localhost/x"
 
 
 def test_proxies_are_given_with_commas_between(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from copydesk.jobs.agent.conversation import Reply
 from copydesk.jobs.job import ACTIVE, COMPLETED, Job
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.tables import runs, steps
-from copydesk.jobs.workspace.workspace import digest
+from copydesk.jobs.workspace.workspace import short_hash
 from tests.crash.worker import Orders, work
 from tests.support import migrated
 from tests.support.leases import expire_leases
@@ -42,7 +42,7 @@ AFTER_FOLLOW_UP = {**AFTER, "docs/new.md": b"# Newer\n"}
 
 
 def edit(path: str, data: bytes, old: str, new: str) -> tuple[str, dict[str, Any]]:
-    return "edit", {"path": path, "hash": digest(data), "replacements": [{"old": old, "new": new}]}
+    return "edit", {"path": path, "hash": short_hash(data), "replacements": [{"old": old, "new": new}]}
 
 
 TWO_CALLS = (
@@ -81,7 +81,7 @@ class Case:
         self.job_id = self.desk.jobs.create(self.project, NewJob("Spell color so.", model=self.model)).job.id
 
     def send_message(self) -> None:
-        self.desk.jobs.message(self.project, self.job_id, "Make it newer.")
+        self.desk.jobs.add_message(self.project, self.job_id, "Make it newer.")
 
     def start(
         self,
@@ -151,12 +151,12 @@ class Case:
         above = [str(commit.id) for commit in repository.walk(head)]
         assert above.index(self.main) == commits
         assert _files(repository, head) == files
-        _, events = self.desk.jobs.events(self.project.id, self.job_id)
+        _, events = self.desk.jobs.list_events(self.project.id, self.job_id)
         assert [event.seq for event in events] == list(range(1, job.last_event + 1))
 
     def proposed(self, _runs: int) -> str:
         """The head of the one pull request, which is as so many runs have made it."""
-        (pull,) = self.desk.pulls.of_project(self.project.id)
+        (pull,) = self.desk.pulls.list_for_project(self.project.id)
         assert self.job.pr_link == pull.link(self.desk.settings.base_url)
         return pull.head
 

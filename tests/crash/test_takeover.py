@@ -96,7 +96,7 @@ def test_a_job_that_kills_its_workers_ends_as_failed(case: Case) -> None:
     assert (case.job.status, case.job.reason) == (FAILED, Reason.INTERNAL_ERROR)
     assert case.job.message
     assert case.asked == {0: 1}
-    assert case.desk.pulls.of_project(case.project.id) == []
+    assert case.desk.pulls.list_for_project(case.project.id) == []
 
 
 @SQLITE

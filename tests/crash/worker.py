@@ -25,9 +25,9 @@ from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall, Tool
 from copydesk.jobs.agent.tools import Toolbox
 from copydesk.jobs.execution import journal, queue
 from copydesk.jobs.execution.worker import Attempt
-from copydesk.jobs.job import Ending, Phase
+from copydesk.jobs.job import JobOutcome, Phase
 from copydesk.jobs.publish.git.git_command import Git
-from copydesk.jobs.workflow import executor as performing
+from copydesk.jobs.workflow import executor
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.support.scripted import ScriptedModel
 
@@ -87,8 +87,8 @@ def work(orders: Orders) -> None:
     _watch(fate)
     desk = open_desk(Settings(**orders.settings))
     model = None if orders.script is None else WatchedModel(orders.script, fate=fate)
-    worker = desk.worker(None if model is None else lambda _name: model)
-    worker.workflow = WatchedWorkflow(worker.workflow, fate)
+    worker = desk.create_worker(None if model is None else lambda _name: model)
+    worker.executor = WatchedExecutor(worker.executor, fate)
     worker.run()
 
 
@@ -105,17 +105,17 @@ class WatchedModel(ScriptedModel):
 
 
 @dataclass
-class WatchedWorkflow:
+class WatchedExecutor:
     inner: Any
     fate: Fate
 
-    def perform(self, attempt: Attempt) -> None:
+    def execute(self, attempt: Attempt) -> None:
         self.fate.note(f"attempt {attempt.claim.attempt}")
-        self.inner.perform(attempt)
+        self.inner.execute(attempt)
         self.fate.note(f"left {attempt.claim.attempt}")
 
-    def housekeeping(self) -> None:
-        self.inner.housekeeping()
+    def run_maintenance(self) -> None:
+        self.inner.run_maintenance()
 
     def close(self) -> None:
         self.inner.close()
@@ -124,20 +124,20 @@ class WatchedWorkflow:
 def _watch(fate: Fate) -> None:
     class WatchedJournal(journal.Journal):
         @contextmanager
-        def step(self, name: str, kind: type[T]) -> Iterator[journal.Step[T]]:
-            if not self.has(name):
+        def step(self, name: str, result_type: type[T]) -> Iterator[journal.Step[T]]:
+            if not self.has_result(name):
                 fate.enter(name)
-            with super().step(name, kind) as step:
+            with super().step(name, result_type) as step:
                 yield step
 
-        def enter(self, phase: Phase) -> None:
+        def enter_phase(self, phase: Phase) -> None:
             fate.enter(phase)
-            super().enter(phase)
+            super().enter_phase(phase)
             fate.reach("recorded")
 
-        def settle(self, ending: Ending, **values: Any) -> bool:
+        def finish_run(self, ending: JobOutcome, **values: Any) -> bool:
             fate.enter("settle")
-            settled = super().settle(ending, **values)
+            settled = super().finish_run(ending, **values)
             fate.reach("recorded")
             return settled
 
@@ -186,7 +186,7 @@ def _watch(fate: Fate) -> None:
         fate.reach("middle")
 
     for owner, name, watched in (
-        (performing, "Journal", WatchedJournal),
+        (executor, "Journal", WatchedJournal),
         (journal, "Step", WatchedStep),
         (loop, "Toolbox", WatchedToolbox),
         (queue.Queue, "claim", claim),

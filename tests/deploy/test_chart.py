@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from copydesk import __version__
-from copydesk.core.settings import PREFIX, Settings, variable
-from copydesk.jobs.execution.worker import DRAIN_SECONDS
+from copydesk.core.settings import ENV_PREFIX, Settings, env_variable
+from copydesk.jobs.execution.worker import STOP_TIMEOUT_SECONDS
 from copydesk.web.server import GRACE_SECONDS
 from tests.deploy.chart import (
     CHART,
@@ -137,7 +137,7 @@ def test_a_pod_has_time_to_drain_and_to_hand_back(seconds: int) -> None:
     for each in of_kind(manifests, "Deployment"):
         pod = each["spec"]["template"]["spec"]
         assert environment(pod)["COPYDESK_DRAIN_SECONDS"] == str(seconds)
-        assert pod["terminationGracePeriodSeconds"] > seconds + GRACE_SECONDS + DRAIN_SECONDS
+        assert pod["terminationGracePeriodSeconds"] > seconds + GRACE_SECONDS + STOP_TIMEOUT_SECONDS
 
 
 def environment(pod: Manifest) -> dict[str, str | None]:
@@ -150,8 +150,8 @@ def test_every_variable_is_a_setting(values: Values) -> None:
     names = {name for pod in pods(manifests) for name in environment(pod)}
     names |= {name for manifest in of_kind(manifests, "ConfigMap") for name in manifest["data"]}
     assert {"COPYDESK_DATABASE_URL", "COPYDESK_BASE_URL", "COPYDESK_METRICS_PORT"} <= names
-    ours = {name for name in names if name.startswith(PREFIX)}
-    assert ours - {variable(field) for field in Settings.model_fields} == set()
+    ours = {name for name in names if name.startswith(ENV_PREFIX)}
+    assert ours - {env_variable(field) for field in Settings.model_fields} == set()
 
 
 def test_a_secret_is_in_the_secret_alone() -> None:
@@ -168,7 +168,7 @@ def test_no_setting_that_is_a_secret_is_taken_in_the_open() -> None:
     refused = schema["properties"]["settings"]["propertyNames"]["not"]["anyOf"][0]["pattern"]
     secrets = {name for name, field in Settings.model_fields.items() if not field.repr} | {"database_url"}
     assert "secret_key" in secrets
-    assert [name for name in secrets if not re.search(refused, variable(name))] == []
+    assert [name for name in secrets if not re.search(refused, env_variable(name))] == []
 
 
 @pytest.mark.parametrize(

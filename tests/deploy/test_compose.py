@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from copydesk.core.settings import Settings, read_settings, variable
-from copydesk.jobs.execution.worker import DRAIN_SECONDS
+from copydesk.core.settings import Settings, env_variable, read_settings
+from copydesk.jobs.execution.worker import STOP_TIMEOUT_SECONDS
 from copydesk.web.server import GRACE_SECONDS
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -87,7 +87,7 @@ def test_the_example_names_every_variable_and_holds_no_secret() -> None:
 @pytest.mark.parametrize("part", OURS)
 def test_every_variable_is_a_setting_and_all_are_accepted(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = SERVICES[part]["environment"]
-    assert set(given) - OF_PROVIDERS - {variable(field) for field in Settings.model_fields} == set()
+    assert set(given) - OF_PROVIDERS - {env_variable(field) for field in Settings.model_fields} == set()
     for name, value in given.items():
         monkeypatch.setenv(name, str(value))
     settings = read_settings()
@@ -131,7 +131,7 @@ def test_every_part_is_bounded_comes_back_and_is_pinned(part: str) -> None:
 @pytest.mark.parametrize("part", OURS)
 def test_stopping_has_time_to_drain(part: str) -> None:
     drain = float(SERVICES[part]["environment"]["COPYDESK_DRAIN_SECONDS"])
-    assert seconds(SERVICES[part]["stop_grace_period"]) > drain + GRACE_SECONDS + DRAIN_SECONDS
+    assert seconds(SERVICES[part]["stop_grace_period"]) > drain + GRACE_SECONDS + STOP_TIMEOUT_SECONDS
 
 
 def seconds(duration: str) -> float:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from copydesk import __version__
-from copydesk.cli.commands.doctor import OLDEST_GIT
+from copydesk.cli.commands.doctor import MIN_GIT_VERSION
 from tests.deploy.chart import CHART
 from tests.deploy.image import DOCKERFILE, ROOT, copied, is_sent, only, steps
 from tests.support.programs import find_program
@@ -71,7 +71,7 @@ def test_versions_agree() -> None:
     assert arguments["VERSION"] == __version__
     assert arguments["PYTHON_VERSION"] == "3.13"
     assert PROJECT["project"]["requires-python"] == ">=3.11"
-    assert OLDEST_GIT <= (2, 47), "Debian trixie's git"
+    assert MIN_GIT_VERSION <= (2, 47), "Debian trixie's git"
     compose = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text("utf-8"))
     assert compose["x-copydesk"]["image"] == f"copydesk:${{COPYDESK_VERSION:-{__version__}}}"
 

@@ -78,5 +78,5 @@ def test_the_commands_of_a_move_move_a_data_folder(tmp_path: Path) -> None:
     assert "same on both sides" in done.stdout
     desk = open_desk(Settings(data=tmp_path, database_url=url, analytics_url=views, secret_key=(KEY,)))
     (project,) = desk.projects.all()
-    assert desk.store.visitors(project.id).totals.total > 0
+    assert desk.store.count_visitors_by_page(project.id).totals.total > 0
     desk.close()

@@ -35,7 +35,7 @@ def check_logs(fleet: Fleet) -> None:
 
 def counted(fleet: Fleet, site: Site) -> int:
     fleet.desk.store.fold()
-    return fleet.desk.store.views(site.project.id).totals.total
+    return fleet.desk.store.count_views_by_page(site.project.id).totals.total
 
 
 def _active(fleet: Fleet) -> int:

@@ -14,8 +14,8 @@ from copydesk.core.db import notifications as signals
 from copydesk.core.db import postgres
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
-from copydesk.core.db.postgres import Line
-from copydesk.core.errors import StoreDown
+from copydesk.core.db.postgres import TimedConnection
+from copydesk.core.errors import StoreUnavailable
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from copydesk.web.operations.readiness import Readiness
@@ -40,18 +40,18 @@ def proxy(url: str) -> Iterator[Proxy]:
 @pytest.fixture
 def database(url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """Behind the proxy, and of little patience."""
-    monkeypatch.setattr(Line, "patience", SHORT)
+    monkeypatch.setattr(TimedConnection, "reply_timeout", SHORT)
     monkeypatch.setattr(postgres, "PING_SECONDS", SHORT)
     monkeypatch.setattr(postgres, "CONNECT_SECONDS", 2)
     monkeypatch.setattr(signals, "CHECK_SECONDS", SHORT)
-    monkeypatch.setattr(signals, "LISTENER_PATIENCE", SHORT)
+    monkeypatch.setattr(signals, "LISTENER_TIMEOUT_SECONDS", SHORT)
     database = Database(through(url, proxy.port))
     yield database
     database.close()
 
 
 def test_a_statement_that_is_never_answered_ends_as_a_store_that_is_down(database: Database, proxy: Proxy) -> None:
-    with pytest.raises(StoreDown), database.write() as tx:
+    with pytest.raises(StoreUnavailable), database.write() as tx:
         proxy.is_silent = True
         began = time.monotonic()
         tx.execute(text("select 1"))
@@ -72,11 +72,11 @@ def test_a_line_that_died_unnoticed_is_replaced_before_it_is_used(database: Data
 @pytest.mark.drill
 def test_a_server_that_is_silent_is_not_asked_by_everybody(database: Database, proxy: Proxy) -> None:
     proxy.is_silent = True
-    with pytest.raises(StoreDown), database.read():
+    with pytest.raises(StoreUnavailable), database.read():
         pass
     began = time.monotonic()
     for _ in range(20):
-        with pytest.raises(StoreDown), database.read():
+        with pytest.raises(StoreUnavailable), database.read():
             pass
     assert time.monotonic() - began < 1
     proxy.is_silent = False
@@ -88,10 +88,10 @@ def test_signals_are_heard_again_after_their_line_died_unnoticed(database: Datab
     sender = Database(url)
 
     def is_heard() -> bool:
-        mark = database.signals.mark("queue")
+        mark = database.notifications.mark("queue")
         with sender.write() as tx:
             sender.notify(tx, "queue")
-        return database.signals.wait("queue", mark, 0.3)
+        return database.notifications.wait("queue", mark, 0.3)
 
     wait_until(is_heard, "a signal to be heard")
     proxy.forget()
@@ -107,7 +107,7 @@ def test_a_server_that_takes_no_more_changes_is_left_for_the_new_primary(url: st
         with desk.database.engine.connect() as line:
             line.exec_driver_sql("set session characteristics as transaction read only")
             line.commit()
-        with pytest.raises(StoreDown):
+        with pytest.raises(StoreUnavailable):
             desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="ada")
         desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="ada")
     finally:
@@ -117,12 +117,12 @@ def test_a_server_that_takes_no_more_changes_is_left_for_the_new_primary(url: st
 def test_a_server_of_a_database_that_takes_no_changes_is_not_ready(url: str, tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path, database_url=url))
     try:
-        assert Readiness(desk, with_analytics=False).report().is_ready
+        assert Readiness(desk, with_analytics=False).check().is_ready
         with desk.database.write() as tx:
             name = tx.execute(text("select current_database()")).scalar_one()
             tx.execute(text(f"alter database {name} set default_transaction_read_only = on"))
         desk.database.engine.dispose()
-        told = Readiness(desk, with_analytics=False).report().parts["database"]
+        told = Readiness(desk, with_analytics=False).check().parts["database"]
         assert told == "The database takes no changes: it is a replica, or was set so."
     finally:
         desk.close()
@@ -139,17 +139,17 @@ def test_a_new_line_that_does_not_answer_is_a_store_that_is_down(
     with monkeypatch.context() as patched:
         patched.setattr(database.engine.dialect, "do_ping", away)
         for _ in range(2):
-            with pytest.raises(StoreDown), database.read():
+            with pytest.raises(StoreUnavailable), database.read():
                 pass
     assert _answers(database)
 
 
 def test_a_migration_may_take_its_time(database: Database) -> None:
-    with database.write() as tx, database.unhurried(tx):
+    with database.write() as tx, database.without_statement_timeout(tx):
         tx.execute(text("select pg_sleep(:seconds)"), {"seconds": SHORT + 0.5})
 
 
 def _answers(database: Database) -> bool:
-    with suppress(StoreDown), database.read() as tx:
+    with suppress(StoreUnavailable), database.read() as tx:
         return tx.execute(text("select 1")).scalar() == 1
     return False

@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy import text
 
 from copydesk.core.clock import HOUR, SECOND
-from copydesk.core.rate_limits.limits import Limit, TooManyRequests, take
+from copydesk.core.rate_limits.limits import RateLimit, TooManyRequests, consume
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.execution.journal import Journal
-from copydesk.jobs.execution.queue import Bounds, Queue
-from copydesk.jobs.job import ACTIVE, FAILED, Ending
+from copydesk.jobs.execution.queue import Queue, QueueLimits
+from copydesk.jobs.job import ACTIVE, FAILED, JobOutcome
 from copydesk.jobs.service import NewJob
 from tests.conftest import DATABASES
 from tests.faults.drill import SCALE
@@ -24,7 +24,7 @@ from tests.support.drills import drills
 from tests.support.postgres import new_database
 
 AHEAD, BEHIND = 3600.0, -3600.0
-BOUNDS = Bounds(lease=10_000, project_slots=4, total_slots=10)
+BOUNDS = QueueLimits(lease_ms=10_000, project_slots=4, total_slots=10)
 DIRECTIONS = pytest.mark.parametrize("step", [HOUR, -HOUR], ids=["forward", "back"])
 
 
@@ -70,7 +70,7 @@ def test_a_dead_workers_run_is_taken_over_though_the_databases_clock_was_set(des
     second = queue.claim("second")
     assert second is not None
     assert (second.attempt, queue.claim("third")) == (2, None)
-    assert second.age <= BOUNDS.lease + SECOND, "what the clock was set by counts as work"
+    assert second.worked_ms <= BOUNDS.lease_ms + SECOND, "what the clock was set by counts as work"
 
 
 @DIRECTIONS
@@ -82,23 +82,23 @@ def test_a_living_worker_keeps_its_run_by_its_next_heartbeat_though_the_clock_wa
     _set_clock(desk, step)
     assert queue.renew("first", [claim.run_id]) == {claim.run_id}
     assert queue.claim("second") is None
-    Journal(desk.database, claim).guard()
+    Journal(desk.database, claim).check_lease()
     queue.release("first", [claim.run_id])
     second = queue.claim("second")
     assert second is not None
-    assert second.age <= BOUNDS.lease + SECOND, "what the clock was set by counts as work"
+    assert second.worked_ms <= BOUNDS.lease_ms + SECOND, "what the clock was set by counts as work"
 
 
 def test_a_limit_does_not_last_longer_because_the_clock_was_set_back(desk: Desk) -> None:
-    limit = Limit("jobs", 1, HOUR)
+    limit = RateLimit("jobs", 1, HOUR)
     with desk.database.write() as tx:
-        take(desk.database, tx, limit, "docs")
+        consume(desk.database, tx, limit, "docs")
     with desk.database.write() as tx, pytest.raises(TooManyRequests):
-        take(desk.database, tx, limit, "docs")
+        consume(desk.database, tx, limit, "docs")
     with desk.database.write() as tx:
         tx.execute(text("update limits set started_at = started_at + :step"), {"step": HOUR})
     with desk.database.write() as tx:
-        take(desk.database, tx, limit, "docs")
+        consume(desk.database, tx, limit, "docs")
 
 
 def test_a_message_that_came_by_a_server_whose_clock_is_slow_is_answered(
@@ -110,9 +110,9 @@ def test_a_message_that_came_by_a_server_whose_clock_is_slow_is_answered(
     assert claim is not None
     now = time.time_ns()
     monkeypatch.setattr(time, "time_ns", lambda: now - 3600 * 10**9)
-    desk.jobs.message(desk.projects.get(project), job, "One more thing.")
+    desk.jobs.add_message(desk.projects.get(project), job, "One more thing.")
     monkeypatch.undo()
-    Journal(desk.database, claim).settle(Ending(FAILED))
+    Journal(desk.database, claim).finish_run(JobOutcome(FAILED))
     assert desk.jobs.get(project, job).status is ACTIVE
 
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from copydesk.core.db.database import Database
-from copydesk.core.db.migrate import HEAD
+from copydesk.core.db.migrate import SCHEMA_VERSION
 from tests.support.postgres import new_database
 from tests.support.processes import Orders, Served, environment, free_port
 
@@ -31,5 +31,5 @@ def test_servers_that_start_together_on_an_empty_database_all_serve(tmp_path: Pa
             server.close()
     database = Database(url)
     with database.read() as tx:
-        assert tx.execute(text("select version_num from alembic_version")).scalars().all() == [HEAD]
+        assert tx.execute(text("select version_num from alembic_version")).scalars().all() == [SCHEMA_VERSION]
     database.close()

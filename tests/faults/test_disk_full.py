@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.core.errors import NoRoom
+from copydesk.core.errors import DiskFull
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror
 from tests.crash.harness import wait_until
@@ -71,11 +71,11 @@ def test_a_commit_for_which_there_is_no_room_is_not_taken_for_made(tmp_path: Pat
     far = make_repository(tmp_path / "far.git", {"index.md": b"# Hello\n"})
     with small_disk(tmp_path / "disk", 2 * MEGABYTE) as disk:
         mirror = Mirror(disk.folder / "mirror.git", Git(str(far)))
-        head = mirror.head("main")
+        head = mirror.fetch_head("main")
         changes: dict[str, bytes | None] = {"index.md": b"# Hallo\n"}
         mirror.commit(head, changes, "The tree is there", AUTHOR)
         disk.fill()
-        with pytest.raises(NoRoom):
+        with pytest.raises(DiskFull):
             mirror.commit(head, changes, "The commit is not", AUTHOR)
         disk.make_room()
         mirror.push(mirror.commit(head, changes, "The commit is not", AUTHOR), "changed", expected=None)

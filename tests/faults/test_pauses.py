@@ -57,10 +57,10 @@ def test_a_worker_paused_in_a_model_call_publishes_nothing_when_it_comes_back(tm
         wait_until(lambda: len(model.requests) > turn, "the pause")
         fleet.work()
         wait_until(lambda: fleet.desk.jobs.get(site.project.id, job).finished_at is not None, "the second to publish")
-        before = fleet.desk.jobs.events(site.project.id, job)
+        before = fleet.desk.jobs.list_events(site.project.id, job)
         first.resume()
         time.sleep(LEASE)
-        assert fleet.desk.jobs.events(site.project.id, job) == before
+        assert fleet.desk.jobs.list_events(site.project.id, job) == before
         assert len(model.requests) == EXPECTED + 1
         with fleet.desk.database.read() as tx:
             assert tx.execute(text("select attempt from runs")).scalars().all() == [2]

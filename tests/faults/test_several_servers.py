@@ -91,7 +91,7 @@ def test_a_key_that_is_sent_to_two_servers_at_once_makes_one_job(fleet: Fleet, s
         answers = list(pool.map(lambda n: _create(fleet, site, n, key=key, model="mechanic"), range(16)))
     assert {answer.status_code for answer in answers} <= {200, 201}
     assert len({answer.json()["id"] for answer in answers}) == 1
-    assert len(fleet.desk.jobs.page(site.project.id, None, 100, None)[0]) == 1
+    assert len(fleet.desk.jobs.list_page(site.project.id, None, 100, None)[0]) == 1
 
 
 def test_events_are_heard_through_the_other_server_within_a_second(fleet: Fleet, site: Site) -> None:

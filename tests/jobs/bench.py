@@ -10,7 +10,7 @@ from typing import Any
 from copydesk.core.projects.projects import Project
 from copydesk.desk import Desk
 from copydesk.jobs.agent.conversation import Conversation, Model, Reply
-from copydesk.jobs.execution.worker import Attempt, Workflow
+from copydesk.jobs.execution.worker import Attempt, AttemptExecutor
 from copydesk.jobs.job import ACTIVE, Job
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.workspace.workspace import Workspace
@@ -40,7 +40,7 @@ class Bench:
         return self.end_of(self.start(prompt, **options))
 
     def followed_up(self, job: Job, prompt: str = "Name the other one too.") -> Job:
-        self.desk.jobs.message(self.project, job.id, prompt)
+        self.desk.jobs.add_message(self.project, job.id, prompt)
         return self.end_of(job.id)
 
     def get(self, job_id: str) -> Job:
@@ -52,7 +52,7 @@ class Bench:
 
     def events(self, job_id: str, kind: str) -> list[Any]:
         """What the events of this kind say."""
-        return [event.data for event in self.desk.jobs.events(self.project.id, job_id)[1] if event.kind == kind]
+        return [event.data for event in self.desk.jobs.list_events(self.project.id, job_id)[1] if event.kind == kind]
 
 
 @contextmanager
@@ -67,8 +67,8 @@ def bench_on(
 ) -> Iterator[Bench]:
     """`haste` divides the pauses that the workflow makes; `minutes` is what a job may take."""
     scripted, left = ScriptedModel(script), threading.Event()
-    worker = desk.worker(lambda _name: model or scripted)
-    worker.workflow, worker.job_seconds = _Watched(worker.workflow, haste, left), minutes * 60
+    worker = desk.create_worker(lambda _name: model or scripted)
+    worker.executor, worker.job_seconds = _Watched(worker.executor, haste, left), minutes * 60
     running = threading.Thread(target=worker.run, daemon=True)
     running.start()
     try:
@@ -80,17 +80,17 @@ def bench_on(
 
 @dataclass
 class _Watched:
-    inner: Workflow
+    inner: AttemptExecutor
     haste: float
     left: threading.Event
 
-    def perform(self, attempt: Attempt) -> None:
+    def execute(self, attempt: Attempt) -> None:
         self.left.clear()
-        self.inner.perform(_Hasty(attempt, self.haste))  # type: ignore[arg-type]
+        self.inner.execute(_Hasty(attempt, self.haste))  # type: ignore[arg-type]
         self.left.set()
 
-    def housekeeping(self) -> None:
-        self.inner.housekeeping()
+    def run_maintenance(self) -> None:
+        self.inner.run_maintenance()
 
     def close(self) -> None:
         self.inner.close()

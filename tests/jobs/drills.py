@@ -14,7 +14,7 @@ from copydesk.client import Client, Job
 from copydesk.core.projects.policy import Policy
 from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall
 from copydesk.jobs.job import Usage
-from copydesk.jobs.workspace.workspace import Workspace, digest
+from copydesk.jobs.workspace.workspace import Workspace, short_hash
 from tests.jobs.publish.forges.extra_calls import FAKES
 from tests.jobs.publish.forges.stage import APP, REPOSITORY
 from tests.jobs.publish.forges.test_github_app import pair
@@ -164,7 +164,7 @@ def _secret() -> str:
 
 def edited(old: str, new: str, path: str = "docs/index.md", files: Mapping[str, bytes] = FILES) -> Said:
     wanted = [{"old": old, "new": new}]
-    return call("edit", {"path": path, "hash": digest(files[path]), "replacements": wanted})
+    return call("edit", {"path": path, "hash": short_hash(files[path]), "replacements": wanted})
 
 
 def finished(title: str = "Spell color so", summary: str = "One word was changed.", **more: Any) -> Said:

@@ -23,10 +23,10 @@ from copydesk.jobs.agent.tools import Toolbox
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror
-from copydesk.jobs.publish.git.public_addresses import pinned_host
-from copydesk.jobs.publish.guard.publish_guard import PublishRefused, check, refuse_protected
+from copydesk.jobs.publish.git.public_addresses import pin_public_host
+from copydesk.jobs.publish.guard.publish_guard import PublishRefused, check_publishable, refuse_protected
 from copydesk.jobs.workspace.git_tree import Tree
-from copydesk.jobs.workspace.workspace import Workspace, digest
+from copydesk.jobs.workspace.workspace import Workspace, short_hash
 from tests.support.git_http import GitHttp
 from tests.support.repositories import AUTHOR, branches, file_on, make_repository
 from tests.support.scripted import ScriptedModel, edit, finish
@@ -65,7 +65,7 @@ def use(workspace: Workspace, name: str, **arguments: Any) -> ToolResult:
 @pytest.mark.parametrize("allowed", [(), ("*",)], ids=["", "everything-allowed"])
 def test_a_bad_path_gets_through_no_tool_and_no_publication(tree: Tree, path: str, allowed: tuple[str, ...]) -> None:
     workspace = Workspace(tree, lambda path: refuse_protected(path, allowed))
-    hashes = {digest(PAGE), digest(b"")}
+    hashes = {short_hash(PAGE), short_hash(b"")}
     attacks: list[tuple[str, dict[str, Any]]] = [
         ("write", {"path": path, "content": "x"}),
         ("move", {"path": "docs/page.md", "to": path}),
@@ -81,7 +81,7 @@ def test_a_bad_path_gets_through_no_tool_and_no_publication(tree: Tree, path: st
         assert workspace.changes() == {}
     for data in (b"x", None):
         with pytest.raises(PublishRefused):
-            check(tree, {path: data}, allowed)
+            check_publishable(tree, {path: data}, allowed)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_protected_files_are_refused_twice(tree: Tree, path: str) -> None:
     assert not use(workspace, "move", path="docs/page.md", to=path).ok
     assert workspace.changes() == {}
     with pytest.raises(PublishRefused):
-        check(tree, {path: b"x"})
+        check_publishable(tree, {path: b"x"})
 
 
 @pytest.mark.parametrize("path", ["docs/passwd.md", "docs/outside", "docs/twin.md", "theme"])
@@ -107,8 +107,11 @@ def test_a_link_or_submodule_is_neither_read_nor_changed_nor_replaced(tree: Tree
     for name, arguments in (
         ("read", {"path": path}),
         ("write", {"path": path, "content": "x"}),
-        ("write", {"path": path, "content": "x", "hash": digest(PAGE)}),
-        ("edit", {"path": path, "hash": digest(PAGE), "replacements": [{"old": "e", "new": "x", "everywhere": True}]}),
+        ("write", {"path": path, "content": "x", "hash": short_hash(PAGE)}),
+        (
+            "edit",
+            {"path": path, "hash": short_hash(PAGE), "replacements": [{"old": "e", "new": "x", "everywhere": True}]},
+        ),
         ("delete", {"path": path}),
         ("move", {"path": path, "to": "docs/new.md"}),
         ("move", {"path": "docs/page.md", "to": path}),
@@ -117,7 +120,7 @@ def test_a_link_or_submodule_is_neither_read_nor_changed_nor_replaced(tree: Tree
         assert workspace.changes() == {}
     for data in (b"x", None):
         with pytest.raises(PublishRefused):
-            check(tree, {path: data})
+            check_publishable(tree, {path: data})
 
 
 @pytest.mark.parametrize("path", ["docs/outside/passwd", "docs/outside/new.md", "docs/twin.md/x", "theme/docs/page.md"])
@@ -128,7 +131,7 @@ def test_nothing_is_written_through_a_link_or_into_a_submodule(tree: Tree, path:
     assert not use(workspace, "move", path="docs/page.md", to=path).ok
     assert workspace.changes() == {}
     with pytest.raises(PublishRefused):
-        check(tree, {path: b"x"})
+        check_publishable(tree, {path: b"x"})
 
 
 def test_names_that_differ_by_case_alone_are_refused(tree: Tree) -> None:
@@ -212,7 +215,7 @@ def test_a_repository_runs_nothing_of_its_own(scripted_service: Service, tmp_pat
     assert (job["status"], job["reason"]) == ("completed", None), job["message"]
     assert file_on(repository, job["branch"], "docs/index.md") == PAGE.replace(b"colour", b"color")
     pulls, project = scripted_service.desk.pulls, scripted_service.desk.projects.all()[-1]
-    pulls.merge(pulls.get(project.id, 1), Mirror.of(scripted_service.desk.settings.mirrors, project))
+    pulls.merge(pulls.get(project.id, 1), Mirror.for_project(scripted_service.desk.settings.mirrors_folder, project))
     assert file_on(repository, "main", "docs/index.md") == PAGE.replace(b"colour", b"color")
     assert [mark.name for mark in trap.iterdir()] == []
 
@@ -294,12 +297,12 @@ def test_a_project_that_forbids_private_addresses_reaches_none(scripted_service:
                                   "[64:ff9b::a9fe:a9fe]", "[2002:7f00:1::]", "[ff02::1]"])  # fmt: skip
 def test_a_private_address_is_seen_before_anything_is_sent(host: str) -> None:
     with pytest.raises(RepositoryFailed):
-        pinned_host(f"https://{host}/docs.git")
+        pin_public_host(f"https://{host}/docs.git")
 
 
 def test_what_was_checked_is_what_git_connects_to() -> None:
-    assert pinned_host("https://93.184.216.34/x") == "93.184.216.34:443:93.184.216.34"
-    assert pinned_host("http://[2606:4700::1111]:8080/x").endswith(":8080:[2606:4700::1111]")
+    assert pin_public_host("https://93.184.216.34/x") == "93.184.216.34:443:93.184.216.34"
+    assert pin_public_host("http://[2606:4700::1111]:8080/x").endswith(":8080:[2606:4700::1111]")
 
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
@@ -307,14 +310,14 @@ def test_a_checked_address_is_not_reached_through_a_proxy(monkeypatch: pytest.Mo
     """A proxy would resolve the name again, and a name server may answer it with a private address."""
     with recording_listener() as (proxy_port, sent_to_proxy), recording_listener() as (port, sent_to_host):
         monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy_port}")
-        pinned = Git(f"https://docs.example:{port}/docs.git", pinned=f"docs.example:{port}:127.0.0.1")
+        pinned = Git(f"https://docs.example:{port}/docs.git", pinned_address=f"docs.example:{port}:127.0.0.1")
         with pytest.raises(RepositoryFailed):
-            pinned.heads()
+            pinned.list_heads()
         assert sent_to_proxy == []
         assert [data[:1] for data in sent_to_host] == [b"\x16"], "the greeting of TLS, from git itself"
         if variable != "ALL_PROXY":
             with pytest.raises(RepositoryFailed):
-                Git(f"https://docs.example:{port}/docs.git").heads()
+                Git(f"https://docs.example:{port}/docs.git").list_heads()
             assert sent_to_proxy[0].startswith(b"CONNECT docs.example"), "other projects use the proxy"
 
 

@@ -12,8 +12,8 @@ import pytest
 from pygit2.enums import FileMode
 
 from copydesk.client import Job
-from copydesk.jobs.agent.models.messages import system_prompt
-from copydesk.jobs.workspace.workspace import digest
+from copydesk.jobs.agent.models.messages import load_system_prompt
+from copydesk.jobs.workspace.workspace import short_hash
 from tests.jobs.drills import FILES, MENDED, PAGE, Obedient, Place, edited, finished, obeying, place_on
 from tests.jobs.traces import files, pulls, traces
 from tests.support.model_server import Said, call, together
@@ -125,7 +125,7 @@ def test_an_order_to_write_where_nothing_may_be_written_is_not_carried_out(place
 
 
 def _written_over(path: str) -> Said:
-    seen: dict[str, Any] = {"hash": digest(HOSTILE[path]), "whole": True} if path in HOSTILE else {}
+    seen: dict[str, Any] = {"hash": short_hash(HOSTILE[path]), "whole": True} if path in HOSTILE else {}
     return wrote(path, **seen)
 
 
@@ -204,7 +204,7 @@ def test_a_secret_in_disguise_is_published_in_no_page(place: Place, coat: str) -
     ],
 )
 def test_no_secret_and_no_instruction_gets_into_a_title_a_text_or_a_name(place: Place, where: str, what: str) -> None:
-    leak = {**place.secrets, "instructions": system_prompt()[:199]}[what]
+    leak = {**place.secrets, "instructions": load_system_prompt()[:199]}[what]
     words = {"title": "A title", "summary": "A summary", "unsure": "", where: leak}
     name = f"docs/{base64.urlsafe_b64encode(leak.encode()).decode()[:190]}.md" if where == "file" else "docs/new.md"
     if where == "file" and what == "api_key":
@@ -216,7 +216,7 @@ def test_no_secret_and_no_instruction_gets_into_a_title_a_text_or_a_name(place: 
 
 @pytest.mark.parametrize("coat", ["plain", "wrapped", "base64"])
 def test_the_agents_instructions_are_published_in_no_page(place: Place, coat: str) -> None:
-    text = system_prompt()
+    text = load_system_prompt()
     encoded = base64.b64encode(text.encode()).decode()
     said = {"plain": text, "wrapped": "\n".join(text.split()), "base64": encoded}[coat]
     job = place.done(wrote("docs/new.md", f"# New\n\n{said}\n"), finished())

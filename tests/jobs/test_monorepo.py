@@ -8,7 +8,7 @@ import pytest
 
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from copydesk.jobs.agent.conversation import Conversation, Observed
+from copydesk.jobs.agent.conversation import Conversation, ToolResults
 from copydesk.jobs.agent.mechanic import Mechanic
 from copydesk.jobs.job import COMPLETED
 from tests.jobs.bench import bench_on
@@ -38,7 +38,7 @@ def fake(tmp_path: Path) -> Iterator[Any]:
 
 
 def results(conversation: Conversation) -> list[str]:
-    return [result.text for entry in conversation if isinstance(entry, Observed) for result in entry.results]
+    return [result.text for entry in conversation if isinstance(entry, ToolResults) for result in entry.results]
 
 
 def changed(fake: Any, branch: str) -> set[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
-from copydesk.analytics.stores.clickhouse.connection.url import address_of
+from copydesk.analytics.stores.clickhouse.connection.url import parse_clickhouse_url
 from copydesk.core.db.database import Database
 from tests.support import migrated
 from tests.support.clickhouse import ask, new_database
@@ -46,7 +46,7 @@ def _fresh(folder: Path) -> str:
     url = next((url for url, owner in _folders.items() if not (owner / FILE).exists()), None)
     if url is None:
         url = new_database()
-        _clusters[url] = Cluster(address_of(url))
+        _clusters[url] = Cluster(parse_clickhouse_url(url))
     else:
         database = url.rsplit("/", 1)[1]
         for table in ask(f"show tables from {database}").split():

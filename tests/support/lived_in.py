@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from copydesk.cli.demo.sample_traffic import ASSISTANTS, BROWSERS, CRAWLERS
-from copydesk.core.clock import DAY, HOUR, iso, now
+from copydesk.core.clock import DAY, HOUR, format_iso, now
 from tests.support.people import person
 from tests.support.service import Service
 
@@ -70,7 +70,7 @@ def readers(days: int) -> Iterator[dict[str, Any]]:
                 for path in sorted(set(seen)):
                     yield {
                         "path": path,
-                        "timestamp": iso(day * DAY + chance.randrange(DAY)),
+                        "timestamp": format_iso(day * DAY + chance.randrange(DAY)),
                         "userAgent": agents[reader % len(agents)],
                         "ip": f"{network}.{reader}",
                         "eventId": f"{day}-{who}-{number}-{path}",

@@ -8,49 +8,42 @@ from typing import NamedTuple
 
 import pygit2
 
-from copydesk.analytics.classification.classifier import markdown_asked
-from copydesk.analytics.ip_addresses import client, trusted
+from copydesk.analytics.classification.classifier import normalize_markdown_accept
+from copydesk.analytics.ip_addresses import build_trusted_networks, find_client_address
 from copydesk.analytics.log_import.formats import FORMATS
-from copydesk.analytics.page_paths import clean
+from copydesk.analytics.page_paths import normalize_url
 from copydesk.jobs.agent.mechanic import (
-    add_fields as fields,
-)
-from copydesk.jobs.agent.mechanic import (
-    fix_formatting as tidying,
-)
-from copydesk.jobs.agent.mechanic import (
-    fix_links as links,
-)
-from copydesk.jobs.agent.mechanic import (
-    replace_text as replacing,
+    add_fields,
+    fix_formatting,
+    fix_links,
+    replace_text,
 )
 from copydesk.jobs.agent.mechanic.instructions import AddField, FixHeadings, FixLinks, Replace, TrimSpace
-from copydesk.jobs.agent.models.errors import without_secrets as without_keys
+from copydesk.jobs.agent.models.errors import redact_secrets as without_keys
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import check
-from copydesk.jobs.checks.checker import forget
-from copydesk.jobs.checks.parsing.markdown import facts_of
-from copydesk.jobs.checks.parsing.page_facts import Facts
-from copydesk.jobs.checks.site.anchors import Anchors
-from copydesk.jobs.checks.site.generators import reader_of
-from copydesk.jobs.checks.site.nav_files import listing_of
-from copydesk.jobs.pages import front_matter as frontmatter
-from copydesk.jobs.pages import headings, navigation
+from copydesk.jobs.checks.checker import clear_caches
+from copydesk.jobs.checks.parsing.markdown import parse_page
+from copydesk.jobs.checks.parsing.page_facts import PageFacts
+from copydesk.jobs.checks.site.anchors import PageAnchors
+from copydesk.jobs.checks.site.generators import find_config_parser
+from copydesk.jobs.checks.site.nav_files import parse_nav_file
+from copydesk.jobs.pages import front_matter, headings, navigation
 from copydesk.jobs.pages import prose as markup
-from copydesk.jobs.pages.links import links as page_links
+from copydesk.jobs.pages.links import find_links as page_links
 from copydesk.jobs.pages.move_page import move_page
 from copydesk.jobs.publish.forges import markers as forge_text
-from copydesk.jobs.publish.forges.api_client import hidden
-from copydesk.jobs.publish.forges.gitea import DRAFT_MARKS
+from copydesk.jobs.publish.forges.api_client import redact_message
+from copydesk.jobs.publish.forges.gitea import DRAFT_MARK_PATTERN
 from copydesk.jobs.publish.forges.webhooks import payloads as hooks
-from copydesk.jobs.publish.guard.added_lines import Addition, Before
-from copydesk.jobs.publish.guard.secret_scanner import find_secret, without_secrets
-from copydesk.jobs.publish.messages import heading, quiet
+from copydesk.jobs.publish.guard.added_lines import FilesBefore, ProposedFile
+from copydesk.jobs.publish.guard.secret_scanner import find_secret, redact_secrets
+from copydesk.jobs.publish.messages import format_pull_title, neutralize_markup
 from copydesk.jobs.workspace.git_tree import Tree
-from copydesk.jobs.workspace.path_rules import PathRefused, checked
-from copydesk.jobs.workspace.text_edits import NotEditable, Replacement, replace
+from copydesk.jobs.workspace.path_rules import PathRefused, validate_path
+from copydesk.jobs.workspace.text_edits import NotEditable, Replacement, apply_replacements
 from copydesk.jobs.workspace.workspace import Workspace
-from copydesk.web.dashboard.jobs.diff_parser import parsed
+from copydesk.web.dashboard.jobs.diff_parser import parse_patch
 from tests.support.repositories import commit
 
 MARKDOWN = (
@@ -114,33 +107,33 @@ def encode(text: str) -> bytes:
 
 
 def read_facts(kind: str, before: str = "", after: str = "") -> Callable[[str], object]:
-    return lambda text: facts_of(kind, encode(f"{before}{text}{after}"))
+    return lambda text: parse_page(kind, encode(f"{before}{text}{after}"))
 
 
 def read_headings(text: str) -> object:
-    prose = markup.prose("a.md", text)
-    return headings.headings(text, prose), headings.anchors(text, prose)
+    prose = markup.mask_non_prose("a.md", text)
+    return headings.find_headings(text, prose), headings.find_anchors(text, prose)
 
 
 def read_anchors(text: str) -> object:
-    facts = Facts(headings=(text[:900],), anchors=(text,))
-    return [Anchors(kind, facts).has(f"x{text}") for kind in (None, "docusaurus", "mkdocs", "vitepress")]
+    facts = PageFacts(headings=(text[:900],), explicit_ids=(text,))
+    return [PageAnchors(kind, facts).has(f"x{text}") for kind in (None, "docusaurus", "mkdocs", "vitepress")]
 
 
 def read_site(path: str) -> Callable[[str], object]:
-    reader = reader_of(path)
+    reader = find_config_parser(path)
     assert reader is not None
     return lambda text: reader(path, text)
 
 
 def check_page(text: str) -> object:
-    forget()
+    clear_caches()
     return check(workspace_of(a_md=text, mkdocs_yml="site_name: x\n"))
 
 
 def edit_text(text: str) -> object:
     try:
-        return replace(
+        return apply_replacements(
             text.encode("utf-8", "replace"), [Replacement("a" + text[:200], "b"), Replacement("a", "b\nc", 1)]
         )
     except NotEditable:
@@ -149,13 +142,13 @@ def edit_text(text: str) -> object:
 
 def check_path(text: str) -> object:
     try:
-        return checked(text)
+        return validate_path(text)
     except PathRefused:
         return None
 
 
 def find_secret_in(text: str) -> object:
-    return find_secret(Addition("a.md", encode(text), Before((("a.md", encode(text[1:])),))))
+    return find_secret(ProposedFile("a.md", encode(text), FilesBefore((("a.md", encode(text[1:])),))))
 
 
 def call_tool(name: str, argument: str) -> Callable[[str], object]:
@@ -166,18 +159,18 @@ def call_tool(name: str, argument: str) -> Callable[[str], object]:
 
 
 def read_forwarded(text: str) -> object:
-    return client("1.2.3.4", [text], trusted(["1.2.3.4"]), "forwarded")
+    return find_client_address("1.2.3.4", [text], build_trusted_networks(["1.2.3.4"]), "forwarded")
 
 
 def read_log(name: str) -> Callable[[str], object]:
-    return lambda text: list(FORMATS[name]().read(text))
+    return lambda text: list(FORMATS[name]().parse_lines(text))
 
 
 PARSERS: dict[str, Parser] = {
-    "prose .md": Parser(partial(markup.prose, "a.md"), MARKDOWN),
-    "prose .mdx": Parser(partial(markup.prose, "a.mdx"), MARKDOWN),
-    "prose .rst": Parser(partial(markup.prose, "a.rst"), RST),
-    "prose .adoc": Parser(partial(markup.prose, "a.adoc"), ADOC),
+    "prose .md": Parser(partial(markup.mask_non_prose, "a.md"), MARKDOWN),
+    "prose .mdx": Parser(partial(markup.mask_non_prose, "a.mdx"), MARKDOWN),
+    "prose .rst": Parser(partial(markup.mask_non_prose, "a.rst"), RST),
+    "prose .adoc": Parser(partial(markup.mask_non_prose, "a.adoc"), ADOC),
     "links .md": Parser(partial(page_links, "a.md"), MARKDOWN),
     "links .mdx": Parser(partial(page_links, "a.mdx"), MARKDOWN),
     "links .rst": Parser(partial(page_links, "a.rst"), RST),
@@ -185,21 +178,21 @@ PARSERS: dict[str, Parser] = {
     "facts .md": Parser(read_facts(".md"), MARKDOWN),
     "facts .mdx": Parser(read_facts(".mdx"), MARKDOWN),
     "facts .rst": Parser(read_facts(".rst"), RST),
-    "front matter": Parser(lambda text: frontmatter.find(f"---\n{text}\n---\n"), YAML, 1000),
+    "front matter": Parser(lambda text: front_matter.find_front_matter(f"---\n{text}\n---\n"), YAML, 1000),
     "checked front matter": Parser(read_facts(".md", "---\n", "\n---\n"), YAML, 1000),
     "TOML front matter": Parser(read_facts(".md", "+++\n", "\n+++\n"), TOML, 2000),
-    "quoted YAML": Parser(frontmatter.quoted, YAML, 1000),
+    "quoted YAML": Parser(front_matter.quote_yaml, YAML, 1000),
     "headings": Parser(read_headings, MARKDOWN),
-    "text of a heading": Parser(lambda text: (headings.plain_text(text), headings.slug(text)), MARKDOWN),
+    "text of a heading": Parser(lambda text: (headings.strip_markup(text), headings.slugify(text)), MARKDOWN),
     "anchors": Parser(read_anchors, MARKDOWN),
-    "listing docs.json": Parser(partial(listing_of, "docs.json"), LITERALS),
-    "listing sidebars.js": Parser(partial(listing_of, "sidebars.js"), LITERALS),
-    "listing VitePress": Parser(partial(listing_of, ".vitepress/config.ts"), LITERALS),
-    "listing mkdocs.yml": Parser(partial(listing_of, "mkdocs.yml"), YAML, 1000),
-    "listing _toc.yml": Parser(partial(listing_of, "_toc.yml"), YAML, 1000),
-    "entries docs.json": Parser(partial(navigation.entries, "docs.json"), LITERALS),
-    "entries sidebars.js": Parser(partial(navigation.entries, "sidebars.js"), LITERALS),
-    "entries mkdocs.yml": Parser(partial(navigation.entries, "mkdocs.yml"), YAML, 1000),
+    "listing docs.json": Parser(partial(parse_nav_file, "docs.json"), LITERALS),
+    "listing sidebars.js": Parser(partial(parse_nav_file, "sidebars.js"), LITERALS),
+    "listing VitePress": Parser(partial(parse_nav_file, ".vitepress/config.ts"), LITERALS),
+    "listing mkdocs.yml": Parser(partial(parse_nav_file, "mkdocs.yml"), YAML, 1000),
+    "listing _toc.yml": Parser(partial(parse_nav_file, "_toc.yml"), YAML, 1000),
+    "entries docs.json": Parser(partial(navigation.find_entries, "docs.json"), LITERALS),
+    "entries sidebars.js": Parser(partial(navigation.find_entries, "sidebars.js"), LITERALS),
+    "entries mkdocs.yml": Parser(partial(navigation.find_entries, "mkdocs.yml"), YAML, 1000),
     "site docs.json": Parser(read_site("docs.json"), LITERALS),
     "site docusaurus.config.js": Parser(read_site("docusaurus.config.js"), LITERALS),
     "site VitePress": Parser(read_site(".vitepress/config.ts"), LITERALS),
@@ -209,26 +202,34 @@ PARSERS: dict[str, Parser] = {
     "site .gitbook.yaml": Parser(read_site(".gitbook.yaml"), YAML),
     "check": Parser(check_page, MARKDOWN),
     "move": Parser(lambda text: move_page(workspace_of(a_md=text, b_md=text), "a.md", "docs/c.md"), MARKDOWN),
-    "replace a word": Parser(lambda text: replacing.plan(workspace_of(a_md=text), Replace("foo bar", "baz")), WORDS),
-    "fix links": Parser(lambda text: links.plan(workspace_of(a_md=text), FixLinks()), MARKDOWN),
-    "add a description": Parser(lambda text: fields.plan(workspace_of(a_md=text), AddField("description")), WORDS),
-    "trim space": Parser(lambda text: tidying.plan_trimming(workspace_of(a_md=text), TrimSpace()), WORDS),
-    "fix headings": Parser(lambda text: tidying.plan_headings(workspace_of(a_md=text), FixHeadings()), MARKDOWN),
+    "replace a word": Parser(
+        lambda text: replace_text.plan_replacement(workspace_of(a_md=text), Replace("foo bar", "baz")), WORDS
+    ),
+    "fix links": Parser(lambda text: fix_links.plan_link_fixes(workspace_of(a_md=text), FixLinks()), MARKDOWN),
+    "add a description": Parser(
+        lambda text: add_fields.plan_fields(workspace_of(a_md=text), AddField("description")), WORDS
+    ),
+    "trim space": Parser(lambda text: fix_formatting.plan_trimming(workspace_of(a_md=text), TrimSpace()), WORDS),
+    "fix headings": Parser(lambda text: fix_formatting.plan_headings(workspace_of(a_md=text), FixHeadings()), MARKDOWN),
     "edit": Parser(edit_text, CHANGED),
     "path": Parser(check_path, URL),
     "list tool": Parser(call_tool("list", "pattern"), "*¦?¦[¦]¦!¦a¦a*", 250),
     "secret in a change": Parser(find_secret_in, SECRETS),
-    "secret in a prompt": Parser(lambda text: without_secrets(text, ["a-known-secret"]), SECRETS),
+    "secret in a prompt": Parser(lambda text: redact_secrets(text, ["a-known-secret"]), SECRETS),
     "key in an error": Parser(lambda text: without_keys(text, "sk-abcdefghijkl"), SECRETS),
-    "error of a forge": Parser(lambda text: hidden(text, "Bearer abcdefghijkl"), SECRETS),
-    "text of a pull request": Parser(quiet, PROSE),
-    "title of a pull request": Parser(heading, PROSE),
-    "title of a draft": Parser(lambda text: forge_text.plain_title(text, DRAFT_MARKS), "wip:¦[wip]¦ ¦\n¦a"),
-    "text on a forge": Parser(lambda text: forge_text.merged_text(text, forge_text.marked(text, text)), PROSE),
-    "mention": Parser(lambda text: hooks.mentions(text, "@desk"), PROSE + "¦@desk¦` ¦`` "),
-    "diff on a page": Parser(parsed, DIFF),
-    "address of a view": Parser(clean, URL, 2000),
-    "Accept header": Parser(markdown_asked.__wrapped__, "text/¦x-¦markdown¦,¦ ¦;¦a"),
+    "error of a forge": Parser(lambda text: redact_message(text, "Bearer abcdefghijkl"), SECRETS),
+    "text of a pull request": Parser(neutralize_markup, PROSE),
+    "title of a pull request": Parser(format_pull_title, PROSE),
+    "title of a draft": Parser(
+        lambda text: forge_text.strip_draft_marks(text, DRAFT_MARK_PATTERN), "wip:¦[wip]¦ ¦\n¦a"
+    ),
+    "text on a forge": Parser(
+        lambda text: forge_text.replace_marked_part(text, forge_text.wrap_in_markers(text, text)), PROSE
+    ),
+    "mention": Parser(lambda text: hooks.has_mention(text, "@desk"), PROSE + "¦@desk¦` ¦`` "),
+    "diff on a page": Parser(parse_patch, DIFF),
+    "address of a view": Parser(normalize_url, URL, 2000),
+    "Accept header": Parser(normalize_markdown_accept.__wrapped__, "text/¦x-¦markdown¦,¦ ¦;¦a"),
     "Forwarded header": Parser(read_forwarded, 'for=¦"¦,¦;¦ ¦1.2.3.4¦a¦\\'),
     **{f"log {name}": Parser(read_log(name), LOG) for name in FORMATS},
 }

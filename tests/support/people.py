@@ -37,7 +37,7 @@ def person(service: Service, role: str = "admin", email: str = "") -> Person:
 
 def signed_in(service: Service, role: str = "admin", email: str = "") -> httpx.Client:
     """A browser, as it were: it has the session's cookie and asks for pages."""
-    secret = service.desk.people.sessions.begin(person(service, role, email), "127.0.0.1", "a test")
+    secret = service.desk.people.sessions.create(person(service, role, email), "127.0.0.1", "a test")
     return httpx.Client(
         base_url=service.url,
         cookies={cookie_name(service.desk.settings): secret},

@@ -6,7 +6,7 @@ from typing import Any
 
 from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall
 from copydesk.jobs.job import Usage
-from copydesk.jobs.workspace.workspace import Workspace, digest
+from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
 Turn = Reply | Callable[[Conversation, Workspace], Reply]
 
@@ -37,7 +37,7 @@ def finish(title: str = "A change", summary: str = "It was made.") -> Reply:
 
 def edit(path: str, old: str, new: str) -> Turn:
     def turn(_conversation: Conversation, workspace: Workspace) -> Reply:
-        seen = digest(workspace.read(path))
+        seen = short_hash(workspace.read(path))
         return calls(("edit", {"path": path, "hash": seen, "replacements": [{"old": old, "new": new}]}))
 
     return turn

@@ -13,17 +13,17 @@ from typing import Any
 
 import httpx2 as httpx
 
-from copydesk.analytics.stores.fold_scheduler import Keeper, Pace
+from copydesk.analytics.stores.fold_scheduler import FoldScheduler, FoldTiming
 from copydesk.client import Client
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from copydesk.jobs.workflow.executor import ModelFor
+from copydesk.jobs.workflow.executor import ModelFactory
 from copydesk.web.server import Server
 from tests.support import clickhouse, migrated
 
 STORES = os.environ.get("COPYDESK_TEST_STORES", "embedded")
-PATIENT = Pace(readers_wait=60, quick=60)
+PATIENT = FoldTiming(reader_timeout_seconds=60, quick_fold_seconds=60)
 """Reports wait until every view is counted, however long a busy machine takes for it."""
 
 
@@ -72,7 +72,7 @@ def serve(
     *,
     repository: Path,
     database_url: str = "",
-    model: ModelFor | None = None,
+    model: ModelFactory | None = None,
     with_worker: bool = True,
     **settings: Any,
 ) -> Iterator[Service]:
@@ -83,10 +83,10 @@ def serve(
     if not stores and not (data / migrated.FILE).exists():
         migrated.new_sqlite(data)
     desk = open_desk(Settings(data=data, **stores, **chosen))
-    desk.keeper = _new_keeper(desk)
+    desk.fold_scheduler = _new_keeper(desk)
     server = Server(desk, with_worker=with_worker)
     if with_worker and model is not None:
-        server.worker = desk.worker(model)
+        server.worker = desk.create_worker(model)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     while not server.started:
@@ -102,9 +102,9 @@ def serve(
         desk.close()
 
 
-def _new_keeper(desk: Desk) -> Keeper:
+def _new_keeper(desk: Desk) -> FoldScheduler:
     """Returns a keeper for this desk that has time."""
-    return Keeper(
+    return FoldScheduler(
         desk.store,
         lambda: {project.id: project.collecting.raw_days for project in desk.projects.all()},
         PATIENT,

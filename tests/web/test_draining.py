@@ -183,7 +183,7 @@ def test_what_was_begun_is_finished_and_live_streams_are_sent_away(stage: Stage)
     server.process.join(60)
     assert server.process.exitcode == 0
     stage.desk.store.fold()
-    assert stage.desk.store.views(stage.project.id).totals.total == 100, "what was acknowledged is there"
+    assert stage.desk.store.count_views_by_page(stage.project.id).totals.total == 100, "what was acknowledged is there"
 
 
 @SQLITE_FIRST

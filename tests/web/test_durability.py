@@ -111,7 +111,7 @@ def kill_again_and_again(data: Path, rounds: int) -> None:
             assert post(connection, path, headers, ids) == (0, len(ids)), "an acknowledged event was lost"
         connection.close()
     desk.store.fold()
-    [row], _ = desk.store.agents(project.id)
+    [row], _ = desk.store.list_agents(project.id)
     assert len(acknowledged) <= row.views
     # What was kept but could not be acknowledged any more is at most one batch of each client in each round.
     assert row.views <= len(acknowledged) + rounds * CLIENTS * 50

@@ -14,8 +14,8 @@ from sqlalchemy import make_url, text
 
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from copydesk.transfer.backup.create import back_up
-from copydesk.transfer.progress import Silent
+from copydesk.transfer.backup.create import create_backup
+from copydesk.transfer.progress import SilentProgress
 from tests.conftest import DATABASES
 from tests.jobs.drills import FILES, MENDED, MODEL, Place, place_on
 from tests.jobs.publish.guard.test_secrets import PUSH, echo
@@ -146,7 +146,7 @@ def test_a_full_run_tells_no_secret_and_nobodys_address(
             for port in (server.port, stage.settings["metrics_port"]):
                 told.add("the figures", httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60).content)
                 told.add("readiness", httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=60).content)
-            back_up(desk.settings, desk.database, desk.store, tmp_path / "copy", Silent())
+            create_backup(desk.settings, desk.database, desk.store, tmp_path / "copy", SilentProgress())
             told.add("a back-up's manifest", (tmp_path / "copy" / "manifest.json").read_bytes())
             collector.wait_for(lambda spans: sum(span.name == "attempt" for span in spans) >= 3)
             for command in stage.commands:

@@ -11,7 +11,7 @@ import pytest
 from fastapi.routing import iter_route_contexts
 
 from copydesk.core.ids import new_id, new_key
-from copydesk.web.app import make_app
+from copydesk.web.app import create_app
 from tests.support.dashboard import routes as dashboard
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
@@ -51,7 +51,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def routes(service: Service) -> list[tuple[str, str]]:
     """(method, path) of every route, however deeply it is included."""
     found, of_people = [], {route.path for route in dashboard()}
-    for route in iter_route_contexts(make_app(service.desk).routes):
+    for route in iter_route_contexts(create_app(service.desk).routes):
         assert route.path is not None, f"{route} has neither path nor methods; teach this test about its kind"
         assert route.methods, f"{route.path} has no methods; teach this test about its kind"
         if route.path not in of_people:  # opened by a session, which tests/web/test_roles.py looks at

@@ -10,12 +10,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from copydesk.analytics.page_view import Class
+from copydesk.analytics.page_view import VisitorClass
 
-WORD = re.compile(r"[\w-]+")
+WORD_PATTERN = re.compile(r"[\w-]+")
 
 
-class Match(StrEnum):
+class TokenMatch(StrEnum):
     """Where a token counts. The narrower ones are for words that people's browsers and devices use as well."""
 
     WORD = "word"
@@ -25,22 +25,22 @@ class Match(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AgentEntry:
     token: str
     agent: str
     operator: str
-    kind: Class
+    kind: VisitorClass
     source: str
     seen: str
     """Where the claim was read: rarely the source itself, mostly a list that cites it."""
     date: date
-    match: Match = Match.WORD
+    match: TokenMatch = TokenMatch.WORD
     library: bool = False
     """A tool in anybody's hands: what it asks for says more than its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class AcceptRule:
     """An Accept header by which a client can be named; `sent_by` is the token it goes with, if any."""
 
     accept: str
@@ -57,7 +57,7 @@ class Signer:
     host: str
     agent: str
     operator: str
-    kind: Class
+    kind: VisitorClass
     source: str
     seen: str
     date: date
@@ -65,70 +65,70 @@ class Signer:
     """Ed25519 public keys, base64url, as in the `x` of a JWK."""
 
 
-class Table:
+class AgentTable:
     def __init__(self, text: str) -> None:
-        told = tomllib.loads(text)
-        self.version: str = told["version"]
-        self.rows = tuple(row for group in told["agents"] for row in _rows(group))
-        self.shapes = tuple(Shape(**shape) for shape in told["accepts"])
-        self.signers = tuple(_signer(signer) for signer in told["signers"])
-        self._by_word: dict[str, list[tuple[int, str, Row]]] = {}
-        for place, row in enumerate(self.rows):
-            first = WORD.match(row.token)
-            assert first, f"{row.token!r} must begin with a letter or digit"
-            self._by_word.setdefault(first[0].lower(), []).append((place, row.token.lower(), row))
+        data = tomllib.loads(text)
+        self.version: str = data["version"]
+        self.entries = tuple(row for group in data["agents"] for row in _expand_group(group))
+        self.accept_rules = tuple(AcceptRule(**rule) for rule in data["accepts"])
+        self.signers = tuple(_parse_signer(signer) for signer in data["signers"])
+        self._entries_by_word: dict[str, list[tuple[int, str, AgentEntry]]] = {}
+        for position, row in enumerate(self.entries):
+            first_word = WORD_PATTERN.match(row.token)
+            assert first_word, f"{row.token!r} must begin with a letter or digit"
+            self._entries_by_word.setdefault(first_word[0].lower(), []).append((position, row.token.lower(), row))
 
-    def find(self, agent: str) -> Row | None:
+    def find(self, user_agent: str) -> AgentEntry | None:
         """The first row of the table whose token stands in the string as a word of its own."""
-        text, best, place = agent.lower(), None, len(self.rows)
-        for word in WORD.finditer(text):
-            for nth, token, row in self._by_word.get(word[0], ()):
-                if nth < place and _stands(text, token, word.start(), row.match):
-                    best, place = row, nth
+        text, best, best_position = user_agent.lower(), None, len(self.entries)
+        for word in WORD_PATTERN.finditer(text):
+            for position, token, entry in self._entries_by_word.get(word[0], ()):
+                if position < best_position and _token_matches(text, token, word.start(), entry.match):
+                    best, best_position = entry, position
         return best
 
 
 @cache
-def table() -> Table:
+def load_agent_table() -> AgentTable:
     """The table that Copydesk ships with."""
-    return Table(files("copydesk.analytics.classification").joinpath("agents.toml").read_text("utf-8"))
+    return AgentTable(files("copydesk.analytics.classification").joinpath("agents.toml").read_text("utf-8"))
 
 
-def _stands(text: str, token: str, at: int, match: Match) -> bool:
-    end = at + len(token)
-    if not text.startswith(token, at) or WORD.match(text, end):
+def _token_matches(text: str, token: str, start: int, match: TokenMatch) -> bool:
+    end = start + len(token)
+    if not text.startswith(token, start) or WORD_PATTERN.match(text, end):
         return False
-    if match is Match.PRODUCT:
+    if match is TokenMatch.PRODUCT:
         return text.startswith("/", end)
-    if match is Match.START:
-        return at == 0
-    return match is Match.WORD or (text.startswith("/", end) and "electron/" in text)
+    if match is TokenMatch.START:
+        return start == 0
+    return match is TokenMatch.WORD or (text.startswith("/", end) and "electron/" in text)
 
 
-def _rows(group: Mapping[str, Any]) -> Iterator[Row]:
+def _expand_group(group: Mapping[str, Any]) -> Iterator[AgentEntry]:
     """A group is rows that share everything but the token; an agent is called by its token unless it has a name."""
     for token in group["tokens"]:
-        yield Row(
+        yield AgentEntry(
             token,
             group.get("agent", token),
             group["operator"],
-            Class(group["class"]),
+            VisitorClass(group["class"]),
             group["source"],
             group["seen"],
             group["date"],
-            Match(group.get("match", "word")),
+            TokenMatch(group.get("match", "word")),
             group.get("library", False),
         )
 
 
-def _signer(told: Mapping[str, Any]) -> Signer:
+def _parse_signer(data: Mapping[str, Any]) -> Signer:
     return Signer(
-        told["host"],
-        told["agent"],
-        told["operator"],
-        Class(told["class"]),
-        told["source"],
-        told["seen"],
-        told["date"],
-        tuple(told["keys"]),
+        data["host"],
+        data["agent"],
+        data["operator"],
+        VisitorClass(data["class"]),
+        data["source"],
+        data["seen"],
+        data["date"],
+        tuple(data["keys"]),
     )

@@ -20,14 +20,14 @@ from http_message_signatures import (
 
 from copydesk.analytics.classification.agent_table import Signer
 
-TAG = "web-bot-auth"
-LONGEST_HEADER = 4096
-OLDEST = timedelta(days=1)
-HEADERS = ("signature-agent", "signature-input", "signature")
-DIRECTORY = "/.well-known/http-message-signatures-directory"
+SIGNATURE_TAG = "web-bot-auth"
+MAX_SIGNATURE_HEADER_CHARS = 4096
+MAX_SIGNATURE_AGE = timedelta(days=1)
+SIGNATURE_HEADERS = ("signature-agent", "signature-input", "signature")
+KEY_DIRECTORY_PATH = "/.well-known/http-message-signatures-directory"
 
 
-class NotADirectory(ValueError):
+class InvalidKeyDirectory(ValueError):
     message = "This is not a directory of signing keys."
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class NotADirectory(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SignedRequest:
     """What is verified, in the form the library reads."""
 
     method: str
@@ -43,23 +43,23 @@ class Request:
     headers: Mapping[str, str]
 
 
-class Directory(HTTPSignatureKeyResolver):
+class KeyDirectory(HTTPSignatureKeyResolver):
     """The keys we know, each by its thumbprint. Whose a key is counts, not what a request says of itself."""
 
     def __init__(self, signers: Iterable[Signer]) -> None:
-        self._owners: dict[str, str] = {}
-        self._keys: dict[str, Ed25519PublicKey] = {}
+        self._host_by_key_id: dict[str, str] = {}
+        self._key_by_id: dict[str, Ed25519PublicKey] = {}
         for signer in signers:
             for key in signer.keys:
-                name = thumbprint(key)
-                self._owners[name] = signer.host
-                self._keys[name] = Ed25519PublicKey.from_public_bytes(_bytes(key))
+                key_id = thumbprint(key)
+                self._host_by_key_id[key_id] = signer.host
+                self._key_by_id[key_id] = Ed25519PublicKey.from_public_bytes(_decode_key(key))
         self._verifier = HTTPMessageVerifier(signature_algorithm=algorithms.ED25519, key_resolver=self)
 
     def resolve_public_key(self, key_id: str) -> Ed25519PublicKey | None:
-        return self._keys.get(key_id)
+        return self._key_by_id.get(key_id)
 
-    def signer(self, method: str, url: str, headers: Mapping[str, str]) -> str | None:
+    def find_signer(self, method: str, url: str, headers: Mapping[str, str]) -> str | None:
         """The host that signed this request, or None: unsigned, unknown, expired, tampered with, or nonsense.
 
         `headers` has lower-case names. The signature must cover the host asked, else one request could be replayed
@@ -68,33 +68,35 @@ class Directory(HTTPSignatureKeyResolver):
         if not is_signed(headers):
             return None
         try:
-            results = self._verifier.verify(Request(method.upper(), url, headers), expect_tag=TAG, max_age=OLDEST)
+            results = self._verifier.verify(
+                SignedRequest(method.upper(), url, headers), expect_tag=SIGNATURE_TAG, max_age=MAX_SIGNATURE_AGE
+            )
         except (HTTPMessageSignaturesException, ValueError, TypeError, KeyError, RecursionError):
             return None
         for result in results:
             covered = {component.split(";")[0].strip('"') for component in result.covered_components}
             if "expires" in result.parameters and covered & {"@authority", "@target-uri"}:
-                return self._owners.get(str(result.parameters["keyid"]))
+                return self._host_by_key_id.get(str(result.parameters["keyid"]))
         return None
 
 
 def is_signed(headers: Mapping[str, str]) -> bool:
     """Worth half a millisecond of verifying: there is a signature of this kind, of a sane size."""
     return (
-        TAG in headers.get("signature-input", "")
+        SIGNATURE_TAG in headers.get("signature-input", "")
         and "signature" in headers
-        and all(len(headers.get(name, "")) <= LONGEST_HEADER for name in HEADERS)
+        and all(len(headers.get(name, "")) <= MAX_SIGNATURE_HEADER_CHARS for name in SIGNATURE_HEADERS)
     )
 
 
-def keys_of(published: bytes) -> tuple[str, ...]:
+def parse_key_directory(published: bytes) -> tuple[str, ...]:
     """The Ed25519 keys of a published directory (a JWKS). NotADirectory where there are none."""
     try:
-        keys = tuple(_ed25519(json.loads(published)))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as fault:
-        raise NotADirectory from fault
+        keys = tuple(_read_ed25519_keys(json.loads(published)))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InvalidKeyDirectory from error
     if not keys:
-        raise NotADirectory
+        raise InvalidKeyDirectory
     return keys
 
 
@@ -104,15 +106,15 @@ def thumbprint(key: str) -> str:
     return base64.urlsafe_b64encode(sha256(canonical.encode()).digest()).rstrip(b"=").decode()
 
 
-def _ed25519(published: Mapping[str, Any]) -> Iterator[str]:
-    for key in published["keys"]:
+def _read_ed25519_keys(jwks: Mapping[str, Any]) -> Iterator[str]:
+    for key in jwks["keys"]:
         if key.get("crv") == "Ed25519":
-            Ed25519PublicKey.from_public_bytes(_bytes(key["x"]))
+            Ed25519PublicKey.from_public_bytes(_decode_key(key["x"]))
             yield key["x"]
 
 
-def _bytes(key: str) -> bytes:
+def _decode_key(key: str) -> bytes:
     try:
         return base64.urlsafe_b64decode(key + "=" * (-len(key) % 4))
-    except (binascii.Error, UnsupportedAlgorithm) as fault:
-        raise ValueError("not a key") from fault
+    except (binascii.Error, UnsupportedAlgorithm) as error:
+        raise ValueError("not a key") from error

@@ -5,44 +5,44 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from copydesk.analytics.page_view import Class
+from copydesk.analytics.page_view import VisitorClass
 
-META = re.compile(r"(?<!\\)[\[\](){}.*+?|^$]|\\[a-zA-Z]")
-NAME = "crawler-user-agents"
-A_LIBRARY = "http-library"
-KINDS = {"search-engine": Class.SEARCH, "ai-crawler": Class.TRAINING}
+REGEX_SYNTAX_PATTERN = re.compile(r"(?<!\\)[\[\](){}.*+?|^$]|\\[a-zA-Z]")
+CRAWLER_LIST_NAME = "crawler-user-agents"
+LIBRARY_TAG = "http-library"
+CLASS_BY_TAG = {"search-engine": VisitorClass.SEARCH, "ai-crawler": VisitorClass.TRAINING}
 """The list has one word for all of AI; that a crawler of its is an assistant, only our own table says."""
 
 
-class Opinions:
+class CrawlerList:
     """The patterns of the list. Most are plain text, and looking for text costs a tenth of a regular expression."""
 
     def __init__(self, entries: Iterable[Mapping[str, Any]]) -> None:
-        self._texts: list[tuple[str, Class]] = []
-        self._patterns: list[tuple[re.Pattern[str], Class]] = []
+        self._substrings: list[tuple[str, VisitorClass]] = []
+        self._patterns: list[tuple[re.Pattern[str], VisitorClass]] = []
         for entry in entries:
             tags, pattern = entry.get("tags", ()), entry["pattern"]
-            if A_LIBRARY in tags:
+            if LIBRARY_TAG in tags:
                 continue
-            kind = next((KINDS[tag] for tag in tags if tag in KINDS), Class.OTHER)
-            if META.search(pattern):
+            kind = next((CLASS_BY_TAG[tag] for tag in tags if tag in CLASS_BY_TAG), VisitorClass.OTHER)
+            if REGEX_SYNTAX_PATTERN.search(pattern):
                 self._patterns.append((re.compile(pattern), kind))
             else:
-                self._texts.append((pattern.replace("\\", ""), kind))
+                self._substrings.append((pattern.replace("\\", ""), kind))
 
-    def __call__(self, agent: str) -> Class | None:
-        for text, kind in self._texts:
-            if text in agent:
+    def __call__(self, user_agent: str) -> VisitorClass | None:
+        for substring, kind in self._substrings:
+            if substring in user_agent:
                 return kind
         for pattern, kind in self._patterns:
-            if pattern.search(agent):
+            if pattern.search(user_agent):
                 return kind
         return None
 
 
 @cache
-def opinions() -> Opinions:
+def load_crawler_list() -> CrawlerList:
     """The installed list, read when first needed."""
     from crawleruseragents import CRAWLER_USER_AGENTS_DATA  # type: ignore[import-untyped]
 
-    return Opinions(CRAWLER_USER_AGENTS_DATA)
+    return CrawlerList(CRAWLER_USER_AGENTS_DATA)

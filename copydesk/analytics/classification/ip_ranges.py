@@ -10,16 +10,16 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-from copydesk.analytics.ip_addresses import Networks
-from copydesk.analytics.page_view import Class
+from copydesk.analytics.ip_addresses import NetworkTable
+from copydesk.analytics.page_view import VisitorClass
 
 log = logging.getLogger(__name__)
 
-WIDEST = {4: 12, 6: 28}
+MIN_PREFIX_BITS = {4: 12, 6: 28}
 """No operator owns more: a list that claims the whole internet is a mistake or an attack."""
 
 
-class NotAList(ValueError):
+class InvalidRangeList(ValueError):
     message = "This is not a list of address ranges as operators publish them."
 
     def __init__(self) -> None:
@@ -27,13 +27,13 @@ class NotAList(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class RangeList:
     """One published list: whose, where it is published, when it was last fetched."""
 
     name: str
     agent: str
     operator: str
-    kind: Class
+    kind: VisitorClass
     source: str
     fetched: str
     prefixes: tuple[str, ...]
@@ -41,80 +41,85 @@ class Listed:
     """The source is a page for people, from which no program can refresh the list."""
 
 
-class Ranges:
+class IpRanges:
     """All lists at once. Where lists overlap, the narrower network decides, then the earlier list."""
 
-    def __init__(self, lists: Iterable[Listed] = ()) -> None:
+    def __init__(self, lists: Iterable[RangeList] = ()) -> None:
         self.lists = tuple(lists)
-        self._networks = Networks((prefix, listed) for listed in self.lists for prefix in listed.prefixes)
+        self._networks = NetworkTable(
+            (prefix, range_list) for range_list in self.lists for prefix in range_list.prefixes
+        )
 
-    def get(self, address: bytes) -> Listed | None:
+    def get(self, address: bytes) -> RangeList | None:
         return self._networks.get(address)
 
 
-def read(text: str) -> tuple[Listed, ...]:
+def parse_range_lists(text: str) -> tuple[RangeList, ...]:
     """The lists of a file that `written` made. NotAList where it is none."""
     try:
-        return tuple(_listed(told) for told in json.loads(text)["lists"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as fault:
-        raise NotAList from fault
+        return tuple(_parse_list(data) for data in json.loads(text)["lists"])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InvalidRangeList from error
 
 
-def written(lists: Iterable[Listed]) -> str:
-    return json.dumps({"lists": [asdict(listed) for listed in lists]}, indent=1) + "\n"
+def format_range_lists(lists: Iterable[RangeList]) -> str:
+    return json.dumps({"lists": [asdict(range_list) for range_list in lists]}, indent=1) + "\n"
 
 
-def refreshed(listed: Listed, published: bytes, today: str) -> Listed:
+def refresh_list(range_list: RangeList, published: bytes, today: str) -> RangeList:
     """The list with what its operator publishes now; NotAList leaves the caller with the old one."""
-    if listed.page:
-        return listed
+    if range_list.page:
+        return range_list
     try:
-        prefixes = tuple(sorted(set(_prefixes(json.loads(published)))))
+        prefixes = tuple(sorted(set(_extract_prefixes(json.loads(published)))))
         for prefix in prefixes:
-            _checked(prefix)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as fault:
-        raise NotAList from fault
+            _validate_prefix(prefix)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InvalidRangeList from error
     if not prefixes:
-        raise NotAList
-    return replace(listed, prefixes=prefixes, fetched=today)
+        raise InvalidRangeList
+    return replace(range_list, prefixes=prefixes, fetched=today)
 
 
 @cache
-def shipped() -> tuple[Listed, ...]:
+def load_shipped_lists() -> tuple[RangeList, ...]:
     """The lists that Copydesk ships with."""
-    return read(files("copydesk.analytics.classification").joinpath("ip_ranges.json").read_text("utf-8"))
+    return parse_range_lists(files("copydesk.analytics.classification").joinpath("ip_ranges.json").read_text("utf-8"))
 
 
-def current(file: Path) -> tuple[Listed, ...]:
+def load_current_lists(path: Path) -> tuple[RangeList, ...]:
     """The lists that hold: those of the file where they are newer, and what ships where it is missing or damaged."""
-    if not file.exists():
-        return shipped()
+    if not path.exists():
+        return load_shipped_lists()
     try:
-        return newest(read(file.read_text("utf-8")))
-    except (OSError, ValueError) as fault:
-        log.warning("%s is not used: %s", file, fault)
-        return shipped()
+        return merge_with_shipped(parse_range_lists(path.read_text("utf-8")))
+    except (OSError, ValueError) as error:
+        log.warning("%s is not used: %s", path, error)
+        return load_shipped_lists()
 
 
-def newest(kept: Iterable[Listed]) -> tuple[Listed, ...]:
+def merge_with_shipped(saved: Iterable[RangeList]) -> tuple[RangeList, ...]:
     """The lists that ship, each as it was kept if that is not older: a new release may bring lists, and newer ones."""
-    known = {listed.name: listed for listed in kept}
-    return tuple(max(listed, known.get(listed.name, listed), key=lambda one: one.fetched) for listed in shipped())
+    saved_by_name = {listed.name: listed for listed in saved}
+    return tuple(
+        max(listed, saved_by_name.get(listed.name, listed), key=lambda one: one.fetched)
+        for listed in load_shipped_lists()
+    )
 
 
-def _prefixes(published: Mapping[str, Any]) -> Iterator[str]:
+def _extract_prefixes(published: Mapping[str, Any]) -> Iterator[str]:
     """Google's form, which all but Ahrefs use: {"prefixes": [{"ipv4Prefix": …} or {"ipv6Prefix": …}]}."""
     for entry in published.get("prefixes") or published["ips"]:
         yield entry.get("ipv4Prefix") or entry.get("ipv6Prefix") or entry["ip_address"]
 
 
-def _listed(told: dict[str, Any]) -> Listed:
-    prefixes = tuple(_checked(prefix) for prefix in told.pop("prefixes"))
-    return Listed(**{**told, "kind": Class(told["kind"]), "prefixes": prefixes})
+def _parse_list(data: dict[str, Any]) -> RangeList:
+    prefixes = tuple(_validate_prefix(prefix) for prefix in data.pop("prefixes"))
+    return RangeList(**{**data, "kind": VisitorClass(data["kind"]), "prefixes": prefixes})
 
 
-def _checked(prefix: str) -> str:
+def _validate_prefix(prefix: str) -> str:
     network = ip_network(prefix, strict=False)
-    if network.prefixlen < WIDEST[network.version]:
+    if network.prefixlen < MIN_PREFIX_BITS[network.version]:
         raise ValueError(f"{prefix} is too wide to be one operator's.")
     return prefix

@@ -8,28 +8,28 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 from copydesk.analytics.ingest.event_schema import Event
-from copydesk.analytics.ingest.pipeline import accept
-from copydesk.analytics.ingest.raw_view import Site, read
-from copydesk.analytics.page_view import Dropped, View
-from copydesk.analytics.stores.base import Logged
-from copydesk.core.errors import Refusal, StoreDown
-from copydesk.core.runtime.futures import settle
+from copydesk.analytics.ingest.pipeline import run_pipeline
+from copydesk.analytics.ingest.raw_view import SiteConfig, raw_view_from_event
+from copydesk.analytics.page_view import Dropped, PageView
+from copydesk.analytics.stores.base import LogResult
+from copydesk.core.errors import RequestError, StoreUnavailable
+from copydesk.core.runtime.futures import resolve_futures
 
 log = logging.getLogger(__name__)
 
-GATHERING, LONGEST_GATHERING = 2, 0.2
+GATHER_FACTOR, MAX_GATHER_SECONDS = 2, 0.2
 """So many times as long as the last commit took is gathered for the next, up to so many seconds: a commit of one view
 costs nearly as much as one of a hundred, and all of them together should leave time for the rest."""
-WORTHWHILE = 1_000
+MIN_VIEWS_WITHOUT_WAIT = 1_000
 """Views that are worth a commit of their own, without gathering more."""
-MOST_TOGETHER = 20_000
+MAX_VIEWS_PER_COMMIT = 20_000
 """Views from which a commit takes no further request."""
-MOST_WAITING = 200_000
+MAX_WAITING_VIEWS = 200_000
 
-Numbered = tuple[int, Event | Dropped]
+NumberedEvent = tuple[int, Event | Dropped]
 
 
-class CollectorBusy(Refusal):
+class CollectorBusy(RequestError):
     status, code = 503, "collector_busy"
     message = "More page views are arriving than the server can store; nothing from this request was stored."
 
@@ -37,12 +37,14 @@ class CollectorBusy(Refusal):
         super().__init__(headers={"Retry-After": "1"})
 
 
-def views_of(events: Iterable[Numbered], site: Site, now: int) -> tuple[list[View], list[tuple[int, Dropped]]]:
+def views_from_events(
+    events: Iterable[NumberedEvent], site: SiteConfig, now: int
+) -> tuple[list[PageView], list[tuple[int, Dropped]]]:
     """The views, and by their numbers the events that are none."""
-    views: list[View] = []
+    views: list[PageView] = []
     dropped: list[tuple[int, Dropped]] = []
     for number, event in events:
-        view = event if isinstance(event, Dropped) else view_of(event, site, now)
+        view = event if isinstance(event, Dropped) else view_from_event(event, site, now)
         if isinstance(view, Dropped):
             dropped.append((number, view))
         else:
@@ -50,92 +52,94 @@ def views_of(events: Iterable[Numbered], site: Site, now: int) -> tuple[list[Vie
     return views, dropped
 
 
-def view_of(event: Event, site: Site, now: int) -> View | Dropped:
-    raw = read(event, site, now)
-    return raw if isinstance(raw, Dropped) else accept(raw)
+def view_from_event(event: Event, site: SiteConfig, now: int) -> PageView | Dropped:
+    raw = raw_view_from_event(event, site, now)
+    return raw if isinstance(raw, Dropped) else run_pipeline(raw)
 
 
 class Collector:
     """Keeps views durably. While one commit is under way, what arrives gathers for the next; idle, nothing waits."""
 
-    def __init__(self, log: Callable[[Sequence[View]], Logged], arrived: Callable[[], object]) -> None:
+    def __init__(self, log_views: Callable[[Sequence[PageView]], LogResult], on_commit: Callable[[], object]) -> None:
         """`arrived` is called after each commit, failed or not, in the thread that made it."""
-        self._log, self._arrived = log, arrived
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="collect")
-        self._waiting: deque[_Waiting] = deque()
-        self._views = 0
+        self._log_views, self._on_commit = log_views, on_commit
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="collect")
+        self._queue: deque[_PendingSave] = deque()
+        self._waiting_views = 0
         self._is_busy = False
-        self._began = 0.0
+        self._commit_started = 0.0
 
     def close(self) -> None:
         """Waits for the commit that is under way, and ends the thread."""
-        self._thread.shutdown()
+        self._executor.shutdown()
 
-    async def keep(self, views: Sequence[View]) -> Logged:
+    async def save(self, views: Sequence[PageView]) -> LogResult:
         """Returns once they are durable, with the request's own duplicates. A store that fails is the caller's 503."""
         if not views:
-            return Logged(0)
-        if self._views + len(views) > MOST_WAITING:
+            return LogResult(0)
+        if self._waiting_views + len(views) > MAX_WAITING_VIEWS:
             raise CollectorBusy
         loop = asyncio.get_running_loop()
-        kept: asyncio.Future[Logged] = loop.create_future()
-        self._waiting.append((views, kept))
-        self._views += len(views)
+        result: asyncio.Future[LogResult] = loop.create_future()
+        self._queue.append((views, result))
+        self._waiting_views += len(views)
         if not self._is_busy:
             self._is_busy = True
-            loop.call_soon(self._commit)  # after those that arrived in the same moment
-        return await kept
+            loop.call_soon(self._start_commit)  # after those that arrived in the same moment
+        return await result
 
-    def _commit(self) -> None:
-        loop, group, size = asyncio.get_running_loop(), [], 0
-        while self._waiting and size < MOST_TOGETHER:
-            group.append(self._waiting.popleft())
-            size += len(group[-1][0])
-        self._began = loop.time()
-        done = loop.run_in_executor(self._thread, self._committed, [views for views, _ in group])
-        done.add_done_callback(lambda done: self._settle(group, size, done.result()))
+    def _start_commit(self) -> None:
+        loop, group, view_count = asyncio.get_running_loop(), [], 0
+        while self._queue and view_count < MAX_VIEWS_PER_COMMIT:
+            group.append(self._queue.popleft())
+            view_count += len(group[-1][0])
+        self._commit_started = loop.time()
+        commit = loop.run_in_executor(self._executor, self._commit_in_thread, [views for views, _ in group])
+        commit.add_done_callback(lambda done: self._finish_commit(group, view_count, done.result()))
 
-    def _settle(self, group: "list[_Waiting]", size: int, outcomes: "Sequence[_Outcome]") -> None:
-        self._views -= size
-        settle((kept for _, kept in group), outcomes)
-        self._is_busy = bool(self._waiting)
+    def _finish_commit(self, group: "list[_PendingSave]", view_count: int, outcomes: "Sequence[_Outcome]") -> None:
+        self._waiting_views -= view_count
+        resolve_futures((future for _, future in group), outcomes)
+        self._is_busy = bool(self._queue)
         if self._is_busy:
             loop = asyncio.get_running_loop()
-            pause = min(GATHERING * (loop.time() - self._began), LONGEST_GATHERING)
-            loop.call_later(pause if self._views < WORTHWHILE else 0, self._commit)
+            pause = min(GATHER_FACTOR * (loop.time() - self._commit_started), MAX_GATHER_SECONDS)
+            loop.call_later(pause if self._waiting_views < MIN_VIEWS_WITHOUT_WAIT else 0, self._start_commit)
 
-    def _committed(self, requests: Sequence[Sequence[View]]) -> "Sequence[_Outcome]":
-        outcomes = self._logged(requests)
+    def _commit_in_thread(self, requests: Sequence[Sequence[PageView]]) -> "Sequence[_Outcome]":
+        outcomes = self._log_requests(requests)
         try:
-            self._arrived()
+            self._on_commit()
         except Exception:  # what is durable is acknowledged all the same
             log.exception("views were kept, but nobody could be told")
         return outcomes
 
-    def _logged(self, requests: Sequence[Sequence[View]]) -> "Sequence[_Outcome]":
+    def _log_requests(self, requests: Sequence[Sequence[PageView]]) -> "Sequence[_Outcome]":
         try:
-            return shares(self._log(list(chain.from_iterable(requests))), [len(views) for views in requests])
-        except StoreDown as error:
+            return split_result(
+                self._log_views(list(chain.from_iterable(requests))), [len(views) for views in requests]
+            )
+        except StoreUnavailable as error:
             return [error] * len(requests)
         except Exception as error:  # a fault of one request must not be its neighbours'
             if len(requests) == 1:
                 return [error]
-            return [outcome for views in requests for outcome in self._logged([views])]
+            return [outcome for views in requests for outcome in self._log_requests([views])]
 
 
-def shares(logged: Logged, sizes: Sequence[int]) -> list[Logged]:
+def split_result(combined: LogResult, sizes: Sequence[int]) -> list[LogResult]:
     """What was logged together, for each of those who brought so many views."""
-    if not logged.duplicates:
-        return [Logged(size) for size in sizes]
-    found, known, start = [], deque(sorted(logged.duplicates)), 0
+    if not combined.duplicates:
+        return [LogResult(size) for size in sizes]
+    results, duplicates, start = [], deque(sorted(combined.duplicates)), 0
     for size in sizes:
-        own = []
-        while known and known[0] < start + size:
-            own.append(known.popleft() - start)
-        found.append(Logged(size - len(own), tuple(own)))
+        own_duplicates = []
+        while duplicates and duplicates[0] < start + size:
+            own_duplicates.append(duplicates.popleft() - start)
+        results.append(LogResult(size - len(own_duplicates), tuple(own_duplicates)))
         start += size
-    return found
+    return results
 
 
-_Waiting = tuple[Sequence[View], asyncio.Future[Logged]]
-_Outcome = Logged | Exception
+_PendingSave = tuple[Sequence[PageView], asyncio.Future[LogResult]]
+_Outcome = LogResult | Exception

@@ -6,16 +6,16 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from copydesk.analytics.page_paths import LONGEST_URL
-from copydesk.analytics.page_view import Dropped, Reason
+from copydesk.analytics.page_paths import MAX_URL_CHARS
+from copydesk.analytics.page_view import Dropped, DropReason
 
-LONGEST_ID, LONGEST_TIMESTAMP, LONGEST_HEADER = 256, 64, 1 << 16
-LONGEST_NAME = 64
-AT = re.compile(r" - at `\$\.(\w+)`$")
+MAX_ID_CHARS, MAX_TIMESTAMP_CHARS, MAX_HEADER_CHARS = 256, 64, 1 << 16
+MAX_FIELD_NAME_CHARS = 64
+ERROR_FIELD_PATTERN = re.compile(r" - at `\$\.(\w+)`$")
 
-Url = Annotated[str, Meta(max_length=LONGEST_URL)]
-Header = Annotated[str, Meta(max_length=LONGEST_HEADER)]
-Id = Annotated[str, Meta(max_length=LONGEST_ID)]
+Url = Annotated[str, Meta(max_length=MAX_URL_CHARS)]
+Header = Annotated[str, Meta(max_length=MAX_HEADER_CHARS)]
+Id = Annotated[str, Meta(max_length=MAX_ID_CHARS)]
 
 
 class Event(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, gc=False):
@@ -24,7 +24,7 @@ class Event(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=T
     url: Annotated[Url | None, Meta(examples=["https://docs.example.com/guide/install"])] = None
     path: Annotated[Url | None, Meta(description="Instead of `url`.")] = None
     timestamp: Annotated[
-        Annotated[str, Meta(max_length=LONGEST_TIMESTAMP)] | int | float | None,
+        Annotated[str, Meta(max_length=MAX_TIMESTAMP_CHARS)] | int | float | None,
         Meta(
             description="ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970; now when left out.",
             examples=["2026-01-31T09:30:00Z"],
@@ -46,27 +46,27 @@ class Event(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=T
     ] = None
 
 
-NAMES = frozenset(Event.__struct_encode_fields__)
-one, several = msgspec.json.Decoder(Event).decode, msgspec.json.Decoder(list[Event]).decode
+EVENT_FIELDS = frozenset(Event.__struct_encode_fields__)
+decode_event, decode_events = msgspec.json.Decoder(Event).decode, msgspec.json.Decoder(list[Event]).decode
 """Read and check JSON in one pass. A DecodeError or a UnicodeDecodeError says that it is none, or not such events."""
 
 
-def checked(event: object) -> Event | Dropped:
+def validate_event(event: object) -> Event | Dropped:
     """What an unknown field means is not known either: it is not counted on a guess."""
     if not isinstance(event, dict):
-        return Dropped(Reason.NOT_AN_EVENT)
-    if unknown := next((str(name) for name in event if name not in NAMES), None):
-        return Dropped(Reason.UNKNOWN_FIELD, unknown[:LONGEST_NAME])
+        return Dropped(DropReason.NOT_AN_EVENT)
+    if unknown := next((str(name) for name in event if name not in EVENT_FIELDS), None):
+        return Dropped(DropReason.UNKNOWN_FIELD, unknown[:MAX_FIELD_NAME_CHARS])
     try:
         return msgspec.convert(event, Event)
     except msgspec.ValidationError as error:
-        return _fault(str(error))
+        return _drop_from_error(str(error))
 
 
-def _fault(message: str) -> Dropped:
-    at = AT.search(message)
-    name = at[1] if at else ""
+def _drop_from_error(message: str) -> Dropped:
+    match = ERROR_FIELD_PATTERN.search(message)
+    name = match[1] if match else ""
     if name == "timestamp":
-        return Dropped(Reason.BAD_TIMESTAMP, name)
+        return Dropped(DropReason.BAD_TIMESTAMP, name)
     too_long = "of length <=" in message and name in ("url", "path")
-    return Dropped(Reason.PATH_TOO_LONG if too_long else Reason.BAD_FIELD, name)
+    return Dropped(DropReason.PATH_TOO_LONG if too_long else DropReason.BAD_FIELD, name)

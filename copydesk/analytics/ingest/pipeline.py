@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from functools import lru_cache
 
-from copydesk.analytics.classification.classifier import markdown_asked
-from copydesk.analytics.ingest.raw_view import Raw, Site
-from copydesk.analytics.page_paths import LONGEST_REMEMBERED, NOT_A_PAGE, Form, clean, host_of
-from copydesk.analytics.page_view import Dropped, Reason, Verdict, View
+from copydesk.analytics.classification.classifier import normalize_markdown_accept
+from copydesk.analytics.ingest.raw_view import RawView, SiteConfig
+from copydesk.analytics.page_paths import MAX_CACHED_CHARS, NOT_A_PAGE, PageFormat, host_from_url, normalize_url
+from copydesk.analytics.page_view import Classification, Dropped, DropReason, PageView
 from copydesk.core.clock import DAY
 
-PAGE_TYPES = ("text/html", "application/xhtml", "text/markdown", "text/x-markdown", "text/plain", "text/*", "*/*")
-NOT_GET, NOT_SUCCESSFUL = Dropped(Reason.NOT_GET), Dropped(Reason.NOT_SUCCESSFUL)
-PREFETCH = Dropped(Reason.PREFETCH)
+PAGE_MEDIA_TYPES = ("text/html", "application/xhtml", "text/markdown", "text/x-markdown", "text/plain", "text/*", "*/*")
+NOT_GET, NOT_SUCCESSFUL = Dropped(DropReason.NOT_GET), Dropped(DropReason.NOT_SUCCESSFUL)
+PREFETCH = Dropped(DropReason.PREFETCH)
 
 
-def refused(method: str, status: int, purpose: str | None, accept: str | None) -> Dropped | None:
+def check_request(method: str, status: int, purpose: str | None, accept: str | None) -> Dropped | None:
     """Why a request can be no view, whatever it asked for."""
     if method not in ("GET", "get"):
         return NOT_GET
@@ -22,79 +22,85 @@ def refused(method: str, status: int, purpose: str | None, accept: str | None) -
         return NOT_SUCCESSFUL
     if purpose and "pre" in purpose.lower():  # prefetch, prerender, preview
         return PREFETCH
-    if accept and not asks_for_a_page(accept):
+    if accept and not includes_page_type(accept):
         return NOT_A_PAGE
     return None
 
 
-def only_pages(raw: Raw) -> Raw | Dropped:
-    return refused(raw.method, raw.status, raw.purpose, raw.accept) or raw
+def drop_non_pages(raw: RawView) -> RawView | Dropped:
+    return check_request(raw.method, raw.status, raw.purpose, raw.accept) or raw
 
 
-def clean_path(raw: Raw) -> Raw | Dropped:
-    place = clean(raw.url, raw.site.base, raw.site.keep)
-    if isinstance(place, Dropped):
-        return place
-    raw.place = place
+def normalize_path(raw: RawView) -> RawView | Dropped:
+    location = normalize_url(raw.url, raw.site.base_path, raw.site.kept_params)
+    if isinstance(location, Dropped):
+        return location
+    raw.location = location
     return raw
 
 
-def recognise(raw: Raw) -> Raw:
+def classify_and_identify(raw: RawView) -> RawView:
     """Who asks is remembered: a visitor sees several pages, and classifying and hashing cost most of the way."""
-    site, asked = raw.site, raw.accept if raw.accept and markdown_asked(raw.accept) else None
-    who = _who if asked is None or len(asked) <= LONGEST_REMEMBERED else _who.__wrapped__
-    day, form = site.key.day(raw.at), raw.place.form
-    raw.verdict, raw.visitor = who(site, day, raw.user_agent, asked, form, raw.address, raw.signer, raw.visitor_id)
+    site, accept = raw.site, raw.accept if raw.accept and normalize_markdown_accept(raw.accept) else None
+    identify = (
+        _classify_and_identify
+        if accept is None or len(accept) <= MAX_CACHED_CHARS
+        else _classify_and_identify.__wrapped__
+    )
+    day, page_format = site.hasher.day_to_hash(raw.at), raw.location.format
+    raw.classification, raw.visitor = identify(
+        site, day, raw.user_agent, accept, page_format, raw.address, raw.signer, raw.visitor_id
+    )
     return raw
 
 
 @lru_cache(maxsize=1 << 15)
-def _who(
-    site: Site,
+def _classify_and_identify(
+    site: SiteConfig,
     day: int,
-    agent: str | None,
+    user_agent: str | None,
     accept: str | None,
-    form: Form,
+    page_format: PageFormat,
     address: bytes | None,
     signer: str | None,
     visitor_id: str | None,
-) -> tuple[Verdict, int | None]:
-    verdict = site.classifier.judge(
-        agent, accept, form, address=address, signer=signer, known_visitor=visitor_id is not None
+) -> tuple[Classification, int | None]:
+    classification = site.classifier.classify(
+        user_agent, accept, page_format, address=address, signer=signer, has_visitor_id=visitor_id is not None
     )
-    return verdict, site.key.visitor(day * DAY, visitor_id, address, agent)
+    return classification, site.hasher.hash_visitor(day * DAY, visitor_id, address, user_agent)
 
 
-def kept(raw: Raw) -> View:
-    site, place = raw.site, raw.place
-    return View(
-        site.project,
-        place.path,
+def build_view(raw: RawView) -> PageView:
+    site, location = raw.site, raw.location
+    return PageView(
+        site.project_id,
+        location.path,
         raw.at,
-        *raw.verdict,
+        *raw.classification,
         site.classifier.version,
         raw.visitor,
-        place.host,
-        host_of(raw.referrer) if raw.referrer else "",
+        location.host,
+        host_from_url(raw.referrer) if raw.referrer else "",
         raw.status,
-        site.key.event(raw.event_id) if raw.event_id else None,
+        site.hasher.hash_event(raw.event_id) if raw.event_id else None,
     )
 
 
-Stage = Callable[[Raw], Raw | View | Dropped]
-STAGES: tuple[Stage, ...] = (only_pages, clean_path, recognise, kept)
+Stage = Callable[[RawView], RawView | PageView | Dropped]
+STAGES: tuple[Stage, ...] = (drop_non_pages, normalize_path, classify_and_identify, build_view)
 
 
-def accept(raw: Raw) -> View | Dropped:
+def run_pipeline(raw: RawView) -> PageView | Dropped:
     for stage in STAGES:
-        passed = stage(raw)
-        if passed is not raw:
+        result = stage(raw)
+        if result is not raw:
             break
-    assert not isinstance(passed, Raw), "the last stage makes a view"
-    return passed
+    assert not isinstance(result, RawView), "the last stage makes a view"
+    return result
 
 
 @lru_cache(maxsize=1 << 10)
-def asks_for_a_page(accepted: str) -> bool:
+def includes_page_type(media_types: str) -> bool:
     """Whether HTML or Markdown would do: images, data and Next.js's own fetches are asked for by other types."""
-    return any(kind in accepted.lower() for kind in PAGE_TYPES)
+    return any(page_type in media_types.lower() for page_type in PAGE_MEDIA_TYPES)

@@ -6,36 +6,36 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from copydesk.analytics.classification.classifier import LONGEST_AGENT, Classifier
-from copydesk.analytics.ingest.event_schema import LONGEST_TIMESTAMP, Event
-from copydesk.analytics.ingest.visitor_ids import Key
-from copydesk.analytics.ip_addresses import packed
-from copydesk.analytics.page_paths import NOWHERE, Place
-from copydesk.analytics.page_view import NOBODY, Dropped, Reason, Verdict
+from copydesk.analytics.classification.classifier import MAX_AGENT_CHARS, Classifier
+from copydesk.analytics.ingest.event_schema import MAX_TIMESTAMP_CHARS, Event
+from copydesk.analytics.ingest.visitor_ids import VisitorHasher
+from copydesk.analytics.ip_addresses import parse_ip
+from copydesk.analytics.page_paths import UNKNOWN_LOCATION, PageLocation
+from copydesk.analytics.page_view import UNCLASSIFIED, Classification, Dropped, DropReason
 from copydesk.core.clock import DAY
 
 EPOCH, MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
-YEAR_2000 = 946_684_800_000
-AHEAD = DAY
+YEAR_2000_MS = 946_684_800_000
+MAX_AHEAD_MS = DAY
 """How far ahead a timestamp may be: clocks run fast, and some servers send their local time as UTC."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Site:
+class SiteConfig:
     """What a project says about its views, made once and shared by all of them."""
 
-    project: str
+    project_id: str
     classifier: Classifier
-    key: Key
-    base: str = ""
-    keep: frozenset[str] = frozenset()
+    hasher: VisitorHasher
+    base_path: str = ""
+    kept_params: frozenset[str] = frozenset()
     """Query parameters that make another page."""
 
 
-class Raw(msgspec.Struct, gc=False):
+class RawView(msgspec.Struct, gc=False):
     """On its way through the pipeline: the stages fill in what is not known when it arrives."""
 
-    site: Site
+    site: SiteConfig
     url: str
     at: int
     user_agent: str | None = None
@@ -50,25 +50,25 @@ class Raw(msgspec.Struct, gc=False):
     """`Sec-Purpose`, `Purpose` or `X-Moz`, where the request itself was seen."""
     signer: str | None = None
     """The host that signed the request, as `botauth` verified it."""
-    place: Place = NOWHERE
-    verdict: Verdict = NOBODY
+    location: PageLocation = UNKNOWN_LOCATION
+    classification: Classification = UNCLASSIFIED
     visitor: int | None = None
 
 
-def read(event: Event, site: Site, now: int) -> Raw | Dropped:
+def raw_view_from_event(event: Event, site: SiteConfig, now: int) -> RawView | Dropped:
     url = event.url or event.path
     if not url:
-        return Dropped(Reason.NO_PATH)
-    at = now if event.timestamp is None else moment(event.timestamp, now)
+        return Dropped(DropReason.NO_PATH)
+    at = now if event.timestamp is None else parse_timestamp(event.timestamp, now)
     if isinstance(at, Dropped):
         return at
-    agent, visitor_id, ip, status = event.user_agent, event.visitor_id, event.ip, event.status
-    return Raw(
+    user_agent, visitor_id, ip, status = event.user_agent, event.visitor_id, event.ip, event.status
+    return RawView(
         site,
         url,
         at,
-        agent[:LONGEST_AGENT] if agent is not None else None,
-        packed(ip) if ip else None,
+        user_agent[:MAX_AGENT_CHARS] if user_agent is not None else None,
+        parse_ip(ip) if ip else None,
         event.referrer,
         event.method or "GET",
         200 if status is None else status,
@@ -78,39 +78,39 @@ def read(event: Event, site: Site, now: int) -> Raw | Dropped:
     )
 
 
-def moment(timestamp: object, now: int) -> int | Dropped:
+def parse_timestamp(timestamp: object, now: int) -> int | Dropped:
     """Milliseconds since 1970 from ISO 8601 (UTC where it does not say) or a number of seconds, milli-, micro- or
     nanoseconds since 1970. Late by years is fine; before 2000 or more than a day ahead is not."""
-    return plausible(milliseconds(timestamp), now)
+    return validate_timestamp(to_milliseconds(timestamp), now)
 
 
-def plausible(at: int | None, now: int) -> int | Dropped:
+def validate_timestamp(at: int | None, now: int) -> int | Dropped:
     if at is None:
-        return Dropped(Reason.BAD_TIMESTAMP, "timestamp")
-    if at > now + AHEAD:
-        return Dropped(Reason.TIMESTAMP_IN_FUTURE, "timestamp")
-    return at if at >= YEAR_2000 else Dropped(Reason.TIMESTAMP_TOO_OLD, "timestamp")
+        return Dropped(DropReason.BAD_TIMESTAMP, "timestamp")
+    if at > now + MAX_AHEAD_MS:
+        return Dropped(DropReason.TIMESTAMP_IN_FUTURE, "timestamp")
+    return at if at >= YEAR_2000_MS else Dropped(DropReason.TIMESTAMP_TOO_OLD, "timestamp")
 
 
-def milliseconds(timestamp: object) -> int | None:
+def to_milliseconds(timestamp: object) -> int | None:
     """Since 1970; None for what is no time."""
     if isinstance(timestamp, str):
-        if len(timestamp) > LONGEST_TIMESTAMP:
+        if len(timestamp) > MAX_TIMESTAMP_CHARS:
             return None
         text = timestamp.strip()
         if text.isascii() and text.replace(".", "", 1).isdecimal():
-            return _scaled(float(text))
+            return _scale_to_milliseconds(float(text))
         try:
-            when = datetime.fromisoformat(text)
+            parsed = datetime.fromisoformat(text)
         except ValueError:
             return None
-        return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - EPOCH) // MILLISECOND
+        return ((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)) - EPOCH) // MILLISECOND
     if isinstance(timestamp, bool) or not isinstance(timestamp, int | float):
         return None
-    return _scaled(timestamp)
+    return _scale_to_milliseconds(timestamp)
 
 
-def _scaled(number: float) -> int | None:
+def _scale_to_milliseconds(number: float) -> int | None:
     """What the number counts shows in its size: 100,000,000,000 seconds are the year 5138, as milliseconds 1973."""
     if not 0 <= number < 1e20 or not math.isfinite(number):
         return None

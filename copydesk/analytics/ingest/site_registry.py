@@ -6,95 +6,95 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import TypeVar
 
-from copydesk.analytics.classification import ip_ranges as ranges
-from copydesk.analytics.classification.agent_table import table
+from copydesk.analytics.classification import ip_ranges
+from copydesk.analytics.classification.agent_table import load_agent_table
 from copydesk.analytics.classification.classifier import Classifier
-from copydesk.analytics.classification.crawler_list import opinions
-from copydesk.analytics.ingest.raw_view import Site
-from copydesk.analytics.ingest.visitor_ids import Key, Rotation
+from copydesk.analytics.classification.crawler_list import load_crawler_list
+from copydesk.analytics.ingest.raw_view import SiteConfig
+from copydesk.analytics.ingest.visitor_ids import Rotation, VisitorHasher
 from copydesk.analytics.stores.base import Store
-from copydesk.core.errors import StoreDown
-from copydesk.core.projects.collection_options import Collecting
+from copydesk.core.errors import StoreUnavailable
+from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.projects import Project, Projects
-from copydesk.core.projects.sealed_secrets import Secrets
+from copydesk.core.projects.sealed_secrets import SealedSecrets
 
-LOOKED_UP_EVERY = 5
+PROJECT_CACHE_SECONDS = 5
 """Seconds for which a site's project is taken to be unchanged."""
-SETTLED_WITHIN, SETTLED_IN_TIME = 2.0, 60.0
+REQUEST_WAIT_SECONDS, COMMAND_WAIT_SECONDS = 2.0, 60.0
 """Seconds that a request, and that a command, waits for others that count or change what is counted."""
-MOST_REMEMBERED = 10_000
+MAX_CACHED_SITES = 10_000
 T = TypeVar("T")
 
 
-class Unsettled(StoreDown):
+class AiClassesChanging(StoreUnavailable):
     message = "The AI classes of this project are being changed; try again shortly."
 
 
-class Sites:
-    def __init__(self, projects: Projects, secrets: Secrets, data: Path) -> None:
+class SiteRegistry:
+    def __init__(self, projects: Projects, secrets: SealedSecrets, data_folder: Path) -> None:
         self._projects, self._secrets = projects, secrets
-        self._ranges = ranges_file(data)
-        self._lock, self._settling = threading.Lock(), threading.Lock()
-        self._named: OrderedDict[str, tuple[float, Project]] = OrderedDict()
-        self._sites: OrderedDict[str, tuple[Collecting, Classifier, Site]] = OrderedDict()
-        self._counted: dict[str, tuple[str, ...]] = {}
+        self._ranges_path = ranges_file(data_folder)
+        self._lock, self._ai_classes_lock = threading.Lock(), threading.Lock()
+        self._projects_by_site_id: OrderedDict[str, tuple[float, Project]] = OrderedDict()
+        self._sites: OrderedDict[str, tuple[CollectionOptions, Classifier, SiteConfig]] = OrderedDict()
+        self._applied_ai_classes: dict[str, tuple[str, ...]] = {}
         self._classifier: tuple[float, Classifier] | None = None
 
-    def named(self, site_id: str) -> tuple[Project, Site]:
+    def find_by_site_id(self, site_id: str) -> tuple[Project, SiteConfig]:
         """By the id that stands in the site's pages; SiteNotFound otherwise."""
         now = time.monotonic()
-        until, project = self._named.get(site_id) or (0.0, None)
-        if project is None or until < now:
-            project = self._projects.of_site(site_id)
+        expires_at, project = self._projects_by_site_id.get(site_id) or (0.0, None)
+        if project is None or expires_at < now:
+            project = self._projects.get_by_site_id(site_id)
             with self._lock:
-                _remember(self._named, site_id, (now + LOOKED_UP_EVERY, project))
-        return project, self.of(project)
+                _put_bounded(self._projects_by_site_id, site_id, (now + PROJECT_CACHE_SECONDS, project))
+        return project, self.for_project(project)
 
-    def of(self, project: Project) -> Site:
-        chosen, classifier = project.collecting, self.classifier
-        known = self._sites.get(project.id)
-        if known and known[0] == chosen and known[1] is classifier:
-            return known[2]
-        secret = bytes.fromhex(self._secrets.made(project.id, "visitor_key"))
-        key = Key(project.id, secret, Rotation(chosen.privacy))
-        site = Site(project.id, classifier, key, chosen.base_path, frozenset(chosen.kept_parameters))
+    def for_project(self, project: Project) -> SiteConfig:
+        options, classifier = project.collecting, self.classifier
+        cached = self._sites.get(project.id)
+        if cached and cached[0] == options and cached[1] is classifier:
+            return cached[2]
+        secret = bytes.fromhex(self._secrets.get_or_create(project.id, "visitor_key"))
+        hasher = VisitorHasher(project.id, secret, Rotation(options.privacy))
+        site = SiteConfig(project.id, classifier, hasher, options.base_path, frozenset(options.kept_parameters))
         with self._lock:
-            _remember(self._sites, project.id, (chosen, classifier, site))
+            _put_bounded(self._sites, project.id, (options, classifier, site))
         return site
 
-    def settle(self, project: Project, store: Store, patience: float = SETTLED_WITHIN) -> None:
+    def apply_ai_classes(self, project: Project, store: Store, timeout_seconds: float = REQUEST_WAIT_SECONDS) -> None:
         """Makes the store count as AI what the project says, whenever that has changed."""
-        wanted = project.collecting.ai_classes
-        if self._counted.get(project.id) == wanted:
+        ai_classes = project.collecting.ai_classes
+        if self._applied_ai_classes.get(project.id) == ai_classes:
             return
-        if not self._settling.acquire(timeout=patience):
-            raise Unsettled
+        if not self._ai_classes_lock.acquire(timeout=timeout_seconds):
+            raise AiClassesChanging
         try:
-            store.count_as_ai(project.id, wanted, patience)
-            self._counted[project.id] = wanted
+            store.set_ai_classes(project.id, ai_classes, timeout_seconds)
+            self._applied_ai_classes[project.id] = ai_classes
         finally:
-            self._settling.release()
+            self._ai_classes_lock.release()
 
     @property
     def classifier(self) -> Classifier:
         """Made anew when the file of address ranges was."""
         try:
-            written = self._ranges.stat().st_mtime
+            modified_at = self._ranges_path.stat().st_mtime
         except OSError:
-            written = 0.0
-        if self._classifier is None or self._classifier[0] != written:
-            lists = ranges.Ranges(ranges.current(self._ranges))
-            self._classifier = written, Classifier(table(), lists, opinions())
+            modified_at = 0.0
+        if self._classifier is None or self._classifier[0] != modified_at:
+            known_ranges = ip_ranges.IpRanges(ip_ranges.load_current_lists(self._ranges_path))
+            self._classifier = modified_at, Classifier(load_agent_table(), known_ranges, load_crawler_list())
         return self._classifier[1]
 
 
-def ranges_file(data: Path) -> Path:
+def ranges_file(data_folder: Path) -> Path:
     """Where refreshed address ranges are kept; without it, those that Copydesk ships with hold."""
-    return data.absolute() / "ranges.json"
+    return data_folder.absolute() / "ranges.json"
 
 
-def _remember(known: OrderedDict[str, T], name: str, value: T) -> None:
-    known[name] = value
-    known.move_to_end(name)
-    if len(known) > MOST_REMEMBERED:
-        known.popitem(last=False)
+def _put_bounded(cache: OrderedDict[str, T], key: str, value: T) -> None:
+    cache[key] = value
+    cache.move_to_end(key)
+    if len(cache) > MAX_CACHED_SITES:
+        cache.popitem(last=False)

@@ -7,7 +7,7 @@ from time import gmtime
 
 from copydesk.core.clock import DAY
 
-NETWORK_OF_ONE_HOME = 8
+IPV6_NETWORK_BYTES = 8
 """Bytes of an IPv6 address that are hashed: a /64. The rest changes daily on one and the same device (RFC 8981)."""
 
 
@@ -19,27 +19,27 @@ class Rotation(StrEnum):
     MONTHLY = "monthly"
 
 
-def period(rotation: Rotation, day: int) -> str:
+def rotation_period(rotation: Rotation, day: int) -> str:
     """The period a day belongs to: by the view's own time, so that a late view meets its contemporaries."""
     if rotation is Rotation.LASTING:
         return ""
-    moment = gmtime(day * 86_400)
-    month = f"{moment.tm_year:04}-{moment.tm_mon:02}"
-    return month if rotation is Rotation.MONTHLY else f"{month}-{moment.tm_mday:02}"
+    utc_time = gmtime(day * 86_400)
+    month = f"{utc_time.tm_year:04}-{utc_time.tm_mon:02}"
+    return month if rotation is Rotation.MONTHLY else f"{month}-{utc_time.tm_mday:02}"
 
 
-class Key:
+class VisitorHasher:
     """A project's secret and how long what it hashes can be recognised."""
 
     __slots__ = ("_event", "_hashes", "_secret", "rotation")
 
-    def __init__(self, project: str, secret: bytes, rotation: Rotation = Rotation.LASTING) -> None:
-        derived = blake2b(project.encode(), key=blake2b(secret).digest(), person=b"copydesk project").digest()
-        self._become(derived, rotation)
+    def __init__(self, project_id: str, secret: bytes, rotation: Rotation = Rotation.LASTING) -> None:
+        derived = blake2b(project_id.encode(), key=blake2b(secret).digest(), person=b"copydesk project").digest()
+        self._initialize(derived, rotation)
 
-    def _become(self, derived: bytes, rotation: Rotation) -> None:
+    def _initialize(self, derived: bytes, rotation: Rotation) -> None:
         self._secret, self.rotation = derived, rotation
-        self._hashes = lru_cache(maxsize=4096)(self._hash)
+        self._hashes = lru_cache(maxsize=4096)(self._new_visitor_hash)
         self._event = blake2b(key=derived, digest_size=16, person=b"copydesk event  ")
 
     def __getstate__(self) -> tuple[bytes, Rotation]:
@@ -47,32 +47,34 @@ class Key:
         return self._secret, self.rotation
 
     def __setstate__(self, state: tuple[bytes, Rotation]) -> None:
-        self._become(*state)
+        self._initialize(*state)
 
-    def day(self, at: int) -> int:
+    def day_to_hash(self, at: int) -> int:
         """What of a view's time matters: its UTC day, or nothing where a visitor is recognised for ever."""
         return 0 if self.rotation is Rotation.LASTING else at // DAY
 
-    def visitor(self, at: int, visitor_id: str | None, address: bytes | None, agent: str | None) -> int | None:
+    def hash_visitor(
+        self, at: int, visitor_id: str | None, address: bytes | None, user_agent: str | None
+    ) -> int | None:
         """63 bits, never 0; None with neither id nor address."""
         if visitor_id:
             material = b"id\0" + visitor_id.encode("utf-8", "surrogatepass")
         elif address:
-            seen = address if len(address) == 4 else address[:NETWORK_OF_ONE_HOME]
-            material = b"at" + bytes([len(seen)]) + seen + (agent or "").encode("utf-8", "surrogatepass")
+            network = address if len(address) == 4 else address[:IPV6_NETWORK_BYTES]
+            material = b"at" + bytes([len(network)]) + network + (user_agent or "").encode("utf-8", "surrogatepass")
         else:
             return None
-        hashed = self._hashes(self.day(at)).copy()
-        hashed.update(material)
-        return int.from_bytes(hashed.digest(), "big") >> 1 or 1
+        hash_state = self._hashes(self.day_to_hash(at)).copy()
+        hash_state.update(material)
+        return int.from_bytes(hash_state.digest(), "big") >> 1 or 1
 
-    def event(self, event_id: str) -> int:
+    def hash_event(self, event_id: str) -> int:
         """128 bits, the same for ever: a repetition must be recognised in any period."""
-        hashed = self._event.copy()
-        hashed.update(event_id.encode("utf-8", "surrogatepass"))
-        return int.from_bytes(hashed.digest(), "big")
+        hash_state = self._event.copy()
+        hash_state.update(event_id.encode("utf-8", "surrogatepass"))
+        return int.from_bytes(hash_state.digest(), "big")
 
-    def _hash(self, day: int) -> blake2b:
-        label = period(self.rotation, day).encode()
+    def _new_visitor_hash(self, day: int) -> blake2b:
+        label = rotation_period(self.rotation, day).encode()
         key = blake2b(label, key=self._secret, person=b"copydesk period ").digest()
         return blake2b(key=key, digest_size=8, person=b"copydesk visitor")

@@ -3,85 +3,91 @@
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
-from copydesk.analytics.log_import.formats import AUTO, FORMATS, Format, format_of
-from copydesk.analytics.log_import.line_converter import Job, Judge
-from copydesk.analytics.log_import.log_files import Block, Log, is_stream, opened
-from copydesk.analytics.log_import.log_line import Line
-from copydesk.analytics.page_view import Dropped, Reason, View
+from copydesk.analytics.log_import.formats import AUTO_FORMAT, FORMATS, LogFormat, detect_format
+from copydesk.analytics.log_import.line_converter import ImportRequest, LineConverter
+from copydesk.analytics.log_import.log_files import LogFile, TextBlock, is_stream, open_log_file
+from copydesk.analytics.log_import.log_line import LogLine
+from copydesk.analytics.page_view import Dropped, DropReason, PageView
 
-TOGETHER = 10_000
+VIEWS_PER_BATCH = 10_000
 """Views of one batch, more or less."""
-READ_TOGETHER = 8_000_000
+MAX_BYTES_PER_BATCH = 8_000_000
 """Bytes after which a batch is passed on, however few views it has, so that people see it go on."""
-TORN = Dropped(Reason.TORN_LINE)
+TORN_LINE = Dropped(DropReason.TORN_LINE)
 
 
 @dataclass
-class Batch:
+class ImportBatch:
     """What came of some lines: lines = views + what was dropped."""
 
-    views: list[View] = field(default_factory=list)
+    views: list[PageView] = field(default_factory=list)
     lines: int = 0
-    dropped: dict[Reason, int] = field(default_factory=dict)
-    samples: dict[Reason, str] = field(default_factory=dict)
+    dropped: dict[DropReason, int] = field(default_factory=dict)
+    samples: dict[DropReason, str] = field(default_factory=dict)
     """For each reason the first line that was dropped for it, as FILE:LINE."""
-    read: int = 0
+    bytes_read: int = 0
     """Bytes of the files, as they lie on the disk."""
-    faults: list[str] = field(default_factory=list)
+    read_errors: list[str] = field(default_factory=list)
     """Files that could not be read to their end, and why."""
 
 
-def check(job: Job) -> None:
+def check_files(request: ImportRequest) -> None:
     """Looks whether all files can be read and are logs, before anything of the first one is kept. Pipes must wait."""
-    for name in job.names:
+    for name in request.file_names:
         if not is_stream(name):
-            with opened(name) as log:
-                _format(job, next(log.blocks(), None), log)
+            with open_log_file(name) as log_file:
+                _choose_format(request, next(log_file.read_blocks(), None), log_file)
 
 
-def batches(job: Job) -> Iterator[Batch]:
+def read_batches(request: ImportRequest) -> Iterator[ImportBatch]:
     """All files in turn; many small ones share a batch."""
-    batch = Batch()
-    for name in job.names:
-        with opened(name) as log:
-            batch = yield from _file(job, log, batch)
+    batch = ImportBatch()
+    for name in request.file_names:
+        with open_log_file(name) as log_file:
+            batch = yield from _read_file(request, log_file, batch)
     yield batch
 
 
-def _file(job: Job, log: Log, batch: Batch) -> Generator[Batch, None, Batch]:
+def _read_file(
+    request: ImportRequest, log_file: LogFile, batch: ImportBatch
+) -> Generator[ImportBatch, None, ImportBatch]:
     """Goes on with the batch of the file before, and returns the one for the next."""
-    view, number, read = Judge(job).view, 0, 0
-    known: Format | None = None
-    for block in log.blocks():
-        known = known or _format(job, block, log)
-        for found in _lines(known, block, log):
-            number += 1
-            if found is None:
+    convert, line_number, counted_bytes = LineConverter(request).convert, 0, 0
+    log_format: LogFormat | None = None
+    for block in log_file.read_blocks():
+        log_format = log_format or _choose_format(request, block, log_file)
+        for parsed in _parse_block(log_format, block, log_file):
+            line_number += 1
+            if parsed is None:
                 continue
             batch.lines += 1
-            outcome = view(found) if isinstance(found, Line) else found
-            if isinstance(outcome, View):
+            outcome = convert(parsed) if isinstance(parsed, LogLine) else parsed
+            if isinstance(outcome, PageView):
                 batch.views.append(outcome)
             elif outcome.reason in batch.dropped:
                 batch.dropped[outcome.reason] += 1
             else:
                 batch.dropped[outcome.reason] = 1
-                batch.samples[outcome.reason] = f"{log.name}:{number}"
-        batch.read, read = batch.read + log.read - read, log.read
-        if len(batch.views) >= TOGETHER or batch.read >= READ_TOGETHER:
+                batch.samples[outcome.reason] = f"{log_file.name}:{line_number}"
+        batch.bytes_read, counted_bytes = batch.bytes_read + log_file.bytes_read - counted_bytes, log_file.bytes_read
+        if len(batch.views) >= VIEWS_PER_BATCH or batch.bytes_read >= MAX_BYTES_PER_BATCH:
             yield batch
-            batch = Batch()
-    batch.read += log.read - read
-    if log.fault:
-        batch.faults.append(f"{log.name}: {log.fault}")
+            batch = ImportBatch()
+    batch.bytes_read += log_file.bytes_read - counted_bytes
+    if log_file.read_error:
+        batch.read_errors.append(f"{log_file.name}: {log_file.read_error}")
     return batch
 
 
-def _lines(known: Format, block: Block, log: Log) -> Iterator[Line | Dropped | None]:
-    if block.ended or (not log.fault and known.whole(block.text)):
-        return known.read(block.text)
-    return iter((TORN,))
+def _parse_block(log_format: LogFormat, block: TextBlock, log_file: LogFile) -> Iterator[LogLine | Dropped | None]:
+    if block.ended or (not log_file.read_error and log_format.is_complete(block.text)):
+        return log_format.parse_lines(block.text)
+    return iter((TORN_LINE,))
 
 
-def _format(job: Job, block: Block | None, log: Log) -> Format:
-    return format_of(block.text if block else "", log.name) if job.format == AUTO else FORMATS[job.format]()
+def _choose_format(request: ImportRequest, block: TextBlock | None, log_file: LogFile) -> LogFormat:
+    return (
+        detect_format(block.text if block else "", log_file.name)
+        if request.format == AUTO_FORMAT
+        else FORMATS[request.format]()
+    )

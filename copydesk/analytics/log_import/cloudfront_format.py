@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from copydesk.analytics.log_import.json_formats import Names, Records, loaded
-from copydesk.analytics.log_import.log_line import MALFORMED, Line
+from copydesk.analytics.log_import.json_formats import FieldNames, JsonFormat, parse_record
+from copydesk.analytics.log_import.log_line import MALFORMED, LogLine
 from copydesk.analytics.page_view import Dropped
 
-NAMES: Names = {
+CLOUDFRONT_FIELDS: FieldNames = {
     "when": ("time",),
     "url": ("cs-uri-stem",),
     "method": ("cs-method",),
@@ -19,47 +19,49 @@ NAMES: Names = {
     "agent": ("cs(User-Agent)",),
     "type": ("sc-content-type",),
 }
-ENCODED = ("cs(Referer)", "cs(User-Agent)", "sc-content-type")
-NOTHING = "-"
+PERCENT_ENCODED_FIELDS = ("cs(Referer)", "cs(User-Agent)", "sc-content-type")
+EMPTY_FIELD = "-"
 
 
-class CloudFront(Records):
+class CloudFrontFormat(JsonFormat):
     def __init__(self) -> None:
-        super().__init__("cloudfront", NAMES)
-        self._fields: tuple[str, ...] = ()
+        super().__init__("cloudfront", CLOUDFRONT_FIELDS)
+        self._columns: tuple[str, ...] = ()
 
-    def read(self, text: str) -> Iterator[Line | Dropped | None]:
+    def parse_lines(self, text: str) -> Iterator[LogLine | Dropped | None]:
         """One for each line: the request, why there is none, or None where it is empty or names the fields."""
         for line in text.split("\n"):
             if line.startswith("#"):
                 if line.startswith("#Fields:"):
-                    self._fields = tuple(line.removeprefix("#Fields:").split())
+                    self._columns = tuple(line.removeprefix("#Fields:").split())
                 yield None
             else:
-                yield self._read(line) if line and not line.isspace() else None
+                yield self._parse_line(line) if line and not line.isspace() else None
 
-    def whole(self, line: str) -> bool:
-        return self._record(line) is not None
+    def is_complete(self, line: str) -> bool:
+        return self._parse_record(line) is not None
 
-    def _read(self, line: str) -> Line | Dropped:
-        record = self._record(line)
-        return MALFORMED if record is None else self.line(line, _plain(record))
+    def _parse_line(self, line: str) -> LogLine | Dropped:
+        record = self._parse_record(line)
+        return MALFORMED if record is None else self.line_from_record(line, _normalize_record(record))
 
-    def _record(self, line: str) -> Mapping[str, Any] | None:
+    def _parse_record(self, line: str) -> Mapping[str, Any] | None:
         if line.startswith("{"):
-            return loaded(line)
+            return parse_record(line)
         values = line.split("\t")
-        return dict(zip(self._fields, values, strict=True)) if len(values) == len(self._fields) else None
+        return dict(zip(self._columns, values, strict=True)) if len(values) == len(self._columns) else None
 
 
-def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
+def _normalize_record(record: Mapping[str, Any]) -> dict[str, Any]:
     """The day and the time, the path and the query are one each; what is percent-encoded is not; `-` is nothing."""
-    told = {name: value for name, value in record.items() if value != NOTHING}
-    told["time"] = f"{told.get('date')}T{told.get('time')}Z"
-    if isinstance(query := told.get("cs-uri-query"), str):
-        told["cs-uri-stem"] = f"{told.get('cs-uri-stem', '')}?{query}"
-    for name in ENCODED:
-        if isinstance(value := told.get(name), str) and "%" in value:
-            once = unquote(value, errors="surrogateescape")
-            told[name] = unquote(once, errors="surrogateescape") if "%20" in once else once  # older ones: encoded twice
-    return told
+    fields = {name: value for name, value in record.items() if value != EMPTY_FIELD}
+    fields["time"] = f"{fields.get('date')}T{fields.get('time')}Z"
+    if isinstance(query := fields.get("cs-uri-query"), str):
+        fields["cs-uri-stem"] = f"{fields.get('cs-uri-stem', '')}?{query}"
+    for name in PERCENT_ENCODED_FIELDS:
+        if isinstance(value := fields.get(name), str) and "%" in value:
+            decoded = unquote(value, errors="surrogateescape")
+            fields[name] = (
+                unquote(decoded, errors="surrogateescape") if "%20" in decoded else decoded
+            )  # older ones: encoded twice
+    return fields

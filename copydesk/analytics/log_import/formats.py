@@ -4,60 +4,71 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
-from copydesk.analytics.ip_addresses import packed
-from copydesk.analytics.log_import.cloudfront_format import CloudFront
-from copydesk.analytics.log_import.json_formats import CADDY, CLOUDFLARE, JSON_LINES, Caddy, Cloudflare, Records
-from copydesk.analytics.log_import.log_line import Line
-from copydesk.analytics.log_import.text_formats import Text
-from copydesk.analytics.page_view import Dropped, Reason
+from copydesk.analytics.ip_addresses import parse_ip
+from copydesk.analytics.log_import.cloudfront_format import CloudFrontFormat
+from copydesk.analytics.log_import.json_formats import (
+    CADDY_FIELDS,
+    CLOUDFLARE_FIELDS,
+    JSON_LINES_FIELDS,
+    CaddyFormat,
+    CloudflareFormat,
+    JsonFormat,
+)
+from copydesk.analytics.log_import.log_line import LogLine
+from copydesk.analytics.log_import.text_formats import TextFormat
+from copydesk.analytics.page_view import Dropped, DropReason
 from copydesk.core.errors import InvalidRequest
 
-LOOKED_AT = 50
+SAMPLE_LINES = 50
 """First lines by which a format is told."""
 
 
-class Format(Protocol):
+class LogFormat(Protocol):
     name: str
 
-    def read(self, text: str) -> Iterator[Line | Dropped | None]:
+    def parse_lines(self, text: str) -> Iterator[LogLine | Dropped | None]:
         """One for each line: the request, why there is none, or None for a line that tells of no request."""
 
-    def whole(self, line: str) -> bool:
+    def is_complete(self, line: str) -> bool:
         """Whether a line that nothing ends is surely complete."""
 
 
-FORMATS: dict[str, Callable[[], Format]] = {
-    "combined": partial(Text, "combined"),
-    "vhost": partial(Text, "vhost", host=True),
-    "common": partial(Text, "common", agent=False),
-    "cloudfront": CloudFront,
-    "caddy": partial(Caddy, "caddy", CADDY),
-    "cloudflare": partial(Cloudflare, "cloudflare", CLOUDFLARE),
-    "jsonl": partial(Records, "jsonl", JSON_LINES),
+FORMATS: dict[str, Callable[[], LogFormat]] = {
+    "combined": partial(TextFormat, "combined"),
+    "vhost": partial(TextFormat, "vhost", host=True),
+    "common": partial(TextFormat, "common", agent=False),
+    "cloudfront": CloudFrontFormat,
+    "caddy": partial(CaddyFormat, "caddy", CADDY_FIELDS),
+    "cloudflare": partial(CloudflareFormat, "cloudflare", CLOUDFLARE_FIELDS),
+    "jsonl": partial(JsonFormat, "jsonl", JSON_LINES_FIELDS),
 }
-AUTO = "auto"
+AUTO_FORMAT = "auto"
 
 
-class UnknownFormat(InvalidRequest):
+class UnknownLogFormat(InvalidRequest):
     message = "The log is not in a format that Copydesk can read."
 
 
-def format_of(text: str, name: str) -> Format:
+def detect_format(text: str, file_name: str) -> LogFormat:
     """The format that reads most of the first lines, the earlier of equals. A new one each time: some remember."""
-    lines = [line for line in text.split("\n") if line.strip()][:LOOKED_AT]
+    lines = [line for line in text.split("\n") if line.strip()][:SAMPLE_LINES]
     if any(line.startswith("#Fields:") for line in lines):
-        return CloudFront()
+        return CloudFrontFormat()
     sample = "\n".join(lines)
-    fit = {known: sum(map(_fit, make().read(sample))) for known, make in FORMATS.items()}
-    best = max(fit, key=lambda known: fit[known])
-    if lines and not fit[best]:
-        tried, first = ", ".join(FORMATS), ascii(lines[0][:200])
-        raise UnknownFormat(f"{name} is not a log that Copydesk reads (tried: {tried}). It begins with: {first}")
+    scores = {
+        format_name: sum(map(_score_line, create().parse_lines(sample))) for format_name, create in FORMATS.items()
+    }
+    best = max(scores, key=lambda known: scores[known])
+    if lines and not scores[best]:
+        format_names, first_line = ", ".join(FORMATS), ascii(lines[0][:200])
+        raise UnknownLogFormat(
+            f"{file_name} is not a log that Copydesk reads (tried: {format_names}). It begins with: {first_line}"
+        )
     return FORMATS[best]()
 
 
-def _fit(line: Line | Dropped | None) -> int:
+def _score_line(line: LogLine | Dropped | None) -> int:
     """Some servers write a host for the address; but mostly that is a host before it, in another format."""
-    if isinstance(line, Line):
-        return 2 if packed(line.address) else 1
-    return 0 if line is None or line.reason in (Reason.MALFORMED_LINE, Reason.NO_PATH) else 1
+    if isinstance(line, LogLine):
+        return 2 if parse_ip(line.address) else 1
+    return 0 if line is None or line.reason in (DropReason.MALFORMED_LINE, DropReason.NO_PATH) else 1

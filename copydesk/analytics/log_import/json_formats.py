@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from copydesk.analytics.ingest.event_schema import LONGEST_ID
-from copydesk.analytics.log_import.log_line import MALFORMED, Line, More, asked
-from copydesk.analytics.page_view import Dropped, Reason
+from copydesk.analytics.ingest.event_schema import MAX_ID_CHARS
+from copydesk.analytics.log_import.log_line import MALFORMED, ExtraFields, LogLine, parse_request_line
+from copydesk.analytics.page_view import Dropped, DropReason
 
-Names = Mapping[str, tuple[str, ...]]
-JSON_LINES: Names = {
+FieldNames = Mapping[str, tuple[str, ...]]
+JSON_LINES_FIELDS: FieldNames = {
     "when": ("timestamp", "@timestamp", "time_iso8601", "time_local", "msec", "time", "date", "ts", "StartUTC"),
     "url": ("url", "path", "request_uri", "uri", "RequestPath"),
     "request": ("request",),
@@ -28,7 +28,7 @@ JSON_LINES: Names = {
     "event_id": ("eventId",),
 }
 """Our own events, and the names that nginx's and Traefik's users choose most."""
-CLOUDFLARE: Names = {
+CLOUDFLARE_FIELDS: FieldNames = {
     "when": ("EdgeStartTimestamp",),
     "url": ("ClientRequestURI", "ClientRequestPath"),
     "method": ("ClientRequestMethod",),
@@ -39,7 +39,7 @@ CLOUDFLARE: Names = {
     "agent": ("ClientRequestUserAgent",),
     "type": ("EdgeResponseContentType",),
 }
-CADDY: Names = {
+CADDY_FIELDS: FieldNames = {
     "when": ("ts",),
     "url": ("uri",),
     "method": ("method",),
@@ -52,91 +52,104 @@ CADDY: Names = {
     "purpose": ("Sec-Purpose", "Purpose"),
     "type": ("Content-Type",),
 }
-ASKED = ("User-Agent", "Referer", "Accept", "Sec-Purpose", "Purpose")
-FROM_OUTSIDE = ("eyeball", "unknown", "orangeToOrange", "")
+REQUEST_HEADERS = ("User-Agent", "Referer", "Accept", "Sec-Purpose", "Purpose")
+VISITOR_SOURCES = ("eyeball", "unknown", "orangeToOrange", "")
 """Other sources are parts of Cloudflare's network that fetch for themselves: workers, health checks, image resizing."""
 
-NO_PATH, NO_TIME = Dropped(Reason.NO_PATH), Dropped(Reason.BAD_TIMESTAMP, "timestamp")
-INTERNAL = Dropped(Reason.INTERNAL)
-LONGEST = {"address": LONGEST_ID, "visitor_id": LONGEST_ID, "event_id": LONGEST_ID, "host": LONGEST_ID, "accept": 4096}
-LONGEST_TEXT = 1 << 16
+NO_PATH, NO_TIMESTAMP = Dropped(DropReason.NO_PATH), Dropped(DropReason.BAD_TIMESTAMP, "timestamp")
+INTERNAL = Dropped(DropReason.INTERNAL)
+MAX_FIELD_CHARS = {
+    "address": MAX_ID_CHARS,
+    "visitor_id": MAX_ID_CHARS,
+    "event_id": MAX_ID_CHARS,
+    "host": MAX_ID_CHARS,
+    "accept": 4096,
+}
+DEFAULT_MAX_FIELD_CHARS = 1 << 16
 
 
-class Records:
+class JsonFormat:
     """`name` and `names`: of the format, and those under which it tells the fields of a request."""
 
-    def __init__(self, name: str, names: Names) -> None:
+    def __init__(self, name: str, field_names: FieldNames) -> None:
         self.name = name
-        self._where = lru_cache(maxsize=256)(partial(_where, names))
+        self._map_fields = lru_cache(maxsize=256)(partial(_map_fields, field_names))
 
-    def read(self, text: str) -> Iterator[Line | Dropped | None]:
+    def parse_lines(self, text: str) -> Iterator[LogLine | Dropped | None]:
         """One for each line: the request, why there is none, or None for an empty line."""
         for line in text.split("\n"):
-            yield self._read(line) if line and not line.isspace() else None
+            yield self._parse_line(line) if line and not line.isspace() else None
 
-    def whole(self, line: str) -> bool:
+    def is_complete(self, line: str) -> bool:
         """Whether a line that nothing ends is surely complete."""
-        return loaded(line) is not None
+        return parse_record(line) is not None
 
-    def _read(self, line: str) -> Line | Dropped:
-        record = loaded(line)
-        return MALFORMED if record is None else self.line(line, record)
+    def _parse_line(self, line: str) -> LogLine | Dropped:
+        record = parse_record(line)
+        return MALFORMED if record is None else self.line_from_record(line, record)
 
-    def line(self, text: str, record: Mapping[str, Any]) -> Line | Dropped:
-        where = self._where(tuple(record))
-        return line_of(text, {field: record[name] for field, name in where}) if where else NO_PATH
+    def line_from_record(self, text: str, record: Mapping[str, Any]) -> LogLine | Dropped:
+        mapping = self._map_fields(tuple(record))
+        return line_from_fields(text, {field: record[name] for field, name in mapping}) if mapping else NO_PATH
 
 
-class Caddy(Records):
+class CaddyFormat(JsonFormat):
     """The request is a record within the record, and its headers are lists."""
 
-    def line(self, text: str, record: Mapping[str, Any]) -> Line | Dropped:
+    def line_from_record(self, text: str, record: Mapping[str, Any]) -> LogLine | Dropped:
         request = record.get("request")
         if record.get("msg") != "handled request" or not isinstance(request, dict):
             return MALFORMED
-        sent, answered = _headers(request, "headers", ASKED), _headers(record, "resp_headers", ("Content-Type",))
-        told = {name: record[name] for name in ("ts", "status") if name in record}
-        return super().line(text, {**request, **sent, **answered, **told})
+        request_headers, response_headers = (
+            _first_header_values(request, "headers", REQUEST_HEADERS),
+            _first_header_values(record, "resp_headers", ("Content-Type",)),
+        )
+        outcome = {name: record[name] for name in ("ts", "status") if name in record}
+        return super().line_from_record(text, {**request, **request_headers, **response_headers, **outcome})
 
 
-class Cloudflare(Records):
-    def line(self, text: str, record: Mapping[str, Any]) -> Line | Dropped:
-        return super().line(text, record) if record.get("ClientRequestSource", "") in FROM_OUTSIDE else INTERNAL
+class CloudflareFormat(JsonFormat):
+    def line_from_record(self, text: str, record: Mapping[str, Any]) -> LogLine | Dropped:
+        return (
+            super().line_from_record(text, record)
+            if record.get("ClientRequestSource", "") in VISITOR_SOURCES
+            else INTERNAL
+        )
 
 
-def line_of(text: str, told: dict[str, Any]) -> Line | Dropped:
+def line_from_fields(text: str, fields: dict[str, Any]) -> LogLine | Dropped:
     """The request, if every field has the type and the size that it must have."""
-    when, status, visitor_id = told.pop("when", None), told.get("status", 200), told.get("visitor_id")
+    time, status, visitor_id = fields.pop("when", None), fields.get("status", 200), fields.get("visitor_id")
     if type(status) is int and 0 <= status <= 999:
-        told["status"] = status = f"{status:03}"
+        fields["status"] = status = f"{status:03}"
     if not isinstance(status, str) or len(status) != 3 or not status.isdecimal():
-        return Dropped(Reason.BAD_FIELD, "status")
+        return Dropped(DropReason.BAD_FIELD, "status")
     if type(visitor_id) is int:
-        told["visitor_id"] = str(visitor_id)
-    for field, value in told.items():
-        if not isinstance(value, str) or len(value) > LONGEST.get(field, LONGEST_TEXT):
-            return Dropped(Reason.BAD_FIELD, field)
-    if when is None:
-        return NO_TIME
-    get = told.get
-    method, url = (get("method", "GET"), told["url"]) if "url" in told else asked(told["request"])
-    more = More(get("accept", ""), get("purpose", ""), get("type", ""), get("visitor_id"), get("event_id"))
-    return Line(
+        fields["visitor_id"] = str(visitor_id)
+    for field, value in fields.items():
+        if not isinstance(value, str) or len(value) > MAX_FIELD_CHARS.get(field, DEFAULT_MAX_FIELD_CHARS):
+            return Dropped(DropReason.BAD_FIELD, field)
+    if time is None:
+        return NO_TIMESTAMP
+    get = fields.get
+    method, url = (get("method", "GET"), fields["url"]) if "url" in fields else parse_request_line(fields["request"])
+    extra = ExtraFields(get("accept", ""), get("purpose", ""), get("type", ""), get("visitor_id"), get("event_id"))
+    return LogLine(
         text,
         get("host", ""),
         get("address", ""),
-        when,
+        time,
         method,
         url,
         status,
         get("referrer", ""),
         get("agent", ""),
         get("forwarded", ""),
-        more,
+        extra,
     )
 
 
-def loaded(line: str) -> dict[str, Any] | None:
+def parse_record(line: str) -> dict[str, Any] | None:
     """The record without what is null: that is as good as not told."""
     try:
         record = json.loads(line)
@@ -147,15 +160,21 @@ def loaded(line: str) -> dict[str, Any] | None:
     return {name: value for name, value in record.items() if value is not None} if None in record.values() else record
 
 
-def _where(names: Names, keys: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def _map_fields(field_names: FieldNames, keys: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Which name of a record tells which field; nothing where none tells what was asked for."""
-    held = set(keys)
-    found = {field: next((name for name in known if name in held), "") for field, known in names.items()}
-    return tuple((field, name) for field, name in found.items() if name) if found["url"] or found.get("request") else ()
+    present = set(keys)
+    mapping = {
+        field: next((name for name in candidates if name in present), "") for field, candidates in field_names.items()
+    }
+    return (
+        tuple((field, name) for field, name in mapping.items() if name)
+        if mapping["url"] or mapping.get("request")
+        else ()
+    )
 
 
-def _headers(record: Mapping[str, Any], where: str, names: tuple[str, ...]) -> dict[str, Any]:
-    headers = record.get(where)
+def _first_header_values(record: Mapping[str, Any], key: str, names: tuple[str, ...]) -> dict[str, Any]:
+    headers = record.get(key)
     if not isinstance(headers, dict):
         return {}
     return {name: values[0] for name in names if isinstance(values := headers.get(name), list) and values}

@@ -4,82 +4,82 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from copydesk.analytics.classification.classifier import LONGEST_AGENT
-from copydesk.analytics.ingest.pipeline import asks_for_a_page, kept, recognise, refused
-from copydesk.analytics.ingest.raw_view import Raw, Site, plausible
-from copydesk.analytics.ip_addresses import client, packed, trusted
-from copydesk.analytics.log_import.formats import AUTO
-from copydesk.analytics.log_import.line_ids import Ordinals
-from copydesk.analytics.log_import.log_line import Line, moment
-from copydesk.analytics.page_paths import NOT_A_PAGE, clean, host_name
-from copydesk.analytics.page_view import Dropped, Reason, View
+from copydesk.analytics.classification.classifier import MAX_AGENT_CHARS
+from copydesk.analytics.ingest.pipeline import build_view, check_request, classify_and_identify, includes_page_type
+from copydesk.analytics.ingest.raw_view import RawView, SiteConfig, validate_timestamp
+from copydesk.analytics.ip_addresses import build_trusted_networks, find_client_address, parse_ip
+from copydesk.analytics.log_import.formats import AUTO_FORMAT
+from copydesk.analytics.log_import.line_ids import LineIds
+from copydesk.analytics.log_import.log_line import LogLine, parse_log_time
+from copydesk.analytics.page_paths import NOT_A_PAGE, normalize_host, normalize_url
+from copydesk.analytics.page_view import Dropped, DropReason, PageView
 
-NOTHING = "-"
-FORWARDED = re.compile(r'"?([^"]+)')
-OTHER_HOST = Dropped(Reason.OTHER_HOST)
+EMPTY_FIELD = "-"
+FORWARDED_PATTERN = re.compile(r'"?([^"]+)')
+OTHER_HOST = Dropped(DropReason.OTHER_HOST)
 
 
 @dataclass(frozen=True)
-class Job:
+class ImportRequest:
     """What is to be imported, for which site. Sent to another process, so plain data."""
 
-    names: Sequence[str]
-    site: Site
+    file_names: Sequence[str]
+    site: SiteConfig
     now: int
-    format: str = AUTO
+    format: str = AUTO_FORMAT
     hosts: frozenset[str] = frozenset()
     """The hosts whose lines count; empty for all. A line without a host is taken to be of the right one."""
     proxies: tuple[str, ...] = ()
     """Networks whose `X-Forwarded-For` is believed."""
 
 
-class Judge:
+class LineConverter:
     """For the lines of one file."""
 
-    def __init__(self, job: Job) -> None:
-        self._site, self._now, self._hosts = job.site, job.now, job.hosts
-        self._behind_proxies, self._proxies = bool(job.proxies), trusted(job.proxies)
-        self._ordinals = Ordinals()
+    def __init__(self, request: ImportRequest) -> None:
+        self._site, self._now, self._hosts = request.site, request.now, request.hosts
+        self._behind_proxies, self._proxies = bool(request.proxies), build_trusted_networks(request.proxies)
+        self._line_ids = LineIds()
 
-    def view(self, line: Line) -> View | Dropped:
-        text, host, address, when, method, url, told, referrer, agent, rest, more = line
-        status, site = int(told), self._site
-        accept = (more and more.accept) or None
-        if dropped := refused(method, status, more and more.purpose, accept):
+    def convert(self, line: LogLine) -> PageView | Dropped:
+        text, host, address, time, method, url, status_text, referrer, user_agent, forwarded, extra = line
+        status, site = int(status_text), self._site
+        accept = (extra and extra.accept) or None
+        if dropped := check_request(method, status, extra and extra.purpose, accept):
             return dropped
-        if more and more.type and not asks_for_a_page(more.type):
+        if extra and extra.content_type and not includes_page_type(extra.content_type):
             return NOT_A_PAGE
-        if host and url.startswith("/") and (name := host_name(host)):
-            url = f"https://{name}{url}"
-        place = clean(url, site.base, site.keep)
-        if isinstance(place, Dropped):
-            return place
-        if self._hosts and place.host and place.host not in self._hosts:
+        if host and url.startswith("/") and (normalized_host := normalize_host(host)):
+            url = f"https://{normalized_host}{url}"
+        location = normalize_url(url, site.base_path, site.kept_params)
+        if isinstance(location, Dropped):
+            return location
+        if self._hosts and location.host and location.host not in self._hosts:
             return OTHER_HOST
-        at = plausible(moment(when), self._now)
+        at = validate_timestamp(parse_log_time(time), self._now)
         if isinstance(at, Dropped):
             return at
-        raw = Raw(
+        raw = RawView(
             site,
             url,
             at,
-            agent[:LONGEST_AGENT] if agent and agent != NOTHING else None,
-            self._client(address, rest) if rest and self._behind_proxies else packed(address),
+            user_agent[:MAX_AGENT_CHARS] if user_agent and user_agent != EMPTY_FIELD else None,
+            self._find_client(address, forwarded) if forwarded and self._behind_proxies else parse_ip(address),
             referrer,
             method,
             status,
             accept,
-            more.visitor_id if more else None,
-            (more and more.event_id) or self._ordinals.id(text),
+            extra.visitor_id if extra else None,
+            (extra and extra.event_id) or self._line_ids.next_id(text),
         )
-        raw.place = place
-        return kept(recognise(raw))
+        raw.location = location
+        return build_view(classify_and_identify(raw))
 
-    def _client(self, peer: str, rest: str) -> bytes | None:
+    def _find_client(self, peer: str, forwarded: str) -> bytes | None:
         """nginx's own example of a format ends with the forwarding header, in quotes; JSON logs give it as it is."""
-        found = FORWARDED.match(rest)
-        hops = found[1] if found else ""
-        if not all(map(packed, hops.split(","))):
-            return packed(peer)
-        told = client(peer, [hops], self._proxies)
-        return packed(told) if told else None
+        match = FORWARDED_PATTERN.match(forwarded)
+        hops = match[1] if match else ""
+        if not all(map(parse_ip, hops.split(","))):
+            return parse_ip(peer)
+        client_address = find_client_address(peer, [hops], self._proxies)
+        return parse_ip(client_address) if client_address else None

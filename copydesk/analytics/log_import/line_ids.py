@@ -1,9 +1,9 @@
 """Which of several identical lines a line is, so that each has an id of its own and the same one every time."""
 
-REMEMBERED = 1 << 16
+LINES_PER_GENERATION = 1 << 16
 
 
-class Ordinals:
+class LineIds:
     """Counts identical lines that lie near each other, in one file.
 
     Lines carry the time, so that identical ones follow each other within moments. Remembered are, in two generations,
@@ -11,16 +11,16 @@ class Ordinals:
     """
 
     def __init__(self) -> None:
-        self._young: dict[int, int] = {}
-        self._old: dict[int, int] = {}
+        self._recent: dict[int, int] = {}
+        self._older: dict[int, int] = {}
 
-    def id(self, line: str) -> str:
+    def next_id(self, line: str) -> str:
         """The hash of a string is Python's own and differs between runs; it only finds the line again in this one."""
-        mark = hash(line)
-        number = self._young.get(mark)
-        if number is None:
-            number = self._old.get(mark, 0)
-            if len(self._young) == REMEMBERED:
-                self._young, self._old = {}, self._young
-        self._young[mark] = number + 1
-        return f"line {number} {line}"
+        line_hash = hash(line)
+        ordinal = self._recent.get(line_hash)
+        if ordinal is None:
+            ordinal = self._older.get(line_hash, 0)
+            if len(self._recent) == LINES_PER_GENERATION:
+                self._recent, self._older = {}, self._recent
+        self._recent[line_hash] = ordinal + 1
+        return f"line {ordinal} {line}"

@@ -3,47 +3,49 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from copydesk.analytics.log_import.batches import Batch
-from copydesk.analytics.page_view import Reason
+from copydesk.analytics.log_import.batches import ImportBatch
+from copydesk.analytics.page_view import DropReason
 from copydesk.analytics.stores.base import Store
 
-FOLDED_TOGETHER = 250_000
+VIEWS_PER_FOLD = 250_000
 """Views after which a fold is worth its while: enough that many share its costs, few enough for little memory."""
 
 
 @dataclass
-class Tally:
+class ImportTotals:
     """What came of all lines so far: lines = views + duplicates + what was dropped."""
 
     lines: int = 0
     views: int = 0
     duplicates: int = 0
-    read: int = 0
-    dropped: dict[Reason, int] = field(default_factory=dict)
-    samples: dict[Reason, str] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
+    bytes_read: int = 0
+    dropped: dict[DropReason, int] = field(default_factory=dict)
+    samples: dict[DropReason, str] = field(default_factory=dict)
+    read_errors: list[str] = field(default_factory=list)
 
-    def add(self, batch: Batch, duplicates: int) -> None:
+    def add(self, batch: ImportBatch, duplicates: int) -> None:
         self.lines += batch.lines
         self.views += len(batch.views) - duplicates
         self.duplicates += duplicates
-        self.read += batch.read
-        self.faults += batch.faults
+        self.bytes_read += batch.bytes_read
+        self.read_errors += batch.read_errors
         for reason, count in batch.dropped.items():
             self.dropped[reason] = self.dropped.get(reason, 0) + count
             self.samples.setdefault(reason, batch.samples[reason])
 
 
-def keep(batches: Iterable[Batch], store: Store | None, tally: Tally, seen: Callable[[], None]) -> None:
+def store_batches(
+    batches: Iterable[ImportBatch], store: Store | None, totals: ImportTotals, on_progress: Callable[[], None]
+) -> None:
     """Each batch is kept whole or not at all. Without a store nothing is kept, only counted."""
-    waiting = 0
+    unfolded = 0
     for batch in batches:
-        logged = store.log(batch.views) if store and batch.views else None
-        tally.add(batch, len(logged.duplicates) if logged else 0)
-        seen()
-        waiting += logged.accepted if logged else 0
-        if store and waiting >= FOLDED_TOGETHER:
+        result = store.log_views(batch.views) if store and batch.views else None
+        totals.add(batch, len(result.duplicates) if result else 0)
+        on_progress()
+        unfolded += result.accepted if result else 0
+        if store and unfolded >= VIEWS_PER_FOLD:
             store.fold()
-            waiting = 0
-    if store and waiting:
+            unfolded = 0
+    if store and unfolded:
         store.fold()

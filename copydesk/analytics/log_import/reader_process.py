@@ -9,78 +9,78 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from queue import Empty, Queue
 
-from copydesk.analytics.log_import.batches import Batch, batches
-from copydesk.analytics.log_import.line_converter import Job
-from copydesk.analytics.page_view import View
-from copydesk.core.errors import Explained
+from copydesk.analytics.log_import.batches import ImportBatch, read_batches
+from copydesk.analytics.log_import.line_converter import ImportRequest
+from copydesk.analytics.page_view import PageView
+from copydesk.core.errors import UserFacingError
 from copydesk.core.runtime import memory
 
-NOTHING = b""
-AHEAD = 8
+READER_ENDED = b""
+MAX_BATCHES_AHEAD = 8
 """Batches that wait at most, packed: while those before them are folded, reading goes on."""
 
 
-class ReaderDied(Explained):
+class ReaderDied(UserFacingError):
     message = "The process that reads the log died."
 
 
-def batches_apart(job: Job) -> Iterator[Batch]:
+def read_in_subprocess(request: ImportRequest) -> Iterator[ImportBatch]:
     """What `batches` gives. The reader is ahead by a few batches, and ends with whoever stops listening."""
-    spawning = get_context("spawn")
-    ours, theirs = spawning.Pipe(duplex=False)
-    reader = spawning.Process(target=_read, args=(job, theirs), daemon=True)
+    context = get_context("spawn")
+    receiving_end, sending_end = context.Pipe(duplex=False)
+    reader = context.Process(target=_send_batches, args=(request, sending_end), daemon=True)
     reader.start()
-    theirs.close()
-    waiting: Queue[bytes] = Queue(AHEAD)
-    receiver = threading.Thread(target=_receive, args=(ours, waiting), name="receive", daemon=True)
+    sending_end.close()
+    queue: Queue[bytes] = Queue(MAX_BATCHES_AHEAD)
+    receiver = threading.Thread(target=_receive_batches, args=(receiving_end, queue), name="receive", daemon=True)
     receiver.start()
     try:
-        while (batch := _unpacked(waiting.get())) is not None:
+        while (batch := _decode_batch(queue.get())) is not None:
             yield batch
     finally:
         reader.terminate()
         reader.join()
         while receiver.is_alive():
             with suppress(Empty):
-                waiting.get(timeout=0.01)
-        ours.close()
+                queue.get(timeout=0.01)
+        receiving_end.close()
 
 
-def _receive(ours: Connection, waiting: Queue[bytes]) -> None:
+def _receive_batches(receiving_end: Connection, queue: Queue[bytes]) -> None:
     """Until the reader has ended, well or not."""
     with suppress(EOFError, OSError):
         while True:
-            waiting.put(ours.recv_bytes())
-    waiting.put(NOTHING)
+            queue.put(receiving_end.recv_bytes())
+    queue.put(READER_ENDED)
 
 
-def _read(job: Job, theirs: Connection) -> None:
-    memory.settle()
+def _send_batches(request: ImportRequest, sending_end: Connection) -> None:
+    memory.tune_garbage_collector()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells both, and who keeps the views decides
     try:
-        for batch in batches(job):
-            theirs.send_bytes(_packed(batch))
-        theirs.send_bytes(pickle.dumps(None))
+        for batch in read_batches(request):
+            sending_end.send_bytes(_encode_batch(batch))
+        sending_end.send_bytes(pickle.dumps(None))
     except BrokenPipeError:
         pass
-    except Explained as refusal:
-        theirs.send_bytes(pickle.dumps(str(refusal)))
+    except UserFacingError as error:
+        sending_end.send_bytes(pickle.dumps(str(error)))
 
 
-def _packed(batch: Batch) -> bytes:
+def _encode_batch(batch: ImportBatch) -> bytes:
     """Views as plain tuples, which cost a quarter of the time."""
     views, batch.views = batch.views, []
     return pickle.dumps((batch, [tuple(view) for view in views]), pickle.HIGHEST_PROTOCOL)
 
 
-def _unpacked(packed: bytes) -> Batch | None:
-    if packed == NOTHING:
+def _decode_batch(data: bytes) -> ImportBatch | None:
+    if data == READER_ENDED:
         raise ReaderDied
-    told = pickle.loads(packed)  # noqa: S301 - from our own process
-    if told is None:
+    message = pickle.loads(data)  # noqa: S301 - from our own process
+    if message is None:
         return None
-    if isinstance(told, str):
-        raise Explained(told)
-    batch: Batch = told[0]
-    batch.views = list(map(View._make, told[1]))
+    if isinstance(message, str):
+        raise UserFacingError(message)
+    batch: ImportBatch = message[0]
+    batch.views = list(map(PageView._make, message[1]))
     return batch

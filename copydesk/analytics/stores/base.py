@@ -5,31 +5,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from copydesk.analytics.page_view import View
+from copydesk.analytics.page_view import PageView
 from copydesk.core.clock import DAY
-from copydesk.core.errors import Refusal, StoreDown
+from copydesk.core.errors import RequestError, StoreUnavailable
 
-BITS = {"human": 1, "assistant": 2, "search": 4, "training": 8, "other": 16}
+CLASS_BITS = {"human": 1, "assistant": 2, "search": 4, "training": 8, "other": 16}
 """A visit keeps one bit per class, so that which classes count as AI can change without a loss."""
-AI = frozenset({"assistant"})
+DEFAULT_AI_CLASSES = frozenset({"assistant"})
 FIRST_DAY, LAST_DAY = 1, 65_534
 """1970-01-02 to 2149-06-05: days are stored in two bytes, and 0 stands for never."""
 
-SIXTY_THREE_BITS = (1 << 63) - 1
+MASK_63_BITS = (1 << 63) - 1
 
 Interval = Literal["day", "week", "month"]
-Column = Literal["path", "human", "ai", "total"]
+SortColumn = Literal["path", "human", "ai", "total"]
 
 
 @dataclass(frozen=True)
-class Logged:
+class LogResult:
     accepted: int
     duplicates: tuple[int, ...] = ()
     """Which of the views were not logged, by position: their project has logged their event before."""
 
 
 @dataclass(frozen=True)
-class Split:
+class Counts:
     """Visitors or views. Of visitors, total is the union; of views, the sum."""
 
     human: int = 0
@@ -38,31 +38,31 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Row:
+class PageCounts:
     path: str
-    count: Split
+    count: Counts
 
 
 @dataclass(frozen=True)
-class Page:
+class ReportPage:
     """One page of results; the totals are those of the whole range."""
 
-    totals: Split
-    rows: Sequence[Row]
+    totals: Counts
+    rows: Sequence[PageCounts]
     has_more: bool
 
 
 @dataclass(frozen=True)
-class Choice:
+class PageQuery:
     """Which pages, and which of them first; those that are equal come by path."""
 
     search: str = ""
     """A part of the path, in capitals or not."""
-    by: Column = "total"
+    by: SortColumn = "total"
     descending: bool = True
 
 
-MOST_FIRST = Choice()
+DEFAULT_PAGE_QUERY = PageQuery()
 
 
 @dataclass(frozen=True)
@@ -86,68 +86,68 @@ class RuleRow:
 
 
 @dataclass(frozen=True)
-class Moment:
+class TimeseriesPoint:
     """An interval in which there was something, named by its first day, which may lie before the range."""
 
     day: int
-    visitors: Split
-    views: Split
+    visitors: Counts
+    views: Counts
 
 
 @dataclass(frozen=True)
-class Range:
+class DayRange:
     """Days from (inclusive) to (exclusive)."""
 
     first: int = FIRST_DAY
     end: int = LAST_DAY + 1
 
 
-ALWAYS = Range()
+ALL_DAYS = DayRange()
 
 
-class StoreFull(StoreDown):
+class StoreFull(StoreUnavailable):
     code = "store_full"
     message = (
         "The analytics store cannot write, probably because the disk is full; nothing from this request was stored."
     )
 
 
-class StoreInUse(StoreDown):
+class StoreInUse(StoreUnavailable):
     code = "store_in_use"
     message = "The analytics store is open in another process, and DuckDB allows only one. Stop it, or use ClickHouse."
 
 
-class StoreDamaged(StoreDown):
+class StoreDamaged(StoreUnavailable):
     code = "store_damaged"
     message = "The analytics store cannot be read; restore its file from a backup."
 
 
-class StoreNewer(StoreDown):
+class StoreSchemaNewer(StoreUnavailable):
     code = "store_newer"
     message = "The analytics store was written by a newer version of Copydesk; upgrade this one."
 
 
-class UnknownDay(Refusal):
+class DayOutOfRange(RequestError):
     message = "A page view must be dated between 1970-01-02 and 2149-06-05."
 
 
-def event_number(event: int) -> int:
+def shorten_event_hash(event_hash: int) -> int:
     """Of the 128 bits of an event as many as stores keep, the same in each: what is moved to another is known there."""
-    return (event ^ event >> 64) & SIXTY_THREE_BITS
+    return (event_hash ^ event_hash >> 64) & MASK_63_BITS
 
 
-def day_of(at: int) -> int:
+def day_from_milliseconds(milliseconds: int) -> int:
     """The UTC day of a time in milliseconds."""
-    day = at // DAY
+    day = milliseconds // DAY
     if not FIRST_DAY <= day <= LAST_DAY:
-        raise UnknownDay
+        raise DayOutOfRange
     return day
 
 
 class Store(Protocol):
     """Views go in through log, become countable by fold, and come out as exact numbers. Safe for many threads."""
 
-    def log(self, views: Sequence[View]) -> Logged:
+    def log_views(self, views: Sequence[PageView]) -> LogResult:
         """All but duplicates, or none at all; durable on return. A view without an event is nobody's duplicate."""
 
     def ping(self) -> None:
@@ -159,38 +159,47 @@ class Store(Protocol):
     def fold(self) -> int:
         """Counts what was logged since the last fold, however late its days; how many views that were."""
 
-    def visitors(
-        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0, choice: Choice = MOST_FIRST
-    ) -> Page:
+    def count_visitors_by_page(
+        self,
+        project_id: str,
+        days: DayRange = ALL_DAYS,
+        limit: int = 50,
+        offset: int = 0,
+        query: PageQuery = DEFAULT_PAGE_QUERY,
+    ) -> ReportPage:
         """Unique visitors by page, most first, then by path; pages without any are left out. A choice changes which
         pages come and in which order, never the totals."""
 
-    def views(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
+    def count_views_by_page(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+    ) -> ReportPage:
         """The same for views."""
 
-    def agents(
-        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0
+    def list_agents(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
     ) -> tuple[Sequence[AgentRow], bool]:
         """Every agent of every class, most visitors first, then views, then by name; and whether there are more."""
 
-    def rules(self, project_id: str, days: Range = ALWAYS, limit: int = 1000) -> Sequence[RuleRow]:
+    def list_rules(self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000) -> Sequence[RuleRow]:
         """Which rules told the agents, most views first. It looks at raw views: those that were dropped have no rule
         any more, and a long range costs what it holds."""
 
-    def timeseries(self, project_id: str, interval: Interval, days: Range = ALWAYS) -> Sequence[Moment]:
+    def load_timeseries(
+        self, project_id: str, interval: Interval, days: DayRange = ALL_DAYS
+    ) -> Sequence[TimeseriesPoint]:
         """Weeks begin on Monday. Only the part of an interval that lies in the range is counted."""
 
-    def count_as_ai(self, project_id: str, kinds: Collection[str], patience: float | None = None) -> None:
+    def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:
         """Changes which classes count as AI, for all that was ever folded too. A store that several processes count on
         waits for its turn no longer than so many seconds."""
 
-    def rebuild(self) -> None:
+    def rebuild_index(self) -> None:
         """Makes the index anew from the visits."""
 
-    def drop_views(self, before: int, projects: Collection[str] | None = None) -> int:
+    def drop_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
         """Drops folded raw views of days before this one, of these projects or of all; every number stays. How many."""
 
-    def forget(self, project_id: str) -> None:
+    def forget_project(self, project_id: str) -> None:
         """Drops everything of a project."""
 
     def forget_visitor(self, project_id: str, visitor: int) -> None:

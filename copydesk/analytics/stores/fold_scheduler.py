@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from copydesk.analytics.stores.base import Store
 from copydesk.core import clock
-from copydesk.core.errors import Explained
-from copydesk.core.telemetry import instruments as measured
+from copydesk.core.errors import UserFacingError
+from copydesk.core.telemetry import instruments
 
 log = logging.getLogger(__name__)
 
@@ -19,23 +19,23 @@ FOLDING, DROPPING = "folding", "dropping raw views"
 
 
 @dataclass(frozen=True)
-class Pace:
+class FoldTiming:
     """Times are in seconds."""
 
-    rest: float = 30
+    pause_factor: float = 30
     """So many times as long as it took is a fold rested from: it takes 3% of a core, however large the store."""
-    least: float = 1
-    most: float = 60
-    readers_rest: float = 2
+    min_pause_seconds: float = 1
+    max_pause_seconds: float = 60
+    reader_pause_factor: float = 2
     """The same while somebody reads and views keep coming: a third of a core."""
-    readers_wait: float = 5
-    small: int = 20_000
+    reader_timeout_seconds: float = 5
+    small_backlog_views: int = 20_000
     """Views that are folded at once for a reader, unless folding so few took longer than is quick."""
-    quick: float = 2
-    dropping: float = 3600
+    quick_fold_seconds: float = 2
+    drop_interval_seconds: float = 3600
 
 
-class Keeper:
+class FoldScheduler:
     """Touches the store when something came, when somebody reads, and once an hour after that; else it sleeps.
 
     Several serving processes have one each: folds take turns in the store, and a second one finds little to do.
@@ -45,153 +45,168 @@ class Keeper:
         self,
         store: Store,
         raw_days: Callable[[], Mapping[str, int | None]] = dict,
-        pace: Pace | None = None,
-        drop_more: Callable[[], object] = lambda: None,
+        timing: FoldTiming | None = None,
+        drop_expired: Callable[[], object] = lambda: None,
     ) -> None:
         """raw_days says for how long the raw views of each project are kept; None is for ever. `drop_more` deletes
         what else is too old, whenever raw views are dropped."""
         self._store = store
-        self._raw_days, self._drop_more = raw_days, drop_more
-        self._pace = pace or Pace()
+        self._raw_days, self._drop_expired = raw_days, drop_expired
+        self._timing = timing or FoldTiming()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._stopping = False
-        self._arrived = False
-        self._slow = False
-        self._brief = True
-        self._asked = self._answered = 0
+        self._is_stopping = False
+        self._has_new_views = False
+        self._is_slow = False
+        self._can_fold_at_once = True
+        self._requests = self._answered_requests = 0
         self._failures = {FOLDING: 0, DROPPING: 0}
-        self._fold_at = self._fresh_at = self._since = 0.0
-        self._drop_at = math.inf
+        self._next_fold_at = self._next_reader_fold_at = self._waiting_since = 0.0
+        self._next_drop_at = math.inf
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._keep, name="keeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self._thread.start()
 
-    def stop(self, seconds: float = 5) -> None:
+    def stop(self, timeout_seconds: float = 5) -> None:
         """A fold that is under way is waited for so long; the store's transaction ends it in any case."""
         with self._changed:
-            self._stopping = True
+            self._is_stopping = True
             self._changed.notify_all()
         if self._thread is not None:
-            self._thread.join(seconds)
+            self._thread.join(timeout_seconds)
 
-    def arrived(self) -> None:
+    def notify_new_views(self) -> None:
         """Views were logged: to be called after each commit, and costs next to nothing."""
-        if not self._arrived:
+        if not self._has_new_views:
             with self._changed:
-                self._arrived, self._since = True, time.monotonic()
+                self._has_new_views, self._waiting_since = True, time.monotonic()
                 self._changed.notify_all()
 
     @property
     def lag(self) -> float:
         """For how many seconds the first view that no fold has begun with has waited."""
-        return time.monotonic() - self._since if self._arrived else 0.0
+        return time.monotonic() - self._waiting_since if self._has_new_views else 0.0
 
     @property
     def is_failing(self) -> bool:
         return bool(self._failures[FOLDING])
 
-    def fresh(self) -> None:
+    def wait_until_folded(self) -> None:
         """Before a report: returns once all that was logged before is counted, or when that would take too long.
 
         Those who ask at the same time share a fold. It waits, so a coroutine calls it in a thread.
         """
         with self._changed:
-            if self._stopping or self._thread is None or self._failures[FOLDING] or not self._brief:
+            if self._is_stopping or self._thread is None or self._failures[FOLDING] or not self._can_fold_at_once:
                 return
-            self._asked += 1
-            mine = self._asked
+            self._requests += 1
+            request = self._requests
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._answered >= mine or self._stopping, self._pace.readers_wait)
+            self._changed.wait_for(
+                lambda: self._answered_requests >= request or self._is_stopping, self._timing.reader_timeout_seconds
+            )
 
-    def _keep(self) -> None:
-        while self._wait():
-            if self._asked > self._answered or (self._arrived and time.monotonic() >= self._fold_at):
-                self._attempt(FOLDING, self._fold)
-            if time.monotonic() >= self._drop_at:
-                self._attempt(DROPPING, self._drop)
+    def _run(self) -> None:
+        while self._wait_for_work():
+            if self._requests > self._answered_requests or (
+                self._has_new_views and time.monotonic() >= self._next_fold_at
+            ):
+                self._run_with_backoff(FOLDING, self._fold_if_due)
+            if time.monotonic() >= self._next_drop_at:
+                self._run_with_backoff(DROPPING, self._drop_old_views)
 
-    def _wait(self) -> bool:
+    def _wait_for_work(self) -> bool:
         """True as soon as there is something to do, False when it is time to stop."""
         with self._changed:
-            while not self._stopping:
-                seconds = self._due() - time.monotonic()
+            while not self._is_stopping:
+                seconds = self._next_due_at() - time.monotonic()
                 if seconds <= 0:
                     return True
                 self._changed.wait(None if seconds == math.inf else seconds)
             return False
 
-    def _due(self) -> float:
-        if self._asked > self._answered:
+    def _next_due_at(self) -> float:
+        if self._requests > self._answered_requests:
             return 0
-        return min(self._fold_at if self._arrived else math.inf, self._drop_at)
+        return min(self._next_fold_at if self._has_new_views else math.inf, self._next_drop_at)
 
-    def _attempt(self, what: str, act: Callable[[], None]) -> None:
+    def _run_with_backoff(self, task: str, action: Callable[[], None]) -> None:
         """A failure is logged once, and tried again after 1, 2, 4 … seconds: a full disk may be emptied."""
         try:
-            act()
+            action()
         except Exception as error:
-            self._failures[what] += 1
-            if self._failures[what] == 1:
-                log.warning("%s fails and is tried again: %s", what, error, exc_info=not isinstance(error, Explained))
-            doubled = 2 ** min(self._failures[what] - 1, 10)
-            again = time.monotonic() + min(self._pace.least * doubled, self._pace.most)
-            if what == DROPPING:
-                self._drop_at = again
+            self._failures[task] += 1
+            if self._failures[task] == 1:
+                log.warning(
+                    "%s fails and is tried again: %s", task, error, exc_info=not isinstance(error, UserFacingError)
+                )
+            backoff_factor = 2 ** min(self._failures[task] - 1, 10)
+            retry_at = time.monotonic() + min(
+                self._timing.min_pause_seconds * backoff_factor, self._timing.max_pause_seconds
+            )
+            if task == DROPPING:
+                self._next_drop_at = retry_at
             else:
-                self._arrived, self._brief, self._fold_at = True, True, again
-                self._answer(self._asked)
+                self._has_new_views, self._can_fold_at_once, self._next_fold_at = True, True, retry_at
+                self._answer_requests(self._requests)
         else:
-            if self._failures[what]:
-                log.warning("%s works again", what)
-            self._failures[what] = 0
+            if self._failures[task]:
+                log.warning("%s works again", task)
+            self._failures[task] = 0
 
-    def _fold(self) -> None:
+    def _fold_if_due(self) -> None:
         """Few views at once, as readers wait for them; many, or on a slow store, in their time."""
-        asked, self._arrived = self._asked, False
+        requests, self._has_new_views = self._requests, False
         backlog = self._store.backlog()
-        self._brief = backlog <= self._pace.small and not self._slow
-        if not self._brief:
-            self._answer(asked)
-        if backlog and (self._brief or time.monotonic() >= self._fold_at):
-            self._count()
+        self._can_fold_at_once = backlog <= self._timing.small_backlog_views and not self._is_slow
+        if not self._can_fold_at_once:
+            self._answer_requests(requests)
+        if backlog and (self._can_fold_at_once or time.monotonic() >= self._next_fold_at):
+            self._fold_store()
         elif backlog:
-            self._arrived = True
-        if self._drop_at == math.inf:
-            self._drop_at = time.monotonic()
-        self._answer(asked)
+            self._has_new_views = True
+        if self._next_drop_at == math.inf:
+            self._next_drop_at = time.monotonic()
+        self._answer_requests(requests)
 
-    def _count(self) -> None:
+    def _fold_store(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping, max(0.0, self._fresh_at - time.monotonic()))
-        asked, self._arrived = self._asked, False  # who asks, or what is logged, from here on is for the next fold
-        begun = time.monotonic()
+            self._changed.wait_for(lambda: self._is_stopping, max(0.0, self._next_reader_fold_at - time.monotonic()))
+        requests, self._has_new_views = (
+            self._requests,
+            False,
+        )  # who asks, or what is logged, from here on is for the next fold
+        started = time.monotonic()
         views = self._store.fold()
         ended = time.monotonic()
-        took = ended - begun
-        measured.fold_seconds.observe(took)
-        measured.folded.add(by=views)
-        self._fold_at = ended + min(max(self._pace.rest * took, self._pace.least), self._pace.most)
-        self._fresh_at = ended + self._pace.readers_rest * min(took, self._pace.quick)
-        if views <= self._pace.small:
-            self._slow = took > self._pace.quick
-        self._brief = True
-        self._answer(asked)
+        duration = ended - started
+        instruments.fold_seconds.observe(duration)
+        instruments.folded_views.add(by=views)
+        self._next_fold_at = ended + min(
+            max(self._timing.pause_factor * duration, self._timing.min_pause_seconds), self._timing.max_pause_seconds
+        )
+        self._next_reader_fold_at = ended + self._timing.reader_pause_factor * min(
+            duration, self._timing.quick_fold_seconds
+        )
+        if views <= self._timing.small_backlog_views:
+            self._is_slow = duration > self._timing.quick_fold_seconds
+        self._can_fold_at_once = True
+        self._answer_requests(requests)
 
-    def _drop(self) -> None:
+    def _drop_old_views(self) -> None:
         """The store is asked even if every view is kept: it tidies up meanwhile."""
-        today, projects = clock.today(), defaultdict(list)
+        today, projects_by_days = clock.today(), defaultdict(list)
         for project_id, days in self._raw_days().items():
             if days is not None:
-                projects[days].append(project_id)
-        for days, some in (projects or {0: []}).items():
-            self._store.drop_views(today - days, some)
-        self._drop_more()
-        self._drop_at = time.monotonic() + self._pace.dropping
+                projects_by_days[days].append(project_id)
+        for days, project_ids in (projects_by_days or {0: []}).items():
+            self._store.drop_views(today - days, project_ids)
+        self._drop_expired()
+        self._next_drop_at = time.monotonic() + self._timing.drop_interval_seconds
 
-    def _answer(self, asked: int) -> None:
+    def _answer_requests(self, requests: int) -> None:
         """Those who asked before this have their answer."""
         with self._changed:
-            self._answered = max(self._answered, asked)
+            self._answered_requests = max(self._answered_requests, requests)
             self._changed.notify_all()

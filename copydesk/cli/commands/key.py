@@ -4,18 +4,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from copydesk.cli.output import AsJson, InProject, actor, print_facts, print_json, print_table, the_desk
-from copydesk.core.clock import iso, iso_or_none, now
+from copydesk.cli.output import (
+    JsonOption,
+    ProjectOption,
+    current_actor,
+    open_configured_desk,
+    print_facts,
+    print_json,
+    print_table,
+)
+from copydesk.core.clock import format_iso, format_iso_or_none, now
 
 if TYPE_CHECKING:
-    from copydesk.core.accounts.api_keys import Key
+    from copydesk.core.accounts.api_keys import ApiKey
 
 app = typer.Typer(rich_markup_mode=None, help="Admin API keys of a project.", no_args_is_help=True)
 
 
 @app.command()
 def create(
-    project: InProject,
+    project: ProjectOption,
     name: Annotated[str, typer.Option("--name", help="What it is for.")] = "",
     scope: Annotated[
         list[str] | None, typer.Option("--scope", help="read, write or events [default: read and write].")
@@ -24,21 +32,21 @@ def create(
     allow: Annotated[
         list[str] | None, typer.Option("--allow", help="An address or CIDR network it may be used from.")
     ] = None,
-    json: AsJson = False,
+    json: JsonOption = False,
 ) -> None:
     """Makes an API key and shows it, this once."""
-    from copydesk.core.accounts.api_keys import lifetime
+    from copydesk.core.accounts.api_keys import parse_lifetime
 
-    with the_desk() as desk:
+    with open_configured_desk() as desk:
         key, secret = desk.keys.create(
             project,
             name=name,
             scopes=scope or (),
-            expires_in=lifetime(expires) if expires else None,
+            expires_in=parse_lifetime(expires) if expires else None,
             allow=allow or (),
-            actor=actor(),
+            actor=current_actor(),
         )
-    facts = {"id": key.id, "key": secret, **_facts(key)}
+    facts = {"id": key.id, "key": secret, **_key_to_dict(key)}
     if json:
         print_json(facts)
     else:
@@ -47,30 +55,35 @@ def create(
 
 
 @app.command("list")
-def list_keys(project: InProject, json: AsJson = False) -> None:
+def list_keys(project: ProjectOption, json: JsonOption = False) -> None:
     """Lists a project's keys, newest first."""
-    with the_desk() as desk:
+    with open_configured_desk() as desk:
         desk.projects.get(project)
-        keys = desk.keys.of_project(project)
+        keys = desk.keys.list_for_project(project)
     if json:
-        print_json([_facts(key) for key in keys])
+        print_json([_key_to_dict(key) for key in keys])
     else:
-        rows = [(k.id, k.name, k.hint + "…", "+".join(k.scopes), _state(k), iso_or_none(k.last_used_at)) for k in keys]
+        rows = [
+            (k.id, k.name, k.hint + "…", "+".join(k.scopes), _describe_state(k), format_iso_or_none(k.last_used_at))
+            for k in keys
+        ]
         print_table(("key", "name", "begins", "scopes", "state", "last used"), rows, "This project has no keys.")
 
 
 @app.command()
-def revoke(key: Annotated[str, typer.Argument(help="The key's id, not the key itself.")], json: AsJson = False) -> None:
+def revoke(
+    key: Annotated[str, typer.Argument(help="The key's id, not the key itself.")], json: JsonOption = False
+) -> None:
     """Revokes a key, at once and for good."""
-    with the_desk() as desk:
-        revoked = desk.keys.revoke(key, actor=actor())
+    with open_configured_desk() as desk:
+        revoked = desk.keys.revoke(key, actor=current_actor())
     if json:
-        print_json(_facts(revoked))
+        print_json(_key_to_dict(revoked))
     else:
         typer.echo(f"{revoked.id} is revoked.")
 
 
-def _facts(key: "Key") -> dict[str, Any]:
+def _key_to_dict(key: "ApiKey") -> dict[str, Any]:
     return {
         "id": key.id,
         "projectId": key.project_id,
@@ -78,16 +91,16 @@ def _facts(key: "Key") -> dict[str, Any]:
         "hint": key.hint,
         "scopes": list(key.scopes),
         "allow": list(key.allow),
-        "createdAt": iso(key.created_at),
-        "expiresAt": iso_or_none(key.expires_at),
-        "lastUsedAt": iso_or_none(key.last_used_at),
-        "revokedAt": iso_or_none(key.revoked_at),
+        "createdAt": format_iso(key.created_at),
+        "expiresAt": format_iso_or_none(key.expires_at),
+        "lastUsedAt": format_iso_or_none(key.last_used_at),
+        "revokedAt": format_iso_or_none(key.revoked_at),
     }
 
 
-def _state(key: "Key") -> str:
+def _describe_state(key: "ApiKey") -> str:
     if key.revoked_at is not None:
         return "revoked"
     if key.expires_at is None:
         return "active"
-    return "expired" if key.expires_at <= now() else f"until {iso(key.expires_at)[:10]}"
+    return "expired" if key.expires_at <= now() else f"until {format_iso(key.expires_at)[:10]}"

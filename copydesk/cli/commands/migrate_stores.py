@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from copydesk.cli.output import AsJson, print_json
-from copydesk.cli.progress_bar import progress
+from copydesk.cli.output import JsonOption, print_json
+from copydesk.cli.progress_bar import show_progress
 
 if TYPE_CHECKING:
     from copydesk.core.settings import Settings
     from copydesk.transfer.progress import Progress
 
-UNSEEN = "from the environment, others of this machine do not see its password"
+PASSWORD_HINT = "from the environment, others of this machine do not see its password"  # noqa: S105
 
 
 app = typer.Typer(rich_markup_mode=None)
@@ -26,7 +26,7 @@ def migrate_stores(
             metavar="URL",
             envvar="COPYDESK_TO_DATABASE_URL",
             show_envvar=False,
-            help=f"The empty database that projects, people and jobs go to; {UNSEEN}.",
+            help=f"The empty database that projects, people and jobs go to; {PASSWORD_HINT}.",
         ),
     ] = "",
     to_analytics: Annotated[
@@ -36,7 +36,7 @@ def migrate_stores(
             metavar="URL",
             envvar="COPYDESK_TO_ANALYTICS_URL",
             show_envvar=False,
-            help=f"The empty ClickHouse database that views go to; {UNSEEN}.",
+            help=f"The empty ClickHouse database that views go to; {PASSWORD_HINT}.",
         ),
     ] = "",
     check: Annotated[
@@ -45,42 +45,49 @@ def migrate_stores(
     start_over: Annotated[
         bool, typer.Option("--start-over", help="Give up what an interrupted move has copied to the database.")
     ] = False,
-    json: AsJson = False,
+    json: JsonOption = False,
 ) -> None:
     """Moves everything to other stores. Stop the service first; killed, it goes on where it was."""
     from copydesk.core.errors import InvalidRequest
     from copydesk.core.settings import read_settings
-    from copydesk.transfer.migrate import database as transfer
+    from copydesk.transfer.migrate import database as database_migration
 
     if not to_database and not to_analytics:
         raise InvalidRequest("Say where to: --to-database, --to-analytics, or both.")
     settings = read_settings()
-    target = _database_at(to_database) if to_database else settings.database
-    _refuse_wrong_analytics(to_analytics)
+    target = _parse_database_url(to_database) if to_database else settings.resolved_database_url
+    _validate_analytics_url(to_analytics)
     rows: dict[str, int] = {}
-    with progress() as shown:
+    with show_progress() as progress_bar:
         if to_database and check:
-            rows |= transfer.check(settings.database, target, shown)
+            rows |= database_migration.check_database(settings.resolved_database_url, target, progress_bar)
         elif to_database:
-            rows |= transfer.move(settings.database, target, shown, start_over=start_over)
+            rows |= database_migration.move_database(
+                settings.resolved_database_url, target, progress_bar, start_over=start_over
+            )
         if to_analytics:
-            rows |= {f"analytics {name}": count for name, count in _views(settings, target, to_analytics, check, shown)}
+            rows |= {
+                f"analytics {name}": count
+                for name, count in _migrate_views(settings, target, to_analytics, check, progress_bar)
+            }
     if json:
         print_json({"moved": not check, "rows": rows})
         return
-    told = f"{sum(rows.values()):,} rows of {len(rows)} tables"
+    summary = f"{sum(rows.values()):,} rows of {len(rows)} tables"
     if check:
-        typer.echo(f"It would work: {told}. Nothing was written.")
+        typer.echo(f"It would work: {summary}. Nothing was written.")
         return
-    typer.echo(f"Moved {told}, the same on both sides by count and checksum. The old stores are as they were.")
-    places = ("COPYDESK_DATABASE_URL", to_database), ("COPYDESK_ANALYTICS_URL", to_analytics)
-    names = " and ".join(name for name, given in places if given)
+    typer.echo(f"Moved {summary}, the same on both sides by count and checksum. The old stores are as they were.")
+    new_urls = ("COPYDESK_DATABASE_URL", to_database), ("COPYDESK_ANALYTICS_URL", to_analytics)
+    names = " and ".join(name for name, url in new_urls if url)
     typer.echo(f"Now set {names} to the new address for every process, and start them.", err=True)
     if not settings.secret_key and (key := settings.data.absolute() / "secret.key").exists():
         typer.echo(f"Processes on other machines need COPYDESK_SECRET_KEY too: it is in {key}.", err=True)
 
 
-def _views(settings: "Settings", target: str, url: str, check: bool, shown: "Progress") -> "list[tuple[str, int]]":
+def _migrate_views(
+    settings: "Settings", target: str, url: str, check: bool, progress_bar: "Progress"
+) -> "list[tuple[str, int]]":
     from copydesk.core.db.database import Database
     from copydesk.core.db.migrate import migrate
     from copydesk.transfer.migrate.analytics import check_views, move_views
@@ -91,30 +98,30 @@ def _views(settings: "Settings", target: str, url: str, check: bool, shown: "Pro
     database = Database(target)
     try:
         migrate(database)
-        return list(move_views(data, url, database, shown).items())
+        return list(move_views(data, url, database, progress_bar).items())
     finally:
         database.close()
 
 
-def _database_at(given: str) -> str:
+def _parse_database_url(url: str) -> str:
     from copydesk.core.errors import InvalidRequest
     from copydesk.core.settings import BadSettings, read_settings
 
     try:
-        return read_settings(database_url=given).database
+        return read_settings(database_url=url).resolved_database_url
     except BadSettings:
         raise InvalidRequest("--to-database must begin with sqlite:/// or postgresql://.") from None
 
 
-def _refuse_wrong_analytics(given: str) -> None:
+def _validate_analytics_url(url: str) -> None:
     from copydesk.core.errors import InvalidRequest
 
-    if not given:
+    if not url:
         return
     try:
-        from copydesk.analytics.stores.clickhouse.connection.url import address_of
+        from copydesk.analytics.stores.clickhouse.connection.url import parse_clickhouse_url
 
-        address_of(given)
+        parse_clickhouse_url(url)
     except ModuleNotFoundError:
         raise InvalidRequest("ClickHouse needs its client: install Copydesk with its extra 'clickhouse'") from None
     except ValueError as error:

@@ -4,8 +4,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from copydesk.cli.output import AsJson, actor, fail, plain, print_facts, print_json, print_table, the_desk
-from copydesk.core.clock import iso, now
+from copydesk.cli.output import (
+    JsonOption,
+    current_actor,
+    fail,
+    make_printable,
+    open_configured_desk,
+    print_facts,
+    print_json,
+    print_table,
+)
+from copydesk.core.clock import format_iso, now
 
 if TYPE_CHECKING:
     from copydesk.core.accounts.person import Person
@@ -13,27 +22,27 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None, help="People who sign in to the dashboard.", no_args_is_help=True)
 
-Email = Annotated[str, typer.Argument(help="The person's e-mail address.")]
+EmailArgument = Annotated[str, typer.Argument(help="The person's e-mail address.")]
 
 
 @app.command()
 def invite(
-    email: Email,
+    email: EmailArgument,
     role: Annotated[str, typer.Option("--role", help="viewer, editor or admin.")] = "viewer",
-    json: AsJson = False,
+    json: JsonOption = False,
 ) -> None:
     """Makes a link by which somebody makes their account; it works once, within 7 days."""
-    with the_desk() as desk:
-        secret = desk.people.invite(email, role, actor=actor())
+    with open_configured_desk() as desk:
+        secret = desk.people.invite(email, role, actor=current_actor())
         _print_link(desk, secret, {"email": email.strip().lower(), "role": role}, json)
 
 
 @app.command("list")
-def list_people(json: AsJson = False) -> None:
+def list_people(json: JsonOption = False) -> None:
     """Lists who has an account, by e-mail address, and how many live keys each has made."""
-    with the_desk() as desk:
-        people, keys = desk.people.all(), desk.people.keys_made()
-    facts = [_facts(person, keys.get(person.email, 0)) for person in people]
+    with open_configured_desk() as desk:
+        people, key_counts = desk.people.all(), desk.people.count_keys_by_creator()
+    facts = [_person_to_dict(person, key_counts.get(person.email, 0)) for person in people]
     if json:
         print_json(facts)
     else:
@@ -43,21 +52,21 @@ def list_people(json: AsJson = False) -> None:
 
 @app.command("role")
 def change_role(
-    email: Email,
+    email: EmailArgument,
     role: Annotated[str, typer.Argument(help="viewer, editor or admin.")],
     keep_keys: Annotated[
         bool, typer.Option("--keep-keys", help="Do not revoke the keys of a person who stops being an administrator.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    json: AsJson = False,
+    json: JsonOption = False,
 ) -> None:
     """Changes a person's role, at once. An administrator who becomes less loses the keys they created."""
-    with the_desk() as desk:
-        person = desk.people.by_email(email)
+    with open_configured_desk() as desk:
+        person = desk.people.get_by_email(email)
         loses_keys = person.role == "admin" and role != "admin" and not keep_keys
         if loses_keys and not yes and _print_created_keys(desk, person):
             typer.confirm(f"Make {person.email} {role} and revoke these keys?", abort=True, err=True)
-        revoked = desk.people.change_role(person.id, role, actor=actor(), keep_keys=keep_keys)
+        revoked = desk.people.change_role(person.id, role, actor=current_actor(), keep_keys=keep_keys)
     if json:
         print_json({"email": person.email, "role": role, "keysRevoked": revoked})
     else:
@@ -66,16 +75,18 @@ def change_role(
 
 @app.command()
 def remove(
-    email: Email, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False, json: AsJson = False
+    email: EmailArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Removes somebody: ends their sessions and revokes the keys they made, at once and for good."""
-    with the_desk() as desk:
-        person = desk.people.by_email(email)
+    with open_configured_desk() as desk:
+        person = desk.people.get_by_email(email)
         if not yes:
             keys = _print_created_keys(desk, person)
-            asked = f"Remove {person.email} and revoke the {keys} live keys they made?"
-            typer.confirm(asked, abort=True, err=True)
-        revoked = desk.people.remove(person.id, actor=actor())
+            question = f"Remove {person.email} and revoke the {keys} live keys they made?"
+            typer.confirm(question, abort=True, err=True)
+        revoked = desk.people.remove(person.id, actor=current_actor())
     if json:
         print_json({"email": person.email, "keysRevoked": revoked})
     else:
@@ -83,29 +94,29 @@ def remove(
 
 
 @app.command()
-def reset(email: Email, json: AsJson = False) -> None:
+def reset(email: EmailArgument, json: JsonOption = False) -> None:
     """Makes a link by which somebody who forgot their password sets a new one."""
-    with the_desk() as desk:
-        person = desk.people.by_email(email)
-        secret = desk.people.reset(person, actor=actor())
+    with open_configured_desk() as desk:
+        person = desk.people.get_by_email(email)
+        secret = desk.people.create_reset_link(person, actor=current_actor())
         _print_link(desk, secret, {"email": person.email, "role": person.role}, json)
 
 
 @app.command()
-def link(json: AsJson = False) -> None:
+def link(json: JsonOption = False) -> None:
     """Makes the link of the first start again, by which the first administrator creates their account."""
-    with the_desk() as desk:
-        secret = desk.people.first_link()
+    with open_configured_desk() as desk:
+        secret = desk.people.create_first_admin_link()
         if secret is None:
             fail("There is an administrator already; 'copydesk person invite' or 'copydesk person reset' makes a link.")
         _print_link(desk, secret, {"role": "admin"}, json)
 
 
 def _print_link(desk: "Desk", secret: str, facts: dict[str, Any], json: bool) -> None:
-    from copydesk.core.accounts.people import INVITATION
+    from copydesk.core.accounts.people import INVITATION_LIFETIME_MS
 
     link = f"{desk.settings.base_url}/join/{secret}"
-    facts = {"link": link, **facts, "expiresAt": iso(now() + INVITATION)}
+    facts = {"link": link, **facts, "expiresAt": format_iso(now() + INVITATION_LIFETIME_MS)}
     if json:
         print_json(facts)
     else:
@@ -115,20 +126,20 @@ def _print_link(desk: "Desk", secret: str, facts: dict[str, Any], json: bool) ->
 
 def _print_created_keys(desk: "Desk", person: "Person") -> int:
     """Prints the keys that this person created and that still work, to standard error. Returns how many."""
-    created = desk.keys.created_by(person.email)
+    created = desk.keys.list_created_by(person.email)
     for key, project_name in created:
-        used = f"last used {iso(key.last_used_at)}" if key.last_used_at else "never used"
+        used = f"last used {format_iso(key.last_used_at)}" if key.last_used_at else "never used"
         scopes = "+".join(key.scopes)
-        typer.echo(plain(f"{key.id}  {key.name}  {key.hint}…  {scopes}  {project_name}  {used}"), err=True)
+        typer.echo(make_printable(f"{key.id}  {key.name}  {key.hint}…  {scopes}  {project_name}  {used}"), err=True)
     return len(created)
 
 
-def _facts(person: "Person", keys: int) -> dict[str, Any]:
+def _person_to_dict(person: "Person", keys: int) -> dict[str, Any]:
     return {
         "id": person.id,
         "email": person.email,
         "name": person.name,
         "role": person.role,
-        "createdAt": iso(person.created_at),
+        "createdAt": format_iso(person.created_at),
         "liveKeys": keys,
     }

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from copydesk.cli.output import AsJson, actor, print_facts, print_json, print_table, the_desk
-from copydesk.core.clock import iso
+from copydesk.cli.output import JsonOption, current_actor, open_configured_desk, print_facts, print_json, print_table
+from copydesk.core.clock import format_iso
 from copydesk.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ def create(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="How pull requests are made and views counted; see `set`."),
     ] = None,
-    json: AsJson = False,
+    json: JsonOption = False,
 ) -> None:
     """Creates a project, after looking whether its repository can be used."""
-    from copydesk.jobs.projects.project_setup import Wanted, found_project
+    from copydesk.jobs.projects.project_setup import NewProject, create_project
 
     if not check and ref is None:
         raise InvalidRequest("Without a look at the repository the branch must be named: --ref.")
-    wanted = Wanted(
+    new_project = NewProject(
         name=name,
         repository=repo,
         ref=ref,
@@ -62,41 +62,43 @@ def create(
         token_env=token_env,
         token=sys.stdin.read().strip() if token_stdin else None,
         allow_private=not forbid_private,
-        choices=_assignments(policy or []),
+        options=_parse_assignments(policy or []),
     )
-    with the_desk() as desk:
-        project = found_project(desk.projects, desk.secrets, wanted, look=check, actor=actor())
-    _print(project, json)
+    with open_configured_desk() as desk:
+        project = create_project(
+            desk.projects, desk.secrets, new_project, verify_repository=check, actor=current_actor()
+        )
+    _print_project(project, json)
 
 
 @app.command("list")
-def list_projects(json: AsJson = False) -> None:
+def list_projects(json: JsonOption = False) -> None:
     """Lists all projects."""
-    with the_desk() as desk:
-        found = desk.projects.all()
+    with open_configured_desk() as desk:
+        projects = desk.projects.all()
     if json:
-        print_json([_facts(project) for project in found])
+        print_json([_project_to_dict(project) for project in projects])
     else:
-        rows = [(p.id, p.name, p.repository, p.ref) for p in found]
+        rows = [(p.id, p.name, p.repository, p.ref) for p in projects]
         print_table(
             ("project", "name", "repository", "branch"), rows, "There is no project yet: copydesk project create"
         )
 
 
 @app.command()
-def show(project: Annotated[str, typer.Argument(help="The project's id.")], json: AsJson = False) -> None:
+def show(project: Annotated[str, typer.Argument(help="The project's id.")], json: JsonOption = False) -> None:
     """Shows one project."""
-    with the_desk() as desk:
-        _print(desk.projects.get(project), json)
+    with open_configured_desk() as desk:
+        _print_project(desk.projects.get(project), json)
 
 
 @app.command("set")
-def change(
+def set_options(
     project: Annotated[str, typer.Argument(help="The project's id.")],
     values: Annotated[
         list[str], typer.Argument(metavar="NAME=VALUE", help="May be repeated; lists with commas between.")
     ],
-    json: AsJson = False,
+    json: JsonOption = False,
 ) -> None:
     """Changes a project: name, ref, root, model, token_env, how its pull requests are made and its views counted.
 
@@ -104,28 +106,28 @@ def change(
     check_command="mkdocs build --strict", on_findings=fail, sign_off=true, origins=https://docs.example.com,
     base_path=/docs, ai_classes=assistant,search, privacy=monthly. `show` lists all with their values.
     """
-    from copydesk.jobs.projects.option_checks import check_choices
+    from copydesk.jobs.projects.option_checks import validate_options
 
-    wanted = _assignments(values)
-    check_choices(wanted)
-    with the_desk() as desk:
-        _print(desk.projects.change(project, wanted, actor=actor()), json)
+    assignments = _parse_assignments(values)
+    validate_options(assignments)
+    with open_configured_desk() as desk:
+        _print_project(desk.projects.change(project, assignments, actor=current_actor()), json)
 
 
 @app.command("audit")
-def audit_log(
+def show_audit_log(
     project: Annotated[str, typer.Argument(help="The project's id.")],
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many entries.")] = 100,
-    json: AsJson = False,
+    json: JsonOption = False,
 ) -> None:
     """Shows who changed the project or its keys, and when, newest first."""
-    from copydesk.core import audit_log as audit
+    from copydesk.core import audit_log
 
-    with the_desk() as desk:
+    with open_configured_desk() as desk:
         desk.projects.get(project)
-        entries = audit.entries(desk.database, project, limit)
+        entries = audit_log.list_entries(desk.database, project, limit)
     for entry in entries:
-        entry["at"] = iso(entry["at"])
+        entry["at"] = format_iso(entry["at"])
     if json:
         print_json([{name: value for name, value in entry.items() if name != "project_id"} for entry in entries])
     else:
@@ -133,7 +135,7 @@ def audit_log(
         print_table(("at", "by", "what", "which"), rows, "Nothing was changed yet.")
 
 
-def _assignments(values: list[str]) -> dict[str, str]:
+def _parse_assignments(values: list[str]) -> dict[str, str]:
     for value in values:
         if "=" not in value:
             raise InvalidRequest(f"'{value[:80]}' is not NAME=VALUE.")
@@ -141,16 +143,16 @@ def _assignments(values: list[str]) -> dict[str, str]:
     return {name.strip().replace("-", "_"): value.strip() for name, value in pairs}
 
 
-def _print(project: "Project", json: bool) -> None:
-    facts = _facts(project)
+def _print_project(project: "Project", json: bool) -> None:
+    facts = _project_to_dict(project)
     if json:
         print_json(facts)
         return
-    chosen = {**facts.pop("policy"), **facts.pop("collecting")}
-    print_facts({**facts, **{name: ", ".join(v) if isinstance(v, list) else v for name, v in chosen.items()}})
+    options = {**facts.pop("policy"), **facts.pop("collecting")}
+    print_facts({**facts, **{name: ", ".join(v) if isinstance(v, list) else v for name, v in options.items()}})
 
 
-def _facts(project: "Project") -> dict[str, Any]:
+def _project_to_dict(project: "Project") -> dict[str, Any]:
     return {
         "projectId": project.id,
         "siteId": project.site_id,
@@ -164,5 +166,5 @@ def _facts(project: "Project") -> dict[str, Any]:
         "allowPrivate": project.allow_private,
         "policy": project.policy.model_dump(mode="json"),
         "collecting": project.collecting.model_dump(mode="json"),
-        "createdAt": iso(project.created_at),
+        "createdAt": format_iso(project.created_at),
     }

@@ -5,64 +5,72 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from copydesk.cli.output import AsJson, InProject, actor, print_facts, print_json, print_table, the_desk
-from copydesk.core.clock import iso
+from copydesk.cli.output import (
+    JsonOption,
+    ProjectOption,
+    current_actor,
+    open_configured_desk,
+    print_facts,
+    print_json,
+    print_table,
+)
+from copydesk.core.clock import format_iso
 
 if TYPE_CHECKING:
     from copydesk.desk import Desk
-    from copydesk.jobs.publish.forges.local import Pull
+    from copydesk.jobs.publish.forges.local import LocalPull
 
 app = typer.Typer(
     rich_markup_mode=None, help="Pull requests that Copydesk itself keeps (forge: local).", no_args_is_help=True
 )
 
-Number = Annotated[int, typer.Argument(metavar="N", help="The pull request's number.")]
+NumberArgument = Annotated[int, typer.Argument(metavar="N", help="The pull request's number.")]
 
 
 @app.command("list")
-def list_pulls(project: InProject, json: AsJson = False) -> None:
+def list_pulls(project: ProjectOption, json: JsonOption = False) -> None:
     """Lists a project's pull requests, newest first."""
-    with the_desk() as desk:
+    with open_configured_desk() as desk:
         desk.projects.get(project)
-        found = [_facts(desk, pull) for pull in desk.pulls.of_project(project)]
+        pulls = [_pull_to_dict(desk, pull) for pull in desk.pulls.list_for_project(project)]
     if json:
-        print_json(found)
+        print_json(pulls)
     else:
-        rows = [(f["number"], f["state"], f["title"], f["link"]) for f in found]
+        rows = [(f["number"], f["state"], f["title"], f["link"]) for f in pulls]
         print_table(("#", "state", "title", "link"), rows, "There are no pull requests.")
 
 
 @app.command()
-def show(number: Number, project: InProject, json: AsJson = False) -> None:
+def show(number: NumberArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Shows a pull request and its diff."""
-    with the_desk() as desk:
+    with open_configured_desk() as desk:
         pull = desk.pulls.get(project, number)
-        _print(desk, pull, json)
+        _print_pull(desk, pull, json)
         if not json:
             sys.stdout.flush()
             sys.stdout.buffer.write(b"\n" + desk.jobs.diff(project, pull.job_id))
 
 
 @app.command()
-def merge(number: Number, project: InProject, json: AsJson = False) -> None:
+def merge(number: NumberArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Merges a pull request into its base branch and archives its job."""
-    with the_desk() as desk:
-        mirror = desk.mirror(desk.projects.get(project))
-        _print(desk, desk.pulls.merge(desk.pulls.get(project, number), mirror, actor()), json)
+    with open_configured_desk() as desk:
+        mirror = desk.open_mirror(desk.projects.get(project))
+        _print_pull(desk, desk.pulls.merge(desk.pulls.get(project, number), mirror, current_actor()), json)
 
 
 @app.command()
-def close(number: Number, project: InProject, json: AsJson = False) -> None:
+def close(number: NumberArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Closes a pull request without merging it and archives its job."""
-    with the_desk() as desk:
-        _print(desk, desk.pulls.close(desk.pulls.get(project, number), actor()), json)
+    with open_configured_desk() as desk:
+        _print_pull(desk, desk.pulls.close(desk.pulls.get(project, number), current_actor()), json)
 
 
-def _print(desk: "Desk", pull: "Pull", json: bool) -> None:
-    (print_json if json else print_facts)(_facts(desk, pull))
+def _print_pull(desk: "Desk", pull: "LocalPull", json: bool) -> None:
+    (print_json if json else print_facts)(_pull_to_dict(desk, pull))
 
 
-def _facts(desk: "Desk", pull: "Pull") -> dict[str, Any]:
+def _pull_to_dict(desk: "Desk", pull: "LocalPull") -> dict[str, Any]:
     return {
         "number": pull.number,
         "state": pull.state,
@@ -71,5 +79,5 @@ def _facts(desk: "Desk", pull: "Pull") -> dict[str, Any]:
         "base": pull.base,
         "job": pull.job_id,
         "link": desk.jobs.get(pull.project_id, pull.job_id).pr_link,
-        "createdAt": iso(pull.created_at),
+        "createdAt": format_iso(pull.created_at),
     }

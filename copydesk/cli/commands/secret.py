@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from copydesk.cli.output import AsJson, InProject, actor, print_json, print_table, the_desk
-from copydesk.core.clock import iso
+from copydesk.cli.output import JsonOption, ProjectOption, current_actor, open_configured_desk, print_json, print_table
+from copydesk.core.clock import format_iso
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -14,36 +14,38 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(help="forge_token, app_key, webhook_secret or model_key_PROVIDER.")]
+NameArgument = Annotated[str, typer.Argument(help="forge_token, app_key, webhook_secret or model_key_PROVIDER.")]
 
 
 @app.command("set")
-def set_secret(name: Name, project: InProject) -> None:
+def set_secret(name: NameArgument, project: ProjectOption) -> None:
     """Seals a secret, read from standard input or typed unseen; never from the command line, where others see it."""
-    with the_desk() as desk:
+    with open_configured_desk() as desk:
         desk.projects.get(project)
-        desk.secrets.checked_name(name)
+        desk.secrets.validate_name(name)
         value = typer.prompt(name, hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
-        desk.secrets.set(project, name, value, actor=actor())
+        desk.secrets.set(project, name, value, actor=current_actor())
     typer.echo(f"Sealed {name}.")
 
 
 @app.command("list")
-def list_secrets(project: InProject, json: AsJson = False) -> None:
+def list_secrets(project: ProjectOption, json: JsonOption = False) -> None:
     """Lists which secrets there are, and when each was set; never their values."""
-    with the_desk() as desk:
+    with open_configured_desk() as desk:
         desk.projects.get(project)
-        found = desk.secrets.names(project)
+        secrets = desk.secrets.read_update_times(project)
     if json:
-        print_json([{"name": name, "updatedAt": iso(at)} for name, at in found.items()])
+        print_json([{"name": name, "updatedAt": format_iso(at)} for name, at in secrets.items()])
     else:
-        print_table(("secret", "set"), [(name, iso(at)) for name, at in found.items()], "There are no secrets yet.")
+        print_table(
+            ("secret", "set"), [(name, format_iso(at)) for name, at in secrets.items()], "There are no secrets yet."
+        )
 
 
 @app.command()
-def remove(name: Name, project: InProject) -> None:
+def remove(name: NameArgument, project: ProjectOption) -> None:
     """Deletes a secret."""
-    with the_desk() as desk:
+    with open_configured_desk() as desk:
         desk.projects.get(project)
-        desk.secrets.remove(project, name, actor=actor())
+        desk.secrets.remove(project, name, actor=current_actor())
     typer.echo(f"Removed {name}.")

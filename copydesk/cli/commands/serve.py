@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
-Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen on.")]
+HostOption = Annotated[str, typer.Option("--host", help="The address to listen on.")]
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen on.")]
 
 
 app = typer.Typer(rich_markup_mode=None)
@@ -24,8 +24,8 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command()
 def serve(
-    host: Host = "127.0.0.1",
-    port: Port = 8080,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8080,
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Serve the API alone; run 'copydesk work' beside.")
     ] = False,
@@ -44,70 +44,70 @@ def serve(
     from copydesk.desk import open_desk
     from copydesk.web.server import Server
 
-    memory.share_heaps()
+    memory.limit_malloc_arenas()
     raise_open_files_limit()
     settings = read_settings()
     listener = _listen(host, port)
-    apart = _listen(settings.metrics_host, metrics_port) if metrics_port else None
-    settings = _addressed(settings, host, listener.getsockname()[1])
-    logs.set_up(settings)
-    traces.set_up()
+    metrics_listener = _listen(settings.metrics_host, metrics_port) if metrics_port else None
+    settings = _with_base_url(settings, host, listener.getsockname()[1])
+    logs.configure_logging(settings)
+    traces.start_tracing()
     desk = open_desk(settings)
     _announce(desk, settings)
     _protect_files(settings)
     server = Server(desk, with_worker=not no_worker)
-    if apart:
-        from copydesk.cli.probe_server import answer_probes
+    if metrics_listener:
+        from copydesk.cli.probe_server import serve_probes
 
-        server.health.are_figures_apart = True
-        answer_probes(apart, server.health.readiness, server.health.gauges)
+        server.health.metrics_on_own_port = True
+        serve_probes(metrics_listener, server.health.readiness, server.health.metrics)
     server.run([listener])
     desk.close()
-    traces.shut_down()
+    traces.stop_tracing()
 
 
 @app.command()
 def work() -> None:
     """Runs a worker alone."""
-    from copydesk.cli.probe_server import answer_probes
+    from copydesk.cli.probe_server import serve_probes
     from copydesk.core.runtime import memory
     from copydesk.core.settings import read_settings
     from copydesk.core.telemetry import logs, traces
     from copydesk.desk import open_desk
-    from copydesk.web.operations.metrics import Gauges
+    from copydesk.web.operations.metrics import MetricsCollector
     from copydesk.web.operations.readiness import Readiness
 
-    memory.share_heaps()
+    memory.limit_malloc_arenas()
     settings = read_settings()
-    logs.set_up(settings)
-    traces.set_up()
+    logs.configure_logging(settings)
+    traces.start_tracing()
     listener = _listen(settings.metrics_host, settings.metrics_port) if settings.metrics_port else None
     desk = open_desk(settings)
-    worker = desk.worker()
+    worker = desk.create_worker()
     readiness = Readiness(desk, with_analytics=False)
 
     def stop(*_: object) -> None:
         if readiness.is_draining or not settings.drain_seconds:
             worker.stop()
         else:
-            worker.leave(settings.drain_seconds)
+            worker.drain(settings.drain_seconds)
         readiness.is_draining = True
 
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, stop)
     if listener:
-        answer_probes(listener, readiness, Gauges(desk, readiness, worker))
-    _say(settings, f"Worker {worker.id} is waiting for jobs. Stop it with Ctrl-C.")
+        serve_probes(listener, readiness, MetricsCollector(desk, readiness, worker))
+    _print_or_log(settings, f"Worker {worker.id} is waiting for jobs. Stop it with Ctrl-C.")
     _protect_files(settings)
     worker.run()
     desk.close()
-    traces.shut_down()
+    traces.stop_tracing()
 
 
 @app.command()
 def demo(
     serve: Annotated[bool, typer.Option("--serve", help="Keep serving afterwards, to look around.")] = False,
-    port: Port = 0,
+    port: PortOption = 0,
 ) -> None:
     """A sample repository and a job through to its pull request, here and now; exit code 0 when all of it worked."""
     from copydesk.cli.demo.run import run_demo
@@ -128,21 +128,23 @@ def _protect_files(settings: "Settings") -> None:
 
 def _announce(desk: "Desk", settings: "Settings") -> None:
     """Prints the address, and the first administrator's link; logs that programs collect do not get the link."""
-    _say(settings, f"Copydesk is at {settings.base_url} (data in {settings.data.absolute()}). Stop it with Ctrl-C.")
-    if secret := desk.people.first_link():
+    _print_or_log(
+        settings, f"Copydesk is at {settings.base_url} (data in {settings.data.absolute()}). Stop it with Ctrl-C."
+    )
+    if secret := desk.people.create_first_admin_link():
         link = f"at {settings.base_url}/join/{secret}"
         is_shown = settings.log_format == "text"
-        _say(
+        _print_or_log(
             settings,
             f"There is no administrator yet. Create the first {link if is_shown else 'with copydesk person link'}",
         )
 
 
-def _say(settings: "Settings", words: str) -> None:
+def _print_or_log(settings: "Settings", message: str) -> None:
     if settings.log_format == "json":
-        log.info(words)
+        log.info(message)
     else:
-        typer.echo(words, err=True)
+        typer.echo(message, err=True)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -153,9 +155,11 @@ def _listen(host: str, port: int) -> socket.socket:
         fail(f"Cannot listen on {host}:{port}: {error.strerror}.")
 
 
-def _addressed(settings: "Settings", host: str, port: int) -> "Settings":
+def _with_base_url(settings: "Settings", host: str, port: int) -> "Settings":
     """Links begin with the address that was set, else with the one that is listened on."""
     if "base_url" in settings.model_fields_set:
         return settings
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
-    return settings.model_copy(update={"base_url": f"http://{f'[{shown}]' if ':' in shown else shown}:{port}"})
+    link_host = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
+    return settings.model_copy(
+        update={"base_url": f"http://{f'[{link_host}]' if ':' in link_host else link_host}:{port}"}
+    )

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from copydesk.core.clock import DAY, iso, now
+from copydesk.core.clock import DAY, format_iso, now
 
 PAGES = ("/", "/setup", "/guides/themes", "/guides/export")
 BROWSERS = (
@@ -20,28 +20,35 @@ ASSISTANTS = (
 CRAWLERS = ("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", "GPTBot/1.3")
 
 
-def sample_week() -> Iterator[dict[str, Any]]:
+def generate_week() -> Iterator[dict[str, Any]]:
     """Readers in browsers, assistants that fetch Markdown, crawlers, and one person who reads in both ways."""
-    chance = random.Random("copydesk")  # noqa: S311 - nothing is kept secret by it
+    rng = random.Random("copydesk")  # noqa: S311 - nothing is kept secret by it
     today = now() // DAY * DAY
     for day in range(today - 7 * DAY, today, DAY):
-        for _ in range(chance.randint(20, 40)):
-            reader = chance.randrange(80)
-            for path in chance.sample(PAGES, chance.randint(1, 3)):
-                yield _view(path, day, chance, BROWSERS[reader % 3], f"192.0.2.{reader}")
-        for _ in range(chance.randint(5, 12)):
-            fetcher = chance.randrange(20)
-            path = chance.choice(PAGES)
-            yield _view(
-                f"{path.rstrip('/') or '/index'}.md", day, chance, ASSISTANTS[fetcher % 3], f"198.51.100.{fetcher}"
+        for _ in range(rng.randint(20, 40)):
+            reader = rng.randrange(80)
+            for path in rng.sample(PAGES, rng.randint(1, 3)):
+                yield _build_event(path, day, rng, BROWSERS[reader % 3], f"192.0.2.{reader}")
+        for _ in range(rng.randint(5, 12)):
+            fetcher = rng.randrange(20)
+            path = rng.choice(PAGES)
+            yield _build_event(
+                f"{path.rstrip('/') or '/index'}.md", day, rng, ASSISTANTS[fetcher % 3], f"198.51.100.{fetcher}"
             )
-        yield from (_view(path, day, chance, crawler, "203.0.113.9") for path in PAGES for crawler in CRAWLERS)
+        yield from (_build_event(path, day, rng, crawler, "203.0.113.9") for path in PAGES for crawler in CRAWLERS)
     for agent in (BROWSERS[0], ASSISTANTS[0]):
-        yield {**_view("/setup", today - DAY, chance, agent, "192.0.2.250"), "visitorId": "reader-1"}
+        yield {**_build_event("/setup", today - DAY, rng, agent, "192.0.2.250"), "visitorId": "reader-1"}
 
 
-def _view(path: str, day: int, chance: random.Random, agent: str, address: str) -> dict[str, Any]:
-    at = day + chance.randrange(DAY)
-    markdown = {"accept": "text/markdown, text/html, */*"} if path.endswith(".md") else {}
+def _build_event(path: str, day: int, rng: random.Random, agent: str, address: str) -> dict[str, Any]:
+    at = day + rng.randrange(DAY)
+    accept_header = {"accept": "text/markdown, text/html, */*"} if path.endswith(".md") else {}
     event_id = f"{path}-{at}-{address}"
-    return {"path": path, "timestamp": iso(at), "userAgent": agent, "ip": address, "eventId": event_id, **markdown}
+    return {
+        "path": path,
+        "timestamp": format_iso(at),
+        "userAgent": agent,
+        "ip": address,
+        "eventId": event_id,
+        **accept_header,
+    }

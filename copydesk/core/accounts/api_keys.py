@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, bindparam, select, update
 from sqlalchemy.exc import IntegrityError
 
-from copydesk.core import audit_log as audit
-from copydesk.core import clock
-from copydesk.core.db.database import Database, batched
+from copydesk.core import audit_log, clock
+from copydesk.core.db.database import Database, batch_ids
 from copydesk.core.db.tables import keys, projects
 from copydesk.core.errors import (
     AddressRefused,
@@ -23,14 +22,14 @@ from copydesk.core.errors import (
     ProjectNotFound,
     ScopeMissing,
 )
-from copydesk.core.ids import digest, is_id, is_wellformed_key, new_id, new_key
-from copydesk.core.projects.projects import Project, stored_project
-from copydesk.core.rate_limits.limits import Limit, take
+from copydesk.core.ids import is_id, is_wellformed_key, new_id, new_key, sha256_hex
+from copydesk.core.projects.projects import Project, project_from_values
+from copydesk.core.rate_limits.limits import RateLimit, consume
 
 SCOPES = ("read", "write", "events")
 """`write` includes the others. `events` is for web servers and middlewares: it sends events and opens nothing else."""
-UNITS = {"h": clock.HOUR, "d": clock.DAY, "w": 7 * clock.DAY}
-USE_NOTED_EVERY = 60 * clock.SECOND
+LIFETIME_UNITS_MS = {"h": clock.HOUR, "d": clock.DAY, "w": 7 * clock.DAY}
+USE_RECORD_INTERVAL_MS = 60 * clock.SECOND
 
 
 class KeyNotFound(NotFound):
@@ -38,13 +37,13 @@ class KeyNotFound(NotFound):
     message = "There is no such API key."
 
 
-class KeyMadeBefore(Conflict):
+class KeyAlreadyCreated(Conflict):
     code = "key_made_before"
     message = "This form was already submitted. Its key was shown then and cannot be shown again."
 
 
 @dataclass(frozen=True)
-class Key:
+class ApiKey:
     id: str
     project_id: str
     name: str
@@ -58,18 +57,18 @@ class Key:
     revoked_at: int | None
 
     @property
-    def is_open(self) -> bool:
+    def is_active(self) -> bool:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > clock.now())
 
     def has_scope(self, scope: str) -> bool:
         return scope in self.scopes or (scope == "events" and "write" in self.scopes)
 
     @property
-    def use_is_due(self) -> bool:
+    def should_record_use(self) -> bool:
         """Whether its last use was noted so long ago that this one should be."""
-        return self.last_used_at is None or self.last_used_at + USE_NOTED_EVERY < clock.now()
+        return self.last_used_at is None or self.last_used_at + USE_RECORD_INTERVAL_MS < clock.now()
 
-    def admits(self, address: str | None) -> bool:
+    def allows_address(self, address: str | None) -> bool:
         """Without a list every address will do; with one, a caller whose address is not known will not."""
         if not self.allow:
             return True
@@ -82,23 +81,23 @@ class Key:
 
 
 class CreatedKey(NamedTuple):
-    key: Key
+    key: ApiKey
     project_name: str
 
 
-BY_DIGEST = (
+SELECT_KEY_AND_PROJECT = (
     select(keys, *(column.label(f"project_{column.name}") for column in projects.c if column.name != "id"))
     .join(projects, projects.c.id == keys.c.project_id)
     .where(keys.c.digest == bindparam("digest"))
 )
-KEY_FIELDS = tuple(field.name for field in fields(Key))
+KEY_FIELDS = tuple(field.name for field in fields(ApiKey))
 PROJECT_FIELDS = tuple((field.name, f"project_{field.name}") for field in fields(Project))
 
 
-class Keys:
+class ApiKeys:
     def __init__(self, database: Database, per_hour: int) -> None:
         self.database = database
-        self.limit = Limit("keys", per_hour, clock.HOUR)
+        self.limit = RateLimit("keys", per_hour, clock.HOUR)
 
     def create(
         self,
@@ -110,7 +109,7 @@ class Keys:
         allow: Sequence[str] = (),
         key_id: str | None = None,
         actor: str,
-    ) -> tuple[Key, str]:
+    ) -> tuple[ApiKey, str]:
         """The key's record, and the key itself, which cannot be had again.
 
         Whoever may ask twice for the same names its id beforehand, and gets KeyMadeBefore instead of a second key.
@@ -118,54 +117,56 @@ class Keys:
         if key_id is not None and not is_id(key_id, "key"):
             raise InvalidRequest("This is not an API key's id; reload the page and try again.")
         secret, now = new_key(), clock.now()
-        key = Key(
+        key = ApiKey(
             id=key_id or new_id("key"),
             project_id=project_id,
-            name=_checked_name(name),
+            name=_validate_name(name),
             hint=secret[:9],
-            scopes=_checked_scopes(scopes),
-            allow=tuple(_checked_network(network) for network in allow),
+            scopes=_validate_scopes(scopes),
+            allow=tuple(_validate_network(network) for network in allow),
             created_at=now,
             created_by=actor,
             expires_at=None if expires_in is None else now + expires_in,
             last_used_at=None,
             revoked_at=None,
         )
-        row = {**key.__dict__, "scopes": list(key.scopes), "allow": list(key.allow), "digest": digest(secret)}
+        row = {**key.__dict__, "scopes": list(key.scopes), "allow": list(key.allow), "digest": sha256_hex(secret)}
         try:
             with self.database.write() as tx:
                 if tx.execute(select(projects.c.id).where(projects.c.id == project_id)).first() is None:
                     raise ProjectNotFound
-                take(self.database, tx, self.limit, project_id)
+                consume(self.database, tx, self.limit, project_id)
                 tx.execute(keys.insert().values(row))
-                audit.record(tx, project_id, actor, "key.created", key.id, name=key.name, scopes=list(key.scopes))
+                audit_log.record(tx, project_id, actor, "key.created", key.id, name=key.name, scopes=list(key.scopes))
         except IntegrityError:
-            raise KeyMadeBefore from None
+            raise KeyAlreadyCreated from None
         return key, secret
 
-    def get(self, project_id: str, key_id: str) -> Key:
+    def get(self, project_id: str, key_id: str) -> ApiKey:
         """One of this project's; another's is as good as not there."""
-        mine = (keys.c.id == key_id) & (keys.c.project_id == project_id)
+        same_row = (keys.c.id == key_id) & (keys.c.project_id == project_id)
         with self.database.read() as tx:
-            row = tx.execute(select(keys).where(mine)).first()
+            row = tx.execute(select(keys).where(same_row)).first()
         if row is None:
             raise KeyNotFound
-        return _key(row)
+        return _key_from_row(row)
 
-    def get_all(self, key_ids: Collection[str]) -> dict[str, Key]:
+    def get_all(self, key_ids: Collection[str]) -> dict[str, ApiKey]:
         """Returns those of these keys that there are, by their ids."""
-        found: dict[str, Key] = {}
+        keys_by_id: dict[str, ApiKey] = {}
         with self.database.read() as tx:
-            for some in batched(key_ids):
-                found |= {row.id: _key(row) for row in tx.execute(select(keys).where(keys.c.id.in_(some)))}
-        return found
+            for batch in batch_ids(key_ids):
+                keys_by_id |= {
+                    row.id: _key_from_row(row) for row in tx.execute(select(keys).where(keys.c.id.in_(batch)))
+                }
+        return keys_by_id
 
-    def of_project(self, project_id: str) -> list[Key]:
+    def list_for_project(self, project_id: str) -> list[ApiKey]:
         with self.database.read() as tx:
             rows = tx.execute(select(keys).where(keys.c.project_id == project_id).order_by(keys.c.id.desc()))
-            return [_key(row) for row in rows]
+            return [_key_from_row(row) for row in rows]
 
-    def revoke(self, key_id: str, *, actor: str) -> Key:
+    def revoke(self, key_id: str, *, actor: str) -> ApiKey:
         """Revoking twice is the same as once."""
         with self.database.write() as tx:
             row = tx.execute(select(keys).where(keys.c.id == key_id)).first()
@@ -173,69 +174,69 @@ class Keys:
                 raise KeyNotFound
             if row.revoked_at is None:
                 tx.execute(update(keys).where(keys.c.id == key_id).values(revoked_at=clock.now()))
-                audit.record(tx, row.project_id, actor, "key.revoked", key_id)
-            return _key(tx.execute(select(keys).where(keys.c.id == key_id)).one())
+                audit_log.record(tx, row.project_id, actor, "key.revoked", key_id)
+            return _key_from_row(tx.execute(select(keys).where(keys.c.id == key_id)).one())
 
-    def created_by(self, creator: str) -> list[CreatedKey]:
+    def list_created_by(self, creator: str) -> list[CreatedKey]:
         """Returns the keys that this person created and that still open something, of all projects."""
         columns = select(keys, projects.c.name.label("project_name"))
-        live = (keys.c.created_by == creator) & keys.c.revoked_at.is_(None)
-        query = columns.join(projects, projects.c.id == keys.c.project_id).where(live)
+        is_unrevoked = (keys.c.created_by == creator) & keys.c.revoked_at.is_(None)
+        query = columns.join(projects, projects.c.id == keys.c.project_id).where(is_unrevoked)
         with self.database.read() as tx:
             rows = tx.execute(query.order_by(projects.c.name, keys.c.id)).all()
-        return [CreatedKey(_key(row), row.project_name) for row in rows if _key(row).is_open]
+        return [CreatedKey(_key_from_row(row), row.project_name) for row in rows if _key_from_row(row).is_active]
 
-    def revoke_made_by(self, tx: Connection, creator: str, *, actor: str, because: str) -> int:
+    def revoke_created_by(self, tx: Connection, creator: str, *, actor: str, reason: str) -> int:
         """Revokes all that this person made, in whichever project. Returns how many keys that were."""
-        mine = keys.c.created_by == creator, keys.c.revoked_at.is_(None)
-        found = tx.execute(select(keys.c.id, keys.c.project_id).where(*mine)).all()
-        tx.execute(update(keys).where(*mine).values(revoked_at=clock.now()))
-        for row in found:
-            audit.record(tx, row.project_id, actor, "key.revoked", row.id, because=because)
-        return len(found)
+        conditions = keys.c.created_by == creator, keys.c.revoked_at.is_(None)
+        rows = tx.execute(select(keys.c.id, keys.c.project_id).where(*conditions)).all()
+        tx.execute(update(keys).where(*conditions).values(revoked_at=clock.now()))
+        for row in rows:
+            audit_log.record(tx, row.project_id, actor, "key.revoked", row.id, because=reason)
+        return len(rows)
 
-    def open(self, secret: str, project_id: str, scope: str, address: str | None) -> tuple[Key, Project]:
+    def authenticate(self, secret: str, project_id: str, scope: str, address: str | None) -> tuple[ApiKey, Project]:
         """The key and the project, when the one opens the other for this scope from this address. Only reads."""
         if not is_wellformed_key(secret):
             raise KeyRejected("This is not a Copydesk API key: it is malformed or mistyped.")
-        digested = digest(secret)
+        key_digest = sha256_hex(secret)
         with self.database.read() as tx:
-            row = tx.execute(BY_DIGEST, {"digest": digested}).first()
-        if row is None or not hmac.compare_digest(row.digest, digested):
+            row = tx.execute(SELECT_KEY_AND_PROJECT, {"digest": key_digest}).first()
+        if row is None or not hmac.compare_digest(row.digest, key_digest):
             raise KeyRejected
-        key = _key(row)
-        if not key.is_open:
+        key = _key_from_row(row)
+        if not key.is_active:
             raise KeyRejected
         if key.project_id != project_id:
             raise ProjectNotFound
         if not key.has_scope(scope):
             raise ScopeMissing(f"This API key lacks the scope '{scope}'.")
-        if not key.admits(address):
+        if not key.allows_address(address):
             raise AddressRefused
-        return key, _project(row)
+        return key, _project_from_row(row)
 
-    def note_use(self, key: Key) -> None:
-        due = keys.c.last_used_at.is_(None) | (keys.c.last_used_at < clock.now() - USE_NOTED_EVERY)
+    def record_use(self, key: ApiKey) -> None:
+        is_due = keys.c.last_used_at.is_(None) | (keys.c.last_used_at < clock.now() - USE_RECORD_INTERVAL_MS)
         with self.database.write() as tx:
-            tx.execute(update(keys).where(keys.c.id == key.id, due).values(last_used_at=clock.now()))
+            tx.execute(update(keys).where(keys.c.id == key.id, is_due).values(last_used_at=clock.now()))
 
 
-def lifetime(text: str) -> int:
+def parse_lifetime(text: str) -> int:
     """'90d', '12h' or '2w' in milliseconds."""
     match = re.fullmatch(r"([1-9]\d{0,4})([hdw])", text.strip())
     if match is None:
         raise InvalidRequest("An expiry is a number and h, d or w: 12h, 90d, 2w.")
-    return int(match[1]) * UNITS[match[2]]
+    return int(match[1]) * LIFETIME_UNITS_MS[match[2]]
 
 
-def _checked_name(name: str) -> str:
+def _validate_name(name: str) -> str:
     name = name.strip() or "API key"
     if len(name) > 200 or not name.isprintable():
         raise InvalidRequest("A key's name has at most 200 printable characters.")
     return name
 
 
-def _checked_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
+def _validate_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
     for scope in scopes:
         if scope not in SCOPES:
             raise InvalidRequest(f"A scope is 'read', 'write' or 'events', not '{scope}'.")
@@ -244,7 +245,7 @@ def _checked_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
     return tuple(scope for scope in SCOPES if scope in scopes)
 
 
-def _checked_network(text: str) -> str:
+def _validate_network(text: str) -> str:
     try:
         network = ip_network(text.strip(), strict=False)
     except ValueError:
@@ -254,12 +255,12 @@ def _checked_network(text: str) -> str:
     return str(network)
 
 
-def _key(row: Row[Any]) -> Key:
+def _key_from_row(row: Row[Any]) -> ApiKey:
     row_values = row._mapping
     values = {name: row_values[name] for name in KEY_FIELDS}
-    return Key(**{**values, "scopes": tuple(row.scopes), "allow": tuple(row.allow)})
+    return ApiKey(**{**values, "scopes": tuple(row.scopes), "allow": tuple(row.allow)})
 
 
-def _project(row: Row[Any]) -> Project:
+def _project_from_row(row: Row[Any]) -> Project:
     row_values = row._mapping
-    return stored_project({name: row_values[label] for name, label in PROJECT_FIELDS})
+    return project_from_values({name: row_values[label] for name, label in PROJECT_FIELDS})

@@ -9,27 +9,27 @@ from copydesk.core.errors import InvalidRequest
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
-SHORTEST, LONGEST = 10, 1000
+MIN_PASSWORD_CHARS, MAX_PASSWORD_CHARS = 10, 1000
 
 
-def hash_of(password: str) -> str:
+def hash_password(password: str) -> str:
     """Refuses what is no good as a password."""
-    if len(password) < SHORTEST:
-        raise InvalidRequest(f"A password has at least {SHORTEST} characters.")
-    if len(password) > LONGEST:
-        raise InvalidRequest(f"A password has at most {LONGEST:,} characters.")
+    if len(password) < MIN_PASSWORD_CHARS:
+        raise InvalidRequest(f"A password has at least {MIN_PASSWORD_CHARS} characters.")
+    if len(password) > MAX_PASSWORD_CHARS:
+        raise InvalidRequest(f"A password has at most {MAX_PASSWORD_CHARS:,} characters.")
     return _hasher().hash(password)
 
 
-def is_password(hashed: str | None, password: str) -> bool:
+def verify_password(hashed: str | None, password: str) -> bool:
     """Where there is no hash, another is looked at, so that the time does not tell."""
     from argon2.exceptions import InvalidHashError, VerificationError
 
     try:
-        fits = _hasher().verify(hashed or _nobodys(), password[: LONGEST + 1])
+        matches = _hasher().verify(hashed or _dummy_hash(), password[: MAX_PASSWORD_CHARS + 1])
     except (VerificationError, InvalidHashError):
         return False
-    return fits and bool(hashed)
+    return matches and bool(hashed)
 
 
 @cache
@@ -41,5 +41,5 @@ def _hasher() -> "PasswordHasher":
 
 
 @cache
-def _nobodys() -> str:
+def _dummy_hash() -> str:
     return _hasher().hash(secrets.token_hex(16))

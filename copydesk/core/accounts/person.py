@@ -11,7 +11,7 @@ from copydesk.core.errors import InvalidRequest
 
 ROLES = ("viewer", "editor", "admin")
 """Each may do what those before it may: look; start and steer jobs; change projects, keys and people."""
-EMAIL = re.compile(r"[^\s<>@,;\"']{1,100}@[^\s<>@,;\"']{1,90}")
+EMAIL_PATTERN = re.compile(r"[^\s<>@,;\"']{1,100}@[^\s<>@,;\"']{1,90}")
 
 
 @dataclass(frozen=True)
@@ -26,30 +26,30 @@ class Person:
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
-PERSON = [people.c[field.name] for field in fields(Person)]
+PERSON_COLUMNS = [people.c[field.name] for field in fields(Person)]
 
 
-def person_of(row: Row[*tuple[Any, ...]], prefix: str = "") -> Person:
+def person_from_row(row: Row[*tuple[Any, ...]], prefix: str = "") -> Person:
     """From a row that has PERSON among its columns, under these names."""
-    return Person(**{column.name: row._mapping[prefix + column.name] for column in PERSON})
+    return Person(**{column.name: row._mapping[prefix + column.name] for column in PERSON_COLUMNS})
 
 
-def checked_email(text: str) -> str:
+def validate_email(text: str) -> str:
     """Lower case throughout: nobody has two accounts that differ in that alone."""
     email = text.strip().lower()
-    if not EMAIL.fullmatch(email) or not email.isprintable():
+    if not EMAIL_PATTERN.fullmatch(email) or not email.isprintable():
         raise InvalidRequest("Give an e-mail address, such as ada@example.org.")
     return email
 
 
-def checked_name(text: str) -> str:
+def validate_name(text: str) -> str:
     name = text.strip()
     if not 1 <= len(name) <= 200 or not name.isprintable():
         raise InvalidRequest("A name has 1 to 200 printable characters.")
     return name
 
 
-def checked_role(role: str) -> str:
+def validate_role(role: str) -> str:
     if role not in ROLES:
         raise InvalidRequest(f"A role is one of {', '.join(ROLES)}.")
     return role

@@ -7,14 +7,13 @@ from dataclasses import dataclass, fields
 
 from sqlalchemy import delete, func, insert, select, update
 
-from copydesk.core import audit_log as audit
-from copydesk.core import clock
-from copydesk.core.accounts.person import PERSON, Person, person_of
-from copydesk.core.db.database import Database, batched
+from copydesk.core import audit_log, clock
+from copydesk.core.accounts.person import PERSON_COLUMNS, Person, person_from_row
+from copydesk.core.db.database import Database, batch_ids
 from copydesk.core.db.tables import people, sessions
-from copydesk.core.ids import digest, new_id, random_text
+from copydesk.core.ids import new_id, random_text, sha256_hex
 
-LIFE, SEEN_EVERY = 30 * clock.DAY, 60 * clock.SECOND
+SESSION_LIFETIME_MS, SEEN_INTERVAL_MS = 30 * clock.DAY, 60 * clock.SECOND
 
 
 @dataclass(frozen=True)
@@ -28,76 +27,82 @@ class Session:
     agent: str
 
 
-SESSION = [sessions.c[field.name] for field in fields(Session)]
-WITH_PERSON = select(*(column.label(f"person_{column.name}") for column in PERSON), *SESSION).join(
-    people, people.c.id == sessions.c.person_id
-)
+SESSION_COLUMNS = [sessions.c[field.name] for field in fields(Session)]
+SELECT_SESSION_AND_PERSON = select(
+    *(column.label(f"person_{column.name}") for column in PERSON_COLUMNS), *SESSION_COLUMNS
+).join(people, people.c.id == sessions.c.person_id)
 
 
 class Sessions:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def begin(self, person: Person, address: str | None, agent: str) -> str:
+    def create(self, person: Person, address: str | None, agent: str) -> str:
         """A new session's secret."""
         secret, now = random_text(43), clock.now()
-        session = Session(new_id("sess"), person.id, now, now, now + LIFE, address and address[:64], agent[:400])
+        session = Session(
+            new_id("sess"), person.id, now, now, now + SESSION_LIFETIME_MS, address and address[:64], agent[:400]
+        )
         with self.database.write() as tx:
             tx.execute(delete(sessions).where(sessions.c.expires_at < now))
-            tx.execute(insert(sessions).values({**vars(session), "digest": digest(secret)}))
-            audit.record(tx, audit.EVERYWHERE, person.email, "person.signed_in", person.id)
+            tx.execute(insert(sessions).values({**vars(session), "digest": sha256_hex(secret)}))
+            audit_log.record(tx, audit_log.NO_PROJECT, person.email, "person.signed_in", person.id)
         return secret
 
-    def of(self, secret: str) -> tuple[Person, Session] | None:
+    def find_by_secret(self, secret: str) -> tuple[Person, Session] | None:
         """Whose session it is; None once it has ended, whoever ended it."""
         with self.database.read() as tx:
-            row = tx.execute(WITH_PERSON.where(sessions.c.digest == digest(secret))).first()
+            row = tx.execute(SELECT_SESSION_AND_PERSON.where(sessions.c.digest == sha256_hex(secret))).first()
         now = clock.now()
         if row is None or row.expires_at < now:
             return None
-        session = Session(**{column.name: row._mapping[column.name] for column in SESSION})
-        if session.seen_at + SEEN_EVERY < now:
+        session = Session(**{column.name: row._mapping[column.name] for column in SESSION_COLUMNS})
+        if session.seen_at + SEEN_INTERVAL_MS < now:
             with self.database.write() as tx:
                 tx.execute(update(sessions).where(sessions.c.id == session.id).values(seen_at=now))
-        return person_of(row, "person_"), session
+        return person_from_row(row, "person_"), session
 
     def find_live(self, session_ids: Collection[str], role: str) -> set[str]:
         """Returns those of these sessions that have not ended and whose person has at least this role."""
-        found: set[str] = set()
+        live_ids: set[str] = set()
         with self.database.read() as tx:
-            for some in batched(session_ids):
-                rows = tx.execute(WITH_PERSON.where(sessions.c.id.in_(some), sessions.c.expires_at > clock.now()))
-                found |= {row.id for row in rows if person_of(row, "person_").may(role)}
-        return found
+            for batch in batch_ids(session_ids):
+                rows = tx.execute(
+                    SELECT_SESSION_AND_PERSON.where(sessions.c.id.in_(batch), sessions.c.expires_at > clock.now())
+                )
+                live_ids |= {row.id for row in rows if person_from_row(row, "person_").may(role)}
+        return live_ids
 
-    def of_person(self, person_id: str) -> list[Session]:
+    def list_for_person(self, person_id: str) -> list[Session]:
         """Newest first."""
-        wanted = select(*SESSION).where(sessions.c.person_id == person_id, sessions.c.expires_at > clock.now())
+        query = select(*SESSION_COLUMNS).where(sessions.c.person_id == person_id, sessions.c.expires_at > clock.now())
         with self.database.read() as tx:
-            return [Session(**row._mapping) for row in tx.execute(wanted.order_by(sessions.c.id.desc()))]
+            return [Session(**row._mapping) for row in tx.execute(query.order_by(sessions.c.id.desc()))]
 
     def count(self) -> int:
-        wanted = select(func.count()).select_from(sessions).where(sessions.c.expires_at > clock.now())
+        query = select(func.count()).select_from(sessions).where(sessions.c.expires_at > clock.now())
         with self.database.read() as tx:
-            return tx.execute(wanted).scalar_one()
+            return tx.execute(query).scalar_one()
 
     def end(self, person: Person, session_id: str) -> None:
         """One's own; another's is as good as not there."""
         with self.database.write() as tx:
-            gone = delete(sessions).where(sessions.c.id == session_id, sessions.c.person_id == person.id)
-            if tx.execute(gone).rowcount:
-                audit.record(tx, audit.EVERYWHERE, person.email, "person.session_ended", session_id)
+            statement = delete(sessions).where(sessions.c.id == session_id, sessions.c.person_id == person.id)
+            if tx.execute(statement).rowcount:
+                audit_log.record(tx, audit_log.NO_PROJECT, person.email, "person.session_ended", session_id)
 
-    def end_others(self, person: Person, keep: str) -> int:
+    def end_others(self, person: Person, keep_session_id: str) -> int:
         """All of this person's but one. How many that were."""
         with self.database.write() as tx:
-            gone = delete(sessions).where(sessions.c.person_id == person.id, sessions.c.id != keep)
-            ended = tx.execute(gone).rowcount
+            statement = delete(sessions).where(sessions.c.person_id == person.id, sessions.c.id != keep_session_id)
+            ended = tx.execute(statement).rowcount
             if ended:
-                audit.record(tx, audit.EVERYWHERE, person.email, "person.sessions_ended", person.id, sessions=ended)
+                audit_log.record(
+                    tx, audit_log.NO_PROJECT, person.email, "person.sessions_ended", person.id, sessions=ended
+                )
         return ended
 
 
-def form_token(session_secret: str) -> str:
+def csrf_token(session_secret: str) -> str:
     """What a form of this session carries, so that no other site can send one in its person's name."""
     return hmac.new(session_secret.encode(), b"form", hashlib.sha256).hexdigest()

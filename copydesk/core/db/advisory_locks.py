@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from copydesk.core.db.database import Database
 
-TAKE = text("select pg_advisory_xact_lock(:number)")
+ACQUIRE_LOCK = text("select pg_advisory_xact_lock(:number)")
 
 
 @unique
@@ -20,7 +20,7 @@ class AdvisoryLock(IntEnum):
     """Had CLAIM_RUN's number in earlier versions, so that every claim waited for it."""
 
 
-def take_lock(database: Database, tx: Connection, lock: AdvisoryLock) -> None:
+def acquire_lock(database: Database, tx: Connection, lock: AdvisoryLock) -> None:
     """Waits for the lock and holds it until the transaction ends. SQLite has one writer at a time and needs none."""
     if not database.is_sqlite:
-        tx.execute(TAKE, {"number": int(lock)})
+        tx.execute(ACQUIRE_LOCK, {"number": int(lock)})

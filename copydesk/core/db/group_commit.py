@@ -8,30 +8,34 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
-MOST_TOGETHER = 16
+MAX_WRITES_PER_COMMIT = 16
 
 
-class Writer:
+class GroupCommitWriter:
     """Whoever finds nobody waiting behind commits for all before it; nobody returns before its own commit."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._turn = threading.Lock()
-        self._counting = threading.Lock()
-        self._waiting = 0
-        self._batch: _Batch | None = None
+        self._write_lock = threading.Lock()
+        self._waiting_lock = threading.Lock()
+        self._waiting_writers = 0
+        self._batch: _CommitBatch | None = None
         self._connection: Connection | None = None
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        with self._my_turn():
-            batch = self._batch = self._batch or _Batch(self._kept())
+        with self._hold_write_lock():
+            batch = self._batch = self._batch or _CommitBatch(self._get_connection())
             try:
-                batch.parts += 1
-                with part_of(batch.connection):
+                batch.writes += 1
+                with savepoint(batch.connection):
                     yield batch.connection
             finally:
-                if not self._waiting or batch.parts >= MOST_TOGETHER or not _is_open(batch.connection):
+                if (
+                    not self._waiting_writers
+                    or batch.writes >= MAX_WRITES_PER_COMMIT
+                    or not _in_transaction(batch.connection)
+                ):
                     self._batch = None
                     batch.commit()
         batch.done.wait()
@@ -39,28 +43,28 @@ class Writer:
             raise batch.error
 
     def close(self) -> None:
-        with self._turn:
+        with self._write_lock:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
 
-    def _kept(self) -> Connection:
+    def _get_connection(self) -> Connection:
         """One connection serves all: to take one from the pool and give it back costs as much as two statements."""
         if self._connection is None or self._connection.closed:
             self._connection = self._engine.connect().execution_options(immediate=True)
         return self._connection
 
     @contextmanager
-    def _my_turn(self) -> Iterator[None]:
-        with self._counting:
-            self._waiting += 1
-        with self._turn:
-            with self._counting:
-                self._waiting -= 1
+    def _hold_write_lock(self) -> Iterator[None]:
+        with self._waiting_lock:
+            self._waiting_writers += 1
+        with self._write_lock:
+            with self._waiting_lock:
+                self._waiting_writers -= 1
             yield
 
 
-class _Batch:
+class _CommitBatch:
     """One transaction, handed from writer to writer. A part that fails is taken back alone."""
 
     def __init__(self, connection: Connection) -> None:
@@ -70,14 +74,14 @@ class _Batch:
         except BaseException:
             connection.close()
             raise
-        self.parts = 0
+        self.writes = 0
         self.done = threading.Event()
         self.error: Exception | None = None
 
     def commit(self) -> None:
         """An error is everybody's: each writer of the batch raises it."""
         try:
-            _refuse_unless_open(self.connection)
+            _require_transaction(self.connection)
             self.transaction.commit()
         except Exception as error:
             self.error = error
@@ -88,28 +92,28 @@ class _Batch:
 
 
 @contextmanager
-def part_of(connection: Connection) -> Iterator[None]:
+def savepoint(connection: Connection) -> Iterator[None]:
     """A part of a transaction that can be taken back alone."""
     driver: Any = connection.connection.driver_connection
-    _refuse_unless_open(connection)
+    _require_transaction(connection)
     driver.execute("SAVEPOINT part")
     try:
         yield
     except BaseException:
-        if _is_open(connection):
+        if _in_transaction(connection):
             driver.execute("ROLLBACK TO part")
         raise
     finally:
-        if _is_open(connection):
+        if _in_transaction(connection):
             driver.execute("RELEASE part")
 
 
-def _is_open(connection: Connection) -> bool:
+def _in_transaction(connection: Connection) -> bool:
     """SQLite takes the whole transaction back by itself when the disk is full, fails, or memory runs out."""
     driver: Any = connection.connection.driver_connection
     return bool(driver.in_transaction)
 
 
-def _refuse_unless_open(connection: Connection) -> None:
-    if not _is_open(connection):
+def _require_transaction(connection: Connection) -> None:
+    if not _in_transaction(connection):
         raise sqlite3.OperationalError("SQLite took the transaction back")

@@ -4,54 +4,54 @@ from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
-from copydesk.core.db.advisory_locks import AdvisoryLock, take_lock
+from copydesk.core.db.advisory_locks import AdvisoryLock, acquire_lock
 from copydesk.core.db.database import Database
-from copydesk.core.errors import Explained
+from copydesk.core.errors import UserFacingError
 
-HEAD = "0003"
-UNFINISHED = "moving"
+SCHEMA_VERSION = "0003"
+UNFINISHED_VERSION = "moving"
 """Stands for the version while a database is filled in several steps, so that nobody takes half of it for the whole."""
-FOLDER = Path(__file__).parent / "migrations"
+MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 
 
-class NewerSchema(Explained):
+class NewerSchema(UserFacingError):
     message = "The database was written by a newer version of Copydesk; upgrade this one."
 
 
-class UnfinishedMove(Explained):
+class UnfinishedMove(UserFacingError):
     message = "This database is incomplete: run the interrupted 'copydesk migrate-stores' or 'copydesk restore' again."
 
 
 def migrate(database: Database) -> None:
     with database.read() as tx:
-        if schema_of(tx) == HEAD:
+        if read_schema_version(tx) == SCHEMA_VERSION:
             return
-    with database.write() as tx, database.unhurried(tx):
-        take_lock(database, tx, AdvisoryLock.MIGRATE_DATABASE)
-        bring_up(tx)
+    with database.write() as tx, database.without_statement_timeout(tx):
+        acquire_lock(database, tx, AdvisoryLock.MIGRATE_DATABASE)
+        upgrade_schema(tx)
 
 
-def bring_up(tx: Connection, to: str = HEAD) -> None:
+def upgrade_schema(tx: Connection, target: str = SCHEMA_VERSION) -> None:
     """To this version of the schema, from nothing or an older one."""
-    version = schema_of(tx)
-    if version != to:
-        refuse_newer(version)
-        _upgrade(tx, to)
+    version = read_schema_version(tx)
+    if version != target:
+        reject_newer_schema(version)
+        _run_migrations(tx, target)
 
 
-def refuse_newer(version: str | None) -> None:
-    if version == UNFINISHED:
+def reject_newer_schema(version: str | None) -> None:
+    if version == UNFINISHED_VERSION:
         raise UnfinishedMove
-    if version is not None and version not in versions():
+    if version is not None and version not in list_schema_versions():
         raise NewerSchema
 
 
-def versions() -> list[str]:
+def list_schema_versions() -> list[str]:
     """All that this release knows, oldest first."""
-    return sorted(file.stem.removeprefix("v") for file in (FOLDER / "versions").glob("v*.py"))
+    return sorted(file.stem.removeprefix("v") for file in (MIGRATIONS_FOLDER / "versions").glob("v*.py"))
 
 
-def schema_of(tx: Connection) -> str | None:
+def read_schema_version(tx: Connection) -> str | None:
     """The version that the database is at; None when there are no tables yet."""
     if not inspect(tx).has_table("alembic_version"):
         return None
@@ -59,11 +59,11 @@ def schema_of(tx: Connection) -> str | None:
     return version
 
 
-def _upgrade(tx: Connection, to: str) -> None:
+def _run_migrations(tx: Connection, target: str) -> None:
     from alembic import command  # heavy, and needed only when there is something to do
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(FOLDER))
+    config.set_main_option("script_location", str(MIGRATIONS_FOLDER))
     config.attributes["connection"] = tx
-    command.upgrade(config, to)
+    command.upgrade(config, target)

@@ -16,18 +16,18 @@ log = logging.getLogger(__name__)
 CHANNEL = "copydesk"
 POLL_SECONDS = 0.5
 CHECK_SECONDS = 5.0
-LISTENER_PATIENCE = 3.0
-ANYTHING = "*"
+LISTENER_TIMEOUT_SECONDS = 3.0
+ANY_TOPIC = "*"
 
 
-class Signals(ABC):
+class Notifications(ABC):
     """A signal is a hint, never the truth: a waiter that wakes, or times out, reads the database."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._changed = threading.Condition()
-        self._seen = {ANYTHING: 0}
-        self._hearers: list[Callable[[str], object]] = []
+        self._send_counts = {ANY_TOPIC: 0}
+        self._subscribers: list[Callable[[str], object]] = []
         self._closing = threading.Event()
         self._listener: threading.Thread | None = None
 
@@ -41,59 +41,61 @@ class Signals(ABC):
     def mark(self, topic: str) -> int:
         """Take a mark before reading the database; `wait` then misses nothing that came after it."""
         with self._changed:
-            self._seen.setdefault(topic, 0)
-            return self._seen[topic] + self._seen[ANYTHING]
+            self._send_counts.setdefault(topic, 0)
+            return self._send_counts[topic] + self._send_counts[ANY_TOPIC]
 
     def wait(self, topic: str, mark: int, seconds: float) -> bool:
         """True when the topic was sent since the mark; False when the time is over."""
-        self._start()
+        self._start_listener()
         with self._changed:
-            return self._changed.wait_for(lambda: self._seen[topic] + self._seen[ANYTHING] != mark, seconds)
+            return self._changed.wait_for(
+                lambda: self._send_counts[topic] + self._send_counts[ANY_TOPIC] != mark, seconds
+            )
 
     @contextmanager
-    def heard(self, hear: Callable[[str], object]) -> Iterator[None]:
+    def subscribe(self, callback: Callable[[str], object]) -> Iterator[None]:
         """Calls this with every topic that is sent, or with ANYTHING where it is not known which. It is called in
         whichever thread noticed, so it must be quick."""
-        self._start()
+        self._start_listener()
         with self._changed:
-            self._hearers.append(hear)
+            self._subscribers.append(callback)
         try:
             yield
         finally:
             with self._changed:
-                self._hearers.remove(hear)
+                self._subscribers.remove(callback)
 
     def wake(self, topic: str) -> None:
         with self._changed:
-            if topic in self._seen:
-                self._seen[topic] += 1
+            if topic in self._send_counts:
+                self._send_counts[topic] += 1
                 self._changed.notify_all()
-            for hear in self._hearers:
-                hear(topic)
+            for callback in self._subscribers:
+                callback(topic)
 
     @property
-    def closing(self) -> bool:
+    def is_closing(self) -> bool:
         """Whoever waits in a loop should stop now."""
         return self._closing.is_set()
 
-    def dismiss(self) -> None:
+    def stop(self) -> None:
         """Wakes everybody for the last time."""
         self._closing.set()
-        self.wake(ANYTHING)
+        self.wake(ANY_TOPIC)
 
     def close(self) -> None:
-        self.dismiss()
+        self.stop()
         if self._listener is not None:
             self._listener.join(timeout=5)
 
-    def _start(self) -> None:
+    def _start_listener(self) -> None:
         with self._changed:
             if self._listener is None and not self._closing.is_set():
                 self._listener = threading.Thread(target=self._listen, name="signals", daemon=True)
                 self._listener.start()
 
 
-class SqliteSignals(Signals):
+class SqliteNotifications(Notifications):
     """In process at once; another's commit (and our own, harmlessly) by SQLite's counter of changes, twice a second."""
 
     def send(self, connection: Connection, topic: str) -> None:
@@ -102,24 +104,24 @@ class SqliteSignals(Signals):
     def _listen(self) -> None:
         connection: Any = self.engine.raw_connection()
         try:
-            version = _version(connection)  # at once: what another process commits from here on is noticed
+            counter = _read_change_counter(connection)  # at once: what another process commits from here on is noticed
             while not self._closing.wait(POLL_SECONDS):
-                now = _version(connection)
-                if now != version:
-                    self.wake(ANYTHING)
-                version = now
+                new_counter = _read_change_counter(connection)
+                if new_counter != counter:
+                    self.wake(ANY_TOPIC)
+                counter = new_counter
         except Exception:
             log.warning("no longer hears other processes; they are noticed by polling", exc_info=True)
         finally:
             connection.close()
 
 
-def _version(connection: Any) -> int:
-    (version,) = connection.cursor().execute("PRAGMA data_version").fetchone()
-    return int(version)
+def _read_change_counter(connection: Any) -> int:
+    (counter,) = connection.cursor().execute("PRAGMA data_version").fetchone()
+    return int(counter)
 
 
-class PostgresSignals(Signals):
+class PostgresNotifications(Notifications):
     """LISTEN and NOTIFY: the server delivers a topic when the sender's transaction commits."""
 
     def send(self, connection: Connection, topic: str) -> None:
@@ -130,22 +132,22 @@ class PostgresSignals(Signals):
             try:
                 self._listen_once()
             except Exception as error:
-                is_line = isinstance(error, SQLAlchemyError | self.engine.dialect.loaded_dbapi.Error)
-                log.warning("lost the line to PostgreSQL; listening again shortly", exc_info=not is_line)
+                is_connection_error = isinstance(error, SQLAlchemyError | self.engine.dialect.loaded_dbapi.Error)
+                log.warning("lost the line to PostgreSQL; listening again shortly", exc_info=not is_connection_error)
                 self._closing.wait(1)
-                self.wake(ANYTHING)
+                self.wake(ANY_TOPIC)
 
     def _listen_once(self) -> None:
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             driver: Any = connection.connection.driver_connection
             connection.detach()  # a line that listens is of no use to anybody else, and takes no place in the pool
-            driver.patience = LISTENER_PATIENCE
+            driver.reply_timeout = LISTENER_TIMEOUT_SECONDS
             connection.execute(text(f"listen {CHANNEL}"))
-            self.wake(ANYTHING)
-            checked = time.monotonic()
+            self.wake(ANY_TOPIC)
+            last_checked_at = time.monotonic()
             while not self._closing.is_set():
-                for notice in driver.notifies(timeout=POLL_SECONDS, stop_after=1):
-                    self.wake(notice.payload)
-                if time.monotonic() - checked > CHECK_SECONDS:  # silence may be that of a line that was cut
+                for notification in driver.notifies(timeout=POLL_SECONDS, stop_after=1):
+                    self.wake(notification.payload)
+                if time.monotonic() - last_checked_at > CHECK_SECONDS:  # silence may be that of a line that was cut
                     connection.execute(text("select 1"))
-                    checked = time.monotonic()
+                    last_checked_at = time.monotonic()

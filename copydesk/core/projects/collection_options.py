@@ -5,20 +5,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from copydesk.core.projects.options import Choices, Words
+from copydesk.core.projects.options import CommaSeparated, ProjectOptions
 
-ORIGIN = re.compile(r"https?://(?:\*\.)?[a-z0-9.-]+(?::\d{1,5})?|https?://\[[0-9a-f:]+\](?::\d{1,5})?")
-CLASSES = ("assistant", "search", "training", "other")
+ORIGIN_PATTERN = re.compile(r"https?://(?:\*\.)?[a-z0-9.-]+(?::\d{1,5})?|https?://\[[0-9a-f:]+\](?::\d{1,5})?")
+NON_HUMAN_CLASSES = ("assistant", "search", "training", "other")
 
 
-class Collecting(Choices):
-    origins: Words = ()
+class CollectionOptions(ProjectOptions):
+    origins: CommaSeparated = ()
     """Sites whose pages may send views from a browser, such as https://docs.example.com; empty for any."""
     base_path: Annotated[str, Field(max_length=200)] = ""
     """The path under which the documentation lies, such as /docs; it is cut off, and what lies outside is dropped."""
-    kept_parameters: Words = ()
+    kept_parameters: CommaSeparated = ()
     """Query parameters that make another page; all others are dropped."""
-    ai_classes: Words = ("assistant",)
+    ai_classes: CommaSeparated = ("assistant",)
     """The classes of visitors that count as AI."""
     privacy: Literal["lasting", "daily", "monthly"] = "lasting"
     """How long a visitor is recognised: for ever, or for a day or a month."""
@@ -31,16 +31,16 @@ class Collecting(Choices):
 
     @field_validator("origins")
     @classmethod
-    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _validate_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         origins = tuple(origin.lower().rstrip("/") for origin in value)
         for origin in origins:
-            if not ORIGIN.fullmatch(origin):
+            if not ORIGIN_PATTERN.fullmatch(origin):
                 raise ValueError("must be origins such as https://docs.example.com or https://*.example.com")
         return origins
 
     @field_validator("base_path")
     @classmethod
-    def _is_path(cls, value: str) -> str:
+    def _normalize_base_path(cls, value: str) -> str:
         parts = [part for part in value.split("/") if part]
         if not value.isprintable() or set("?#% ") & set(value) or {".", ".."} & set(parts):
             raise ValueError("must be a path such as /docs")
@@ -48,13 +48,13 @@ class Collecting(Choices):
 
     @field_validator("ai_classes")
     @classmethod
-    def _are_classes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _validate_ai_classes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for name in value:
-            if name not in CLASSES:
-                raise ValueError(f"must be of {', '.join(CLASSES)}")
+            if name not in NON_HUMAN_CLASSES:
+                raise ValueError(f"must be of {', '.join(NON_HUMAN_CLASSES)}")
         return tuple(sorted(set(value)))
 
     @field_validator("raw_days", "feedback_days", mode="before")
     @classmethod
-    def _may_be_taken_away(cls, value: Any) -> Any:
+    def _empty_to_none(cls, value: Any) -> Any:
         return None if value == "" else value

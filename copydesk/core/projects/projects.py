@@ -9,24 +9,23 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Row, bindparam, select, update
 
-from copydesk.core import audit_log as audit
-from copydesk.core import clock
+from copydesk.core import audit_log, clock
 from copydesk.core.db.database import Database
 from copydesk.core.db.tables import projects
-from copydesk.core.errors import Detail, InvalidRequest, NotFound, ProjectNotFound
+from copydesk.core.errors import ErrorDetail, InvalidRequest, NotFound, ProjectNotFound
 from copydesk.core.ids import new_id
-from copydesk.core.projects.collection_options import Collecting
+from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.policy import Policy
 
 FORGES = ("local", "github", "gitlab", "gitea", "forgejo")
-BY_ID = select(projects).where(projects.c.id == bindparam("id"))
-BY_SITE = select(projects).where(projects.c.site_id == bindparam("site"))
-REF = (
+SELECT_BY_ID = select(projects).where(projects.c.id == bindparam("id"))
+SELECT_BY_SITE_ID = select(projects).where(projects.c.site_id == bindparam("site"))
+REF_PATTERN = (
     r"^(?![-./])(?!@$)(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))"
     r"[^\x00-\x20\x7f~^:?*\[\\]*[^\x00-\x20\x7f~^:?*\[\\./]$"
 )
 """What git takes for a branch's name, as a regular expression that the API's description can carry."""
-LONGEST_REF = 200
+MAX_REF_CHARS = 200
 
 
 class SiteNotFound(NotFound):
@@ -48,7 +47,7 @@ class Project:
     token_env: str | None
     allow_private: bool
     policy: Policy
-    collecting: Collecting
+    collecting: CollectionOptions
     created_at: int
 
 
@@ -56,56 +55,60 @@ class Projects:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def create(self, name: str, *, actor: str, **wanted: Any) -> Project:
-        return self.add(new_project(name, **wanted), actor=actor)
+    def create(self, name: str, *, actor: str, **fields: Any) -> Project:
+        return self.add(build_project(name, **fields), actor=actor)
 
     def add(self, project: Project, *, actor: str) -> Project:
-        row = {**vars(project), **_chosen(project.policy, project.collecting)}
+        row = {**vars(project), **_dump_options(project.policy, project.collecting)}
         with self.database.write() as tx:
             tx.execute(projects.insert().values(row))
-            audit.record(tx, project.id, actor, "project.created", project.id, name=project.name)
+            audit_log.record(tx, project.id, actor, "project.created", project.id, name=project.name)
         return project
 
     def change(self, project_id: str, values: Mapping[str, str], *, actor: str) -> Project:
         """Changes a project's own fields (CHANGEABLE) and its choices, given as a person types them."""
-        own = _checked(CHANGEABLE, {name: values[name] for name in values if name in CHANGEABLE})
-        of_policy, of_collecting = choices({name: values[name] for name in values if name not in CHANGEABLE})
+        own_values = _validate_fields(
+            CHANGEABLE_FIELDS, {name: values[name] for name in values if name in CHANGEABLE_FIELDS}
+        )
+        policy_values, collecting_values = split_options(
+            {name: values[name] for name in values if name not in CHANGEABLE_FIELDS}
+        )
         with self.database.write() as tx:
-            found = tx.execute(
-                BY_ID if self.database.is_sqlite else BY_ID.with_for_update(), {"id": project_id}
+            row = tx.execute(
+                SELECT_BY_ID if self.database.is_sqlite else SELECT_BY_ID.with_for_update(), {"id": project_id}
             ).first()
-            if found is None:
+            if row is None:
                 raise ProjectNotFound
-            old = _project(found)
-            policy, collecting = old.policy.changed(of_policy), old.collecting.changed(of_collecting)
-            row = {**own, **_chosen(policy, collecting)}
-            tx.execute(update(projects).where(projects.c.id == project_id).values(row))
-            audit.record(tx, project_id, actor, "project.changed", project_id, fields=sorted(values))
-        return replace(old, **own, policy=policy, collecting=collecting)
+            old = _project_from_row(row)
+            policy, collecting = old.policy.with_values(policy_values), old.collecting.with_values(collecting_values)
+            new_values = {**own_values, **_dump_options(policy, collecting)}
+            tx.execute(update(projects).where(projects.c.id == project_id).values(new_values))
+            audit_log.record(tx, project_id, actor, "project.changed", project_id, fields=sorted(values))
+        return replace(old, **own_values, policy=policy, collecting=collecting)
 
     def get(self, project_id: str) -> Project:
         if "\0" in project_id:  # which PostgreSQL cannot even be asked for
             raise ProjectNotFound
         with self.database.read() as tx:
-            row = tx.execute(BY_ID, {"id": project_id}).first()
+            row = tx.execute(SELECT_BY_ID, {"id": project_id}).first()
         if row is None:
             raise ProjectNotFound
-        return _project(row)
+        return _project_from_row(row)
 
     def all(self) -> list[Project]:
         with self.database.read() as tx:
-            return [_project(row) for row in tx.execute(select(projects).order_by(projects.c.id))]
+            return [_project_from_row(row) for row in tx.execute(select(projects).order_by(projects.c.id))]
 
-    def of_site(self, site_id: str) -> Project:
+    def get_by_site_id(self, site_id: str) -> Project:
         """The project of a site; its id is public, and stands in the site's pages."""
         with self.database.read() as tx:
-            row = tx.execute(BY_SITE, {"site": site_id}).first()
+            row = tx.execute(SELECT_BY_SITE_ID, {"site": site_id}).first()
         if row is None:
             raise SiteNotFound
-        return _project(row)
+        return _project_from_row(row)
 
 
-def new_project(
+def build_project(
     name: str,
     *,
     repository: str,
@@ -116,15 +119,19 @@ def new_project(
     token_env: str | None = None,
     allow_private: bool = True,
     policy: Policy = Policy(),  # noqa: B008 - it is frozen
-    collecting: Collecting = Collecting(),  # noqa: B008 - it is frozen
+    collecting: CollectionOptions = CollectionOptions(),  # noqa: B008 - it is frozen
 ) -> Project:
     """Checked, but not stored; InvalidRequest names each field that is wrong."""
-    checks = {**CHANGEABLE, "repository": checked_repository, "forge": lambda forge: _checked_forge(forge, repository)}
-    given = {"name": name, "repository": repository, "ref": ref, "root": root, "forge": forge}
+    validators = {
+        **CHANGEABLE_FIELDS,
+        "repository": validate_repository,
+        "forge": lambda forge: _validate_forge(forge, repository),
+    }
+    values = {"name": name, "repository": repository, "ref": ref, "root": root, "forge": forge}
     return Project(
         id=new_id("proj"),
         site_id=new_id("site"),
-        **_checked(checks, {**given, "model": model or "", "token_env": token_env or ""}),
+        **_validate_fields(validators, {**values, "model": model or "", "token_env": token_env or ""}),
         allow_private=allow_private,
         policy=policy,
         collecting=collecting,
@@ -132,7 +139,7 @@ def new_project(
     )
 
 
-def checked_repository(address: str) -> str:
+def validate_repository(address: str) -> str:
     """A path, file://, http:// or https:// address; never one that carries a secret or names a program to run."""
     if not address.strip() or any(ord(c) < 32 for c in address):
         raise InvalidRequest("Name the repository by a path or an address.")
@@ -160,14 +167,14 @@ def checked_repository(address: str) -> str:
     return address.rstrip("/")
 
 
-def checked_ref(ref: str) -> str:
+def validate_ref(ref: str) -> str:
     """A branch's name as git itself allows it, and never one that git could take for an option."""
-    if len(ref) > LONGEST_REF or not re.fullmatch(REF, ref):
+    if len(ref) > MAX_REF_CHARS or not re.fullmatch(REF_PATTERN, ref):
         raise InvalidRequest(f"'{ref[:80]}' is not a branch's name.")
     return ref
 
 
-def checked_root(folder: str) -> str:
+def validate_root(folder: str) -> str:
     """A folder of the repository, without the slashes around it."""
     folder = folder.strip().strip("/")
     if not folder.isprintable() or any(part in ("", ".", "..", ".git") for part in folder.split("/") if folder):
@@ -175,7 +182,7 @@ def checked_root(folder: str) -> str:
     return folder
 
 
-def _checked_forge(forge: str, repository: str) -> str:
+def _validate_forge(forge: str, repository: str) -> str:
     if forge not in FORGES:
         raise InvalidRequest(f"A forge is one of {', '.join(FORGES)}, not '{forge[:40]}'.")
     if forge != "local" and not repository.startswith(("https://", "http://")):
@@ -183,55 +190,57 @@ def _checked_forge(forge: str, repository: str) -> str:
     return forge
 
 
-def _checked_variable(name: str | None) -> str | None:
+def _validate_token_variable(name: str | None) -> str | None:
     if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise InvalidRequest("The token is given as the name of an environment variable.")
     return name
 
 
-def _checked_name(name: str) -> str:
+def _validate_name(name: str) -> str:
     name = name.strip()
     if not 1 <= len(name) <= 200 or not name.isprintable():
         raise InvalidRequest("A project's name has 1 to 200 printable characters.")
     return name
 
 
-CHANGEABLE: dict[str, Callable[[str], str | None]] = {
-    "name": _checked_name,
-    "ref": checked_ref,
-    "root": checked_root,
+CHANGEABLE_FIELDS: dict[str, Callable[[str], str | None]] = {
+    "name": _validate_name,
+    "ref": validate_ref,
+    "root": validate_root,
     "model": lambda name: name or None,
-    "token_env": lambda name: _checked_variable(name or None),
+    "token_env": lambda name: _validate_token_variable(name or None),
 }
 """What may change after a project was made; its repository and forge may not, since its jobs refer to them."""
 
 
-def _checked(checks: Mapping[str, Callable[[str], str | None]], values: Mapping[str, str]) -> dict[str, Any]:
-    checked, faults = {}, []
+def _validate_fields(
+    validators: Mapping[str, Callable[[str], str | None]], values: Mapping[str, str]
+) -> dict[str, Any]:
+    validated, faults = {}, []
     for name, value in values.items():
         try:
-            checked[name] = checks[name](value)
+            validated[name] = validators[name](value)
         except InvalidRequest as fault:
-            faults.append(Detail(name, fault.message))
+            faults.append(ErrorDetail(name, fault.message))
     if faults:
         raise InvalidRequest(" ".join(fault.message for fault in faults), details=faults)
-    return checked
+    return validated
 
 
-def choices(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def split_options(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """What of this is for the policy, which refuses unknown names, and what for the collecting."""
-    collecting = {name: values[name] for name in values if name in Collecting.model_fields}
+    collecting = {name: values[name] for name in values if name in CollectionOptions.model_fields}
     return {name: values[name] for name in values if name not in collecting}, collecting
 
 
-def _chosen(policy: Policy, collecting: Collecting) -> dict[str, Any]:
+def _dump_options(policy: Policy, collecting: CollectionOptions) -> dict[str, Any]:
     return {"policy": policy.model_dump(mode="json"), "collecting": collecting.model_dump(mode="json")}
 
 
-def _project(row: Row[Any]) -> Project:
-    return stored_project(dict(row._mapping))
+def _project_from_row(row: Row[Any]) -> Project:
+    return project_from_values(dict(row._mapping))
 
 
-def stored_project(row: dict[str, Any]) -> Project:
-    policy, collecting = Policy.model_validate(row["policy"]), Collecting.model_validate(row["collecting"])
-    return Project(**{**row, "policy": policy, "collecting": collecting})
+def project_from_values(values: dict[str, Any]) -> Project:
+    policy, collecting = Policy.model_validate(values["policy"]), CollectionOptions.model_validate(values["collecting"])
+    return Project(**{**values, "policy": policy, "collecting": collecting})

@@ -11,14 +11,13 @@ from pathlib import Path
 from sqlalchemy import delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from copydesk.core import audit_log as audit
-from copydesk.core import clock
+from copydesk.core import audit_log, clock
 from copydesk.core.db.database import Database
 from copydesk.core.db.tables import secrets
-from copydesk.core.errors import InvalidRequest, NotFound, Refusal
+from copydesk.core.errors import InvalidRequest, NotFound, RequestError
 from copydesk.core.settings import BadSettings, Settings
 
-NAMES = {
+KNOWN_SECRETS = {
     "forge_token": "the token that reads and pushes the repository and opens pull requests",
     "app_key": "the private key (PEM) of the GitHub App",
     "webhook_secret": "what the forge signs its webhooks with",
@@ -27,18 +26,18 @@ NAMES = {
     "model_key_google": "the Google key of this project's jobs",
     "model_key_compatible": "the key of the OpenAI-compatible address",
 }
-LONGEST = 20_000
-NONCE = 12
+MAX_SECRET_CHARS = 20_000
+NONCE_BYTES = 12
 
 
-class CannotUnseal(Refusal):
+class CannotUnseal(RequestError):
     """A sealed secret cannot be opened with this key; the message says what to do."""
 
     status, code = 503, "cannot_unseal"
     message = "A stored secret cannot be decrypted with this key."
 
 
-class Secrets:
+class SealedSecrets:
     """AES-256-GCM, bound to project and name, so that no row can be passed off as another's."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
@@ -51,94 +50,98 @@ class Secrets:
         """Every secret of the project, by name."""
         with self.database.read() as tx:
             rows = tx.execute(select(secrets.c.name, secrets.c.sealed).where(secrets.c.project_id == project_id)).all()
-        return {row.name: self._opened(project_id, row.name, row.sealed) for row in rows}
+        return {row.name: self._decrypt(project_id, row.name, row.sealed) for row in rows}
 
-    def names(self, project_id: str) -> dict[str, int]:
+    def read_update_times(self, project_id: str) -> dict[str, int]:
         """Which of a person's there are, and when each was set."""
-        wanted = select(secrets.c.name, secrets.c.updated_at).where(
-            secrets.c.project_id == project_id, secrets.c.name.in_(NAMES)
+        query = select(secrets.c.name, secrets.c.updated_at).where(
+            secrets.c.project_id == project_id, secrets.c.name.in_(KNOWN_SECRETS)
         )
         with self.database.read() as tx:
-            return {row.name: row.updated_at for row in tx.execute(wanted.order_by(secrets.c.name))}
+            return {row.name: row.updated_at for row in tx.execute(query.order_by(secrets.c.name))}
 
     @staticmethod
-    def checked_name(name: str) -> str:
-        if name not in NAMES:
-            raise InvalidRequest(f"There is no secret '{name[:60]}'; it is one of {', '.join(NAMES)}.")
+    def validate_name(name: str) -> str:
+        if name not in KNOWN_SECRETS:
+            raise InvalidRequest(f"There is no secret '{name[:60]}'; it is one of {', '.join(KNOWN_SECRETS)}.")
         return name
 
     def set(self, project_id: str, name: str, value: str, *, actor: str) -> None:
-        self.checked_name(name)
-        if not value.strip() or len(value) > LONGEST:
-            raise InvalidRequest(f"A secret has 1 to {LONGEST:,} characters.")
+        self.validate_name(name)
+        if not value.strip() or len(value) > MAX_SECRET_CHARS:
+            raise InvalidRequest(f"A secret has 1 to {MAX_SECRET_CHARS:,} characters.")
         row = {
             "project_id": project_id,
             "name": name,
-            "sealed": self._sealed(project_id, name, value.strip()),
+            "sealed": self._encrypt(project_id, name, value.strip()),
             "updated_at": clock.now(),
         }
         with self.database.write() as tx:
             tx.execute(delete(secrets).where(secrets.c.project_id == project_id, secrets.c.name == name))
             tx.execute(insert(secrets).values(row))
-            audit.record(tx, project_id, actor, "secret.set", name)
+            audit_log.record(tx, project_id, actor, "secret.set", name)
 
-    def made(self, project_id: str, name: str) -> str:
+    def get_or_create(self, project_id: str, name: str) -> str:
         """A random secret of the service's own, in hex: made when first asked for, the same ever after."""
-        found = self.get(project_id, name)
-        if found is None:
-            value = self._sealed(project_id, name, randomness.token_hex(32))
-            row = {"project_id": project_id, "name": name, "sealed": value, "updated_at": clock.now()}
-            mine = (secrets.c.project_id == project_id) & (secrets.c.name == name)
+        value = self.get(project_id, name)
+        if value is None:
+            sealed = self._encrypt(project_id, name, randomness.token_hex(32))
+            row = {"project_id": project_id, "name": name, "sealed": sealed, "updated_at": clock.now()}
+            same_row = (secrets.c.project_id == project_id) & (secrets.c.name == name)
             with suppress(IntegrityError), self.database.write() as tx:
-                if tx.execute(select(secrets.c.name).where(mine)).first() is None:  # else somebody else was first
+                if tx.execute(select(secrets.c.name).where(same_row)).first() is None:  # else somebody else was first
                     tx.execute(insert(secrets).values(row))
-            found = self.get(project_id, name)
-            assert found is not None
-        return found
+            value = self.get(project_id, name)
+            assert value is not None
+        return value
 
     def remove(self, project_id: str, name: str, *, actor: str) -> None:
-        self.checked_name(name)
+        self.validate_name(name)
         with self.database.write() as tx:
-            gone = tx.execute(delete(secrets).where(secrets.c.project_id == project_id, secrets.c.name == name))
-            if not gone.rowcount:
+            deleted = tx.execute(delete(secrets).where(secrets.c.project_id == project_id, secrets.c.name == name))
+            if not deleted.rowcount:
                 raise NotFound("This project has no such secret.")
-            audit.record(tx, project_id, actor, "secret.removed", name)
+            audit_log.record(tx, project_id, actor, "secret.removed", name)
 
-    def _sealed(self, project_id: str, name: str, value: str) -> bytes:
+    def _encrypt(self, project_id: str, name: str, value: str) -> bytes:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        nonce = randomness.token_bytes(NONCE)
-        return nonce + AESGCM(self._keys()[0]).encrypt(nonce, value.encode(), _bound_to(project_id, name))
+        nonce = randomness.token_bytes(NONCE_BYTES)
+        return nonce + AESGCM(self._load_keys()[0]).encrypt(nonce, value.encode(), _associated_data(project_id, name))
 
-    def _opened(self, project_id: str, name: str, sealed: bytes) -> str:
+    def _decrypt(self, project_id: str, name: str, sealed: bytes) -> str:
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        for key in self._keys():
+        for key in self._load_keys():
             with suppress(InvalidTag):
-                return AESGCM(key).decrypt(sealed[:NONCE], sealed[NONCE:], _bound_to(project_id, name)).decode()
+                return (
+                    AESGCM(key)
+                    .decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], _associated_data(project_id, name))
+                    .decode()
+                )
         raise CannotUnseal(
             f"The secret {name} was sealed with another key: give that in COPYDESK_SECRET_KEY, or set the secret anew."
         )
 
-    def _keys(self) -> Sequence[bytes]:
+    def _load_keys(self) -> Sequence[bytes]:
         """The first seals; the others open what was sealed before a change of key."""
         if self.settings.secret_key:
-            return [_decoded(part) for part in self.settings.secret_key]
-        return [_decoded(_key_file(self.settings.data.absolute() / "secret.key"))]
+            return [_decode_key(part) for part in self.settings.secret_key]
+        return [_decode_key(_read_or_create_key(self.settings.data.absolute() / "secret.key"))]
 
 
-def model_keys(secrets: Mapping[str, str]) -> dict[str, str]:
+def select_model_keys(secret_values: Mapping[str, str]) -> dict[str, str]:
     """The keys of model providers among a project's secrets, by provider."""
     prefix = "model_key_"
-    return {name.removeprefix(prefix): value for name, value in secrets.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): value for name, value in secret_values.items() if name.startswith(prefix)}
 
 
-def _bound_to(project_id: str, name: str) -> bytes:
+def _associated_data(project_id: str, name: str) -> bytes:
     return f"{project_id}/{name}".encode()
 
 
-def _decoded(text: str) -> bytes:
+def _decode_key(text: str) -> bytes:
     try:
         key = base64.b64decode(text, validate=True)
     except binascii.Error:
@@ -148,16 +151,16 @@ def _decoded(text: str) -> bytes:
     return key
 
 
-def _key_file(path: Path) -> str:
+def _read_or_create_key(path: Path) -> str:
     """Made at first use. It is written whole before it gets its name, so that two processes never make two keys."""
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        made = path.with_name(f".{path.name}-{randomness.token_hex(8)}")
-        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        temporary = path.with_name(f".{path.name}-{randomness.token_hex(8)}")
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(base64.b64encode(randomness.token_bytes(32)).decode() + "\n")
             file.flush()
             os.fsync(file.fileno())
         with suppress(FileExistsError):
-            os.link(made, path)
-        made.unlink()
+            os.link(temporary, path)
+        temporary.unlink()
     return path.read_text().strip()

@@ -6,11 +6,11 @@ from functools import cache
 from sqlalchemy import Connection, TextClause, text
 
 from copydesk.core.db.database import Database
-from copydesk.core.errors import Refusal
+from copydesk.core.errors import RequestError
 
 # A window that begins in the future is from before the clock was set back.
-OVER = "limits.started_at + :window <= {now} or limits.started_at > {now} + 1000"
-ADD = """
+WINDOW_EXPIRED_SQL = "limits.started_at + :window <= {now} or limits.started_at > {now} + 1000"
+ADD_USES_SQL = """
     insert into limits (bucket, started_at, used) values (:bucket, {now}, :uses)
     on conflict (bucket) do update set
         used = case when {over} then :uses else limits.used + :uses end,
@@ -19,47 +19,47 @@ ADD = """
 """
 
 
-class TooManyRequests(Refusal):
+class TooManyRequests(RequestError):
     status, code = 429, "too_many_requests"
     message = "Too many requests; try again later."
 
 
 @dataclass(frozen=True)
-class Limit:
+class RateLimit:
     name: str
     quota: int
-    window: int
+    window_ms: int
     """Milliseconds."""
 
-    def headers(self, left: int, reset: int) -> dict[str, str]:
+    def headers(self, remaining: int, reset_seconds: int) -> dict[str, str]:
         return {
-            "RateLimit-Policy": f'"{self.name}";q={self.quota};w={self.window // 1000}',
-            "RateLimit": f'"{self.name}";r={left};t={reset}',
+            "RateLimit-Policy": f'"{self.name}";q={self.quota};w={self.window_ms // 1000}',
+            "RateLimit": f'"{self.name}";r={remaining};t={reset_seconds}',
         }
 
-    def used_up(self, reset: int) -> TooManyRequests:
-        minutes = self.window // 60_000
-        span = "a minute" if minutes == 1 else f"per {minutes} minutes"
-        message = f"The limit of {self.quota} {span} is used up; try again in {reset} s."
-        return TooManyRequests(message, headers={**self.headers(0, reset), "Retry-After": str(reset)})
+    def exceeded_error(self, reset_seconds: int) -> TooManyRequests:
+        minutes = self.window_ms // 60_000
+        period = "a minute" if minutes == 1 else f"per {minutes} minutes"
+        message = f"The limit of {self.quota} {period} is used up; try again in {reset_seconds} s."
+        return TooManyRequests(message, headers={**self.headers(0, reset_seconds), "Retry-After": str(reset_seconds)})
 
 
 @cache
-def _add(now: str) -> TextClause:
-    return text(ADD.format(now=now, over=OVER.format(now=now)))
+def _add_uses_statement(now: str) -> TextClause:
+    return text(ADD_USES_SQL.format(now=now, over=WINDOW_EXPIRED_SQL.format(now=now)))
 
 
-def take(database: Database, tx: Connection, limit: Limit, owner: str) -> dict[str, str]:
+def consume(database: Database, tx: Connection, limit: RateLimit, owner: str) -> dict[str, str]:
     """Counts one use in the caller's transaction, so that what is refused or rolled back is not counted."""
-    used, remaining = add(database, tx, limit, owner, 1)
-    reset = max(1, -(-remaining // 1000))
+    used, remaining = add_uses(database, tx, limit, owner, 1)
+    reset_seconds = max(1, -(-remaining // 1000))
     if used > limit.quota:
-        raise limit.used_up(reset)
-    return limit.headers(limit.quota - used, reset)
+        raise limit.exceeded_error(reset_seconds)
+    return limit.headers(limit.quota - used, reset_seconds)
 
 
-def add(database: Database, tx: Connection, limit: Limit, owner: str, uses: int) -> tuple[int, int]:
+def add_uses(database: Database, tx: Connection, limit: RateLimit, owner: str, uses: int) -> tuple[int, int]:
     """The uses of all in this window, these included, and the milliseconds until it closes."""
-    given = {"bucket": f"{limit.name}:{owner}", "window": limit.window, "uses": uses}
-    used, remaining = tx.execute(_add(database.clock), given).one()
+    params = {"bucket": f"{limit.name}:{owner}", "window": limit.window_ms, "uses": uses}
+    used, remaining = tx.execute(_add_uses_statement(database.clock_sql), params).one()
     return used, remaining

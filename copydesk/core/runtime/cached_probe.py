@@ -8,33 +8,33 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-KEPT_SECONDS = 1.0
+CACHE_SECONDS = 1.0
 
 
-class Asked(Generic[T]):
+class CachedProbe(Generic[T]):
     """However often and by however many it is asked, at most one thread hangs, and none that holds up the end."""
 
-    def __init__(self, act: Callable[[], T]) -> None:
-        self._act = act
+    def __init__(self, probe: Callable[[], T]) -> None:
+        self._probe = probe
         self._lock = threading.Lock()
-        self._answer: Future[T] | None = None
-        self._answered_at = 0.0
+        self._future: Future[T] | None = None
+        self._finished_at = 0.0
 
-    def begin(self) -> Future[T]:
+    def start(self) -> Future[T]:
         """The answer to come, or the last one while it is good; who waits for it says how long."""
         with self._lock:
-            answer = self._answer
-            if answer is None or (answer.done() and time.monotonic() > self._answered_at + KEPT_SECONDS):
-                answer = self._answer = Future()
-                threading.Thread(target=self._ask, args=(answer,), name="asked", daemon=True).start()
-            return answer
+            future = self._future
+            if future is None or (future.done() and time.monotonic() > self._finished_at + CACHE_SECONDS):
+                future = self._future = Future()
+                threading.Thread(target=self._run, args=(future,), name="asked", daemon=True).start()
+            return future
 
-    def _ask(self, answer: "Future[T]") -> None:
+    def _run(self, future: "Future[T]") -> None:
         try:
-            result = self._act()
+            result = self._probe()
         except Exception as error:
-            self._answered_at = time.monotonic()
-            answer.set_exception(error)
+            self._finished_at = time.monotonic()
+            future.set_exception(error)
         else:
-            self._answered_at = time.monotonic()
-            answer.set_result(result)
+            self._finished_at = time.monotonic()
+            future.set_result(result)

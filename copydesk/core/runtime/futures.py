@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def settle(futures: Iterable[asyncio.Future[Any]], outcomes: Iterable[Any]) -> None:
+def resolve_futures(futures: Iterable[asyncio.Future[Any]], outcomes: Iterable[Any]) -> None:
     """An outcome that is an exception is raised where it is waited for."""
     for future, outcome in zip(futures, outcomes, strict=True):
         if future.done():  # its request was cancelled, or its client went away

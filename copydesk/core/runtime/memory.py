@@ -5,18 +5,18 @@ import gc
 import os
 from contextlib import suppress
 
-SELDOM = (20_000, 20, 20)
+GC_THRESHOLDS = (20_000, 20, 20)
 """New objects from which cycles are looked for, where Python's own is 700: a batch of views is thousands, and none of
 them is in a cycle."""
 M_ARENA_MAX = -8
-HEAPS = 2
+MAX_MALLOC_ARENAS = 2
 
 
-def settle() -> None:
+def tune_garbage_collector() -> None:
     """What is loaded by now stays: going through it again and again cost requests up to 0.4 s now and then."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*SELDOM)
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def unfreeze() -> None:
@@ -27,10 +27,10 @@ def unfreeze() -> None:
     gc.unfreeze()
 
 
-def share_heaps() -> None:
+def limit_malloc_arenas() -> None:
     """glibc gives each thread a heap, and one heap has no use for what was freed in another: a server of thirty threads
     went on growing. Called before there are threads; whoever set MALLOC_ARENA_MAX has decided it, and other systems
     have nothing of the kind."""
     if "MALLOC_ARENA_MAX" not in os.environ:
         with suppress(AttributeError, OSError, TypeError):
-            ctypes.CDLL(None).mallopt(M_ARENA_MAX, HEAPS)
+            ctypes.CDLL(None).mallopt(M_ARENA_MAX, MAX_MALLOC_ARENAS)

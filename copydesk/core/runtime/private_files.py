@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from copydesk.core.runtime.private_umask import OTHERS
+from copydesk.core.runtime.private_umask import NON_OWNER_BITS
 from copydesk.core.settings import Settings
 
-SQLITE = "sqlite:///"
+SQLITE_URL_PREFIX = "sqlite:///"
 SQLITE_SUFFIXES = ("", "-wal", "-shm")
-IN_DATA_FOLDER = ("copydesk.db*", "analytics.*", "secret.key", "ranges.json", "mirrors")
+SERVICE_FILE_PATTERNS = ("copydesk.db*", "analytics.*", "secret.key", "ranges.json", "mirrors")
 """Patterns of what the service creates. Users may have put files of their own beside it, which are left alone."""
 
 
@@ -20,7 +20,7 @@ def find_exposed_files(settings: Settings) -> list[Path]:
 
     Looks one level deep: nobody gets through a folder that is private. Leaves out a data folder of another user, such
     as the root of a volume whose group Kubernetes sets: its mode is not the service's to choose."""
-    return [path for path in _service_files(settings) if _mode(path) & OTHERS]
+    return [path for path in _service_files(settings) if _mode(path) & NON_OWNER_BITS]
 
 
 def make_files_private(settings: Settings) -> tuple[list[Path], list[Path]]:
@@ -28,7 +28,7 @@ def make_files_private(settings: Settings) -> tuple[list[Path], list[Path]]:
     changed, failed = list[Path](), list[Path]()
     for path in find_exposed_files(settings):
         try:
-            path.chmod(_mode(path) & ~OTHERS)
+            path.chmod(_mode(path) & ~NON_OWNER_BITS)
         except FileNotFoundError:
             continue  # another process has removed it meanwhile
         except OSError:
@@ -43,10 +43,13 @@ def _service_files(settings: Settings) -> Iterator[Path]:
     with suppress(FileNotFoundError):
         if folder.stat().st_uid == os.geteuid():
             yield folder
-        found = {path for pattern in IN_DATA_FOLDER for path in folder.glob(pattern)}
-        if settings.database.startswith(SQLITE):
-            found |= {Path(settings.database.removeprefix(SQLITE) + suffix) for suffix in SQLITE_SUFFIXES}
-        yield from sorted(path for path in found if not path.is_symlink())
+        paths = {path for pattern in SERVICE_FILE_PATTERNS for path in folder.glob(pattern)}
+        if settings.resolved_database_url.startswith(SQLITE_URL_PREFIX):
+            paths |= {
+                Path(settings.resolved_database_url.removeprefix(SQLITE_URL_PREFIX) + suffix)
+                for suffix in SQLITE_SUFFIXES
+            }
+        yield from sorted(path for path in paths if not path.is_symlink())
 
 
 def _mode(path: Path) -> int:

@@ -3,7 +3,7 @@
 import os
 import stat
 
-OTHERS = stat.S_IRWXG | stat.S_IRWXO
+NON_OWNER_BITS = stat.S_IRWXG | stat.S_IRWXO
 """The rights of the group and of all other users."""
 UNCHANGED = -1
 
@@ -13,7 +13,7 @@ _user_umask = UNCHANGED
 def create_files_privately() -> None:
     """Has this process and its children create files that only their user can read."""
     global _user_umask
-    _user_umask = os.umask(OTHERS)
+    _user_umask = os.umask(NON_OWNER_BITS)
 
 
 def user_umask() -> int:

@@ -9,16 +9,16 @@ from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from copydesk.core.db.database import Database
-from copydesk.core.runtime.futures import settle
+from copydesk.core.runtime.futures import resolve_futures
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-THREADS = {"call": 16, "together": 1, "read": 1, "health": 2, "door": 4}
+THREADS_PER_POOL = {"call": 16, "together": 1, "read": 1, "health": 2, "door": 4}
 """Threads of each pool, which start when they are needed. More of them would only queue for the interpreter."""
 
 
-class Pools:
+class ThreadPools:
     """The thread pools of one server, which closes them when its event loop ends."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Pools:
     def get(self, name: str) -> ThreadPoolExecutor:
         pool = self._pools.get(name)
         if pool is None:
-            pool = self._pools[name] = ThreadPoolExecutor(THREADS[name], thread_name_prefix=name)
+            pool = self._pools[name] = ThreadPoolExecutor(THREADS_PER_POOL[name], thread_name_prefix=name)
         return pool
 
     def close(self) -> None:
@@ -37,62 +37,64 @@ class Pools:
         self._pools = {}
 
 
-_pools: "WeakKeyDictionary[asyncio.AbstractEventLoop, Pools]" = WeakKeyDictionary()
+_pools_by_loop: "WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPools]" = WeakKeyDictionary()
 
 
-def pools() -> Pools:
+def get_thread_pools() -> ThreadPools:
     """Returns the pools of the running event loop."""
     loop = asyncio.get_running_loop()
-    found = _pools.get(loop)
-    if found is None:
-        found = _pools[loop] = Pools()
-    return found
+    thread_pools = _pools_by_loop.get(loop)
+    if thread_pools is None:
+        thread_pools = _pools_by_loop[loop] = ThreadPools()
+    return thread_pools
 
 
-def run_in(pool: str, function: Callable[P, T], *given: P.args, **named: P.kwargs) -> asyncio.Future[T]:
+def run_in_pool(pool_name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
     """Runs a function in a pool of its own kind, one of THREADS."""
-    return asyncio.get_running_loop().run_in_executor(pools().get(pool), partial(function, *given, **named))
+    return asyncio.get_running_loop().run_in_executor(
+        get_thread_pools().get(pool_name), partial(function, *args, **kwargs)
+    )
 
 
-async def call(function: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Half the cost of the framework's own way, which passes through its cancel scopes and limiters. What the caller
     knows of its request, its log lines and its trace, the thread knows too."""
-    act = partial(copy_context().run, function, *given, **named)
-    return await asyncio.get_running_loop().run_in_executor(pools().get("call"), act)
+    task = partial(copy_context().run, function, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(get_thread_pools().get("call"), task)
 
 
-class Together:
+class WriteBatcher:
     """What arrives while a batch of writes is carried out forms the next: one thread, one commit, in order."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._waiting: list[_Waiting] = []
+        self._pending: list[_PendingWrite] = []
         self._is_busy = False
 
-    async def call(self, function: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """For functions that read nothing after their one write (see Database.together)."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append((partial(copy_context().run, function, *given, **named), future))
+        self._pending.append((partial(copy_context().run, function, *args, **kwargs), future))
         if not self._is_busy:
-            self._next_batch()
+            self._start_next_batch()
         return await future
 
-    def _next_batch(self) -> None:
-        batch, self._waiting = self._waiting, []
+    def _start_next_batch(self) -> None:
+        batch, self._pending = self._pending, []
         self._is_busy = bool(batch)
         if batch:
-            done = run_in("together", self._carried_out, [act for act, _ in batch])
-            done.add_done_callback(lambda done: self._settle(batch, done.result()))
+            future = run_in_pool("together", self._run_batch, [task for task, _ in batch])
+            future.add_done_callback(lambda done: self._finish_batch(batch, done.result()))
 
-    def _carried_out(self, acts: Sequence[Callable[[], Any]]) -> list[Any]:
+    def _run_batch(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         try:
-            return self._database.together(acts)
+            return self._database.run_in_shared_transaction(tasks)
         except Exception as error:  # the commit itself failed, and with it everything in the batch
-            return [error] * len(acts)
+            return [error] * len(tasks)
 
-    def _settle(self, batch: "Sequence[_Waiting]", outcomes: Sequence[Any]) -> None:
-        settle((future for _, future in batch), outcomes)
-        self._next_batch()
+    def _finish_batch(self, batch: "Sequence[_PendingWrite]", outcomes: Sequence[Any]) -> None:
+        resolve_futures((future for _, future in batch), outcomes)
+        self._start_next_batch()
 
 
-_Waiting = tuple[Callable[[], Any], asyncio.Future[Any]]
+_PendingWrite = tuple[Callable[[], Any], asyncio.Future[Any]]

@@ -5,8 +5,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-MINUTES = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0)
+SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+MINUTES_BUCKETS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0)
 
 Labels = tuple[str, ...]
 Sample = tuple[Mapping[str, str], float]
@@ -29,10 +29,10 @@ class Counter:
     def value(self, *labels: str) -> float:
         return self._values.get(labels, 0)
 
-    def lines(self) -> Iterator[str]:
+    def render_lines(self) -> Iterator[str]:
         with self._lock:
             values = sorted(self._values.items())
-        return (_line(self.name, zip(self.labels, labels, strict=True), value) for labels, value in values)
+        return (_format_sample(self.name, zip(self.labels, labels, strict=True), value) for labels, value in values)
 
 
 class Histogram:
@@ -46,27 +46,27 @@ class Histogram:
         self._lock = threading.Lock()
 
     def observe(self, value: float, *labels: str) -> None:
-        place = bisect_left(self.bounds, value)
+        bucket = bisect_left(self.bounds, value)
         with self._lock:
             counts = self._values.get(labels)
             if counts is None:
                 counts = self._values[labels] = [0] * (len(self.bounds) + 2)
-            counts[place] += 1
+            counts[bucket] += 1
             counts[-1] += value
 
     def count(self, *labels: str) -> float:
         return sum(self._values.get(labels, [0])[:-1])
 
-    def lines(self) -> Iterator[str]:
+    def render_lines(self) -> Iterator[str]:
         with self._lock:
             values = sorted((labels, list(counts)) for labels, counts in self._values.items())
         for labels, counts in values:
-            named, below = list(zip(self.labels, labels, strict=True)), 0.0
+            label_pairs, cumulative = list(zip(self.labels, labels, strict=True)), 0.0
             for bound, count in zip((*map(str, self.bounds), "+Inf"), counts, strict=False):
-                below += count
-                yield _line(f"{self.name}_bucket", [*named, ("le", bound)], below)
-            yield _line(f"{self.name}_sum", named, counts[-1])
-            yield _line(f"{self.name}_count", named, below)
+                cumulative += count
+                yield _format_sample(f"{self.name}_bucket", [*label_pairs, ("le", bound)], cumulative)
+            yield _format_sample(f"{self.name}_sum", label_pairs, counts[-1])
+            yield _format_sample(f"{self.name}_count", label_pairs, cumulative)
 
 
 class Gauge:
@@ -78,22 +78,22 @@ class Gauge:
         self.name, self.help = name, help
         self.samples = [({}, samples)] if isinstance(samples, (int, float)) else list(samples)
 
-    def lines(self) -> Iterator[str]:
-        return (_line(self.name, labels.items(), value) for labels, value in self.samples)
+    def render_lines(self) -> Iterator[str]:
+        return (_format_sample(self.name, labels.items(), value) for labels, value in self.samples)
 
 
-def text(figures: Iterable[Counter | Histogram | Gauge]) -> str:
+def render_metrics(metrics: Iterable[Counter | Histogram | Gauge]) -> str:
     """In the order they are given."""
     lines: list[str] = []
-    for figure in figures:
-        lines += [f"# HELP {figure.name} {figure.help}", f"# TYPE {figure.name} {figure.kind}", *figure.lines()]
+    for metric in metrics:
+        lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}", *metric.render_lines()]
     return "\n".join(lines) + "\n"
 
 
-def _line(name: str, labels: Iterable[tuple[str, str]], value: float) -> str:
-    told = ",".join(f'{label}="{_escaped(content)}"' for label, content in labels)
-    return f"{name}{{{told}}} {value:.15g}" if told else f"{name} {value:.15g}"
+def _format_sample(name: str, labels: Iterable[tuple[str, str]], value: float) -> str:
+    label_text = ",".join(f'{label}="{_escape_label(content)}"' for label, content in labels)
+    return f"{name}{{{label_text}}} {value:.15g}" if label_text else f"{name} {value:.15g}"
 
 
-def _escaped(content: str) -> str:
+def _escape_label(content: str) -> str:
     return content.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -12,9 +12,9 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
-ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
-LAST_WORDS_SECONDS = 3.0
+ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+TRACEPARENT_PATTERN = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+SHUTDOWN_SECONDS = 3.0
 
 _provider: Any = None
 _tracer: Any = None
@@ -30,25 +30,25 @@ class Span:
     def trace_id(self) -> str:
         return f"{self._span.get_span_context().trace_id:032x}" if self._span is not None else ""
 
-    def set(self, **facts: str | int | float | bool) -> None:
+    def set_attributes(self, **attributes: str | int | float | bool) -> None:
         if self._span is not None:
-            self._span.set_attributes({f"copydesk.{name}": value for name, value in facts.items()})
+            self._span.set_attributes({f"copydesk.{name}": value for name, value in attributes.items()})
 
-    def fail(self, why: str) -> None:
+    def mark_failed(self, reason: str) -> None:
         """`why` is a word, not a message: those may quote what they are about."""
         if self._span is not None:
             from opentelemetry.trace import StatusCode
 
-            self._span.set_status(StatusCode.ERROR, why)
+            self._span.set_status(StatusCode.ERROR, reason)
 
 
-OFF = Span()
+NO_SPAN = Span()
 
 
-def set_up() -> None:
+def start_tracing() -> None:
     """As the standard variables say. The provider is ours alone, so that no library adds spans of its own making."""
     global _provider, _tracer
-    if not any(map(os.environ.get, ENDPOINTS)) or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
+    if not any(map(os.environ.get, ENDPOINT_VARIABLES)) or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
         return
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or _tracer is not None:
         return
@@ -70,76 +70,80 @@ def set_up() -> None:
     _tracer = _provider.get_tracer("copydesk", __version__)
 
 
-def shut_down() -> None:
+def stop_tracing() -> None:
     """Sends what is left, for a few seconds at most: a collector that is away must not hold up the end."""
     global _provider, _tracer
     provider, _provider, _tracer = _provider, None, None
     if provider is not None:
-        last = threading.Thread(target=provider.shutdown, name="traces", daemon=True)
-        last.start()
-        last.join(LAST_WORDS_SECONDS)
+        thread = threading.Thread(target=provider.shutdown, name="traces", daemon=True)
+        thread.start()
+        thread.join(SHUTDOWN_SECONDS)
 
 
-def is_on() -> bool:
+def is_enabled() -> bool:
     return _tracer is not None
 
 
 @contextmanager
-def span(
-    name: str, *, parent: str | None = None, serves: bool = False, began: int | None = None, **facts: Any
+def start_span(
+    name: str, *, parent: str | None = None, is_server: bool = False, started_at: int | None = None, **attributes: Any
 ) -> Iterator[Span]:
     """Ends with the body, as failed when that raises. `parent` is a traceparent from elsewhere, `began` is in
     milliseconds since 1970."""
     if _tracer is None:
-        yield OFF
+        yield NO_SPAN
         return
     from opentelemetry import context, trace
 
-    above = _context_of(parent)
-    begun = _tracer.start_span(
+    parent_context = _context_from_traceparent(parent)
+    otel_span = _tracer.start_span(
         name,
-        context=above,
-        kind=trace.SpanKind.SERVER if serves else trace.SpanKind.INTERNAL,
-        start_time=began * 1_000_000 if began is not None else None,
-        attributes={f"copydesk.{fact}": value for fact, value in facts.items() if value is not None},
+        context=parent_context,
+        kind=trace.SpanKind.SERVER if is_server else trace.SpanKind.INTERNAL,
+        start_time=started_at * 1_000_000 if started_at is not None else None,
+        attributes={f"copydesk.{fact}": value for fact, value in attributes.items() if value is not None},
     )
-    token = context.attach(trace.set_span_in_context(begun, above))
-    told = Span(begun)
+    token = context.attach(trace.set_span_in_context(otel_span, parent_context))
+    started_span = Span(otel_span)
     try:
-        yield told
+        yield started_span
     except BaseException as error:
         if getattr(error, "status", 500) >= 500:  # what is refused to a client went as it should
-            told.fail(str(getattr(error, "reason", None) or type(error).__name__))
+            started_span.mark_failed(str(getattr(error, "reason", None) or type(error).__name__))
         raise
     finally:
         context.detach(token)
-        begun.end()
+        otel_span.end()
 
 
-def tell(**facts: str | int | float | bool) -> None:
+def add_span_attributes(**attributes: str | int | float | bool) -> None:
     """Adds to the span that is under way here."""
     if _tracer is not None:
         from opentelemetry import trace
 
-        Span(trace.get_current_span()).set(**facts)
+        Span(trace.get_current_span()).set_attributes(**attributes)
 
 
-def current() -> str | None:
+def current_traceparent() -> str | None:
     """The span that is under way as a traceparent, for whoever goes on elsewhere."""
     if _tracer is None:
         return None
     from opentelemetry import trace
 
-    here = trace.get_current_span().get_span_context()
-    return f"00-{here.trace_id:032x}-{here.span_id:016x}-{here.trace_flags:02x}" if here.is_valid else None
+    span_context = trace.get_current_span().get_span_context()
+    return (
+        f"00-{span_context.trace_id:032x}-{span_context.span_id:016x}-{span_context.trace_flags:02x}"
+        if span_context.is_valid
+        else None
+    )
 
 
-def _context_of(traceparent: str | None) -> Any:
+def _context_from_traceparent(traceparent: str | None) -> Any:
     """None is the present one. What is not well formed begins a trace of its own."""
-    if traceparent is None or not TRACEPARENT.fullmatch(traceparent) or traceparent.startswith("ff"):
+    if traceparent is None or not TRACEPARENT_PATTERN.fullmatch(traceparent) or traceparent.startswith("ff"):
         return None
     from opentelemetry import trace
 
     _, trace_id, span_id, flags = traceparent.split("-")
-    here = trace.SpanContext(int(trace_id, 16), int(span_id, 16), True, trace.TraceFlags(int(flags, 16) & 1))
-    return trace.set_span_in_context(trace.NonRecordingSpan(here))
+    span_context = trace.SpanContext(int(trace_id, 16), int(span_id, 16), True, trace.TraceFlags(int(flags, 16) & 1))
+    return trace.set_span_in_context(trace.NonRecordingSpan(span_context))

@@ -4,28 +4,28 @@ import base64
 from functools import lru_cache
 from urllib.parse import quote, quote_plus
 
-SHORTEST_KNOWN = 8
-BLOT = "•••"
+MIN_ENCODED_SECRET_CHARS = 8
+MASK = "•••"
 
 
-def blotted(text: str, *secrets: str | None) -> str:
+def redact(text: str, *secrets: str | None) -> str:
     """The text without these, in whatever form they stand in it. Cut a text after this, never before."""
     for secret in secrets:
-        if secret and len(secret.strip()) >= SHORTEST_KNOWN:
-            for form in sorted(forms(secret), key=len, reverse=True):
-                text = text.replace(form.decode("utf-8", "replace"), BLOT)
+        if secret and len(secret.strip()) >= MIN_ENCODED_SECRET_CHARS:
+            for encoded in sorted(list_encodings(secret), key=len, reverse=True):
+                text = text.replace(encoded.decode("utf-8", "replace"), MASK)
         elif secret and secret.strip():
-            text = text.replace(secret.strip(), BLOT)
+            text = text.replace(secret.strip(), MASK)
     return text
 
 
 @lru_cache(256)
-def forms(value: str) -> tuple[bytes, ...]:
+def list_encodings(value: str) -> tuple[bytes, ...]:
     """As it is, in addresses, in hexadecimal, and in base64, where it may begin at any of three places."""
     raw = value.strip().encode()
-    if len(raw) < SHORTEST_KNOWN:
+    if len(raw) < MIN_ENCODED_SECRET_CHARS:
         return ()
-    found = [
+    encodings = [
         raw,
         quote(raw, safe="").encode(),
         quote_plus(raw).encode(),
@@ -34,8 +34,8 @@ def forms(value: str) -> tuple[bytes, ...]:
         raw[::-1],
         raw.decode().encode("utf-16-le"),
     ]
-    for before in range(3):
-        encoded = base64.b64encode(bytes(before) + raw)
-        inside = encoded[(before * 8 + 5) // 6 : (before + len(raw)) * 8 // 6]
-        found += [inside, inside.translate(bytes.maketrans(b"+/", b"-_"))]
-    return tuple(dict.fromkeys(found))
+    for offset in range(3):
+        encoded = base64.b64encode(bytes(offset) + raw)
+        fragment = encoded[(offset * 8 + 5) // 6 : (offset + len(raw)) * 8 // 6]
+        encodings += [fragment, fragment.translate(bytes.maketrans(b"+/", b"-_"))]
+    return tuple(dict.fromkeys(encodings))

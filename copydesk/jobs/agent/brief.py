@@ -13,7 +13,7 @@ from copydesk.jobs.agent.tools.tool import Tool
 class Brief:
     """What a model is given before the first turn; it stays the same over the whole run."""
 
-    opening: str
+    overview: str
     """The repository as data."""
     tools: Sequence[Tool]
     deadline: float = math.inf
@@ -26,4 +26,4 @@ class Briefable(Protocol):
 
     The mechanic is none: it reads the workspace itself."""
 
-    def briefed(self, brief: Brief) -> Model: ...
+    def with_brief(self, brief: Brief) -> Model: ...

@@ -10,31 +10,31 @@ if TYPE_CHECKING:
     from copydesk.jobs.workspace.workspace import Workspace
 
 
-class _Data(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ToolCall(_Data):
+class ToolCall(_FrozenModel):
     id: str
     name: str
     arguments: dict[str, Any]
 
 
-class ToolResult(_Data):
+class ToolResult(_FrozenModel):
     call_id: str
     name: str
     ok: bool
     text: str
 
 
-class Prompt(_Data):
+class Prompt(_FrozenModel):
     """What a person asked for: the job's prompt, or a later message."""
 
     kind: Literal["prompt"] = "prompt"
     text: str
 
 
-class Sealed(_Data):
+class ProviderPart(_FrozenModel):
     """One part of a reply with what its provider wrote for itself: ids, signatures, encrypted thoughts."""
 
     kind: Literal["thinking", "text", "call"]
@@ -47,37 +47,37 @@ class Sealed(_Data):
     details: dict[str, Any] | None = None
 
 
-class Keepsake(_Data):
+class ProviderState(_FrozenModel):
     """What a provider wants back word for word in the next turn, and only the model that wrote it can use."""
 
     model: str
     provider: str | None = None
     system: str | None = None
     """Whose keys the signatures belong to, where the provider's name does not say it."""
-    parts: tuple[Sealed, ...]
+    parts: tuple[ProviderPart, ...]
 
 
-class Reply(_Data):
+class Reply(_FrozenModel):
     """What the model answered. No calls: it has nothing more to do."""
 
     kind: Literal["reply"] = "reply"
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage(requests=1)
-    keepsake: Keepsake | None = None
+    keepsake: ProviderState | None = None
     fitted: int | None = None
     """The tokens that the conversation had to be cut down to, where the provider would not take more."""
 
 
-class Observed(_Data):
+class ToolResults(_FrozenModel):
     """What the tools answered to one reply."""
 
     kind: Literal["observed"] = "observed"
     results: tuple[ToolResult, ...]
 
 
-Entry = Annotated[Prompt | Reply | Observed, Field(discriminator="kind")]
-Conversation = list[Entry]
+ConversationEntry = Annotated[Prompt | Reply | ToolResults, Field(discriminator="kind")]
+Conversation = list[ConversationEntry]
 
 
 class ModelFailed(Exception):

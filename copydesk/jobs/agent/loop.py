@@ -10,20 +10,20 @@ from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import ColumnElement, Connection, select, update
 
 from copydesk.core.settings import Settings
-from copydesk.jobs.agent import stuck_detection as steering
+from copydesk.jobs.agent import stuck_detection
 from copydesk.jobs.agent.brief import Brief, Briefable
-from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Observed, Prompt, Reply
-from copydesk.jobs.agent.models import usage_metrics as spending
-from copydesk.jobs.agent.repository_overview import opening
-from copydesk.jobs.agent.tool_round import Acted, splices
-from copydesk.jobs.agent.tools import LONGEST_SUMMARY, Finished, RunTool, Toolbox, run_here, toolset
+from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Prompt, Reply, ToolResults
+from copydesk.jobs.agent.models import usage_metrics
+from copydesk.jobs.agent.repository_overview import render_overview
+from copydesk.jobs.agent.tool_round import ToolRound, build_splices
+from copydesk.jobs.agent.tools import MAX_SUMMARY_CHARS, Finished, RunTool, Toolbox, build_toolset, run_in_process
 from copydesk.jobs.execution.journal import EarlierRun, Journal
 from copydesk.jobs.execution.worker import Attempt
 from copydesk.jobs.job import JobFailed, Reason, Usage
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.storage.tables import messages
-from copydesk.jobs.workspace.git_tree import Tree, with_changes
-from copydesk.jobs.workspace.patches import FilePatch, patches_between
+from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
+from copydesk.jobs.workspace.patches import FilePatch, diff_trees
 from copydesk.jobs.workspace.workspace import Workspace
 
 
@@ -34,23 +34,25 @@ class Budget:
     cost_usd: float
 
     @classmethod
-    def of(cls, settings: Settings) -> "Budget":
+    def from_settings(cls, settings: Settings) -> "Budget":
         return cls(settings.job_requests, settings.job_tokens, settings.job_cost_usd)
 
     def check(self, used: Usage) -> None:
         """Before each request: JobFailed when there is nothing left for it."""
-        over = None
+        exceeded_limit = None
         if used.requests >= self.requests:
-            over = f"{self.requests} model requests"
+            exceeded_limit = f"{self.requests} model requests"
         elif used.input_tokens + used.output_tokens >= self.tokens:
-            over = f"{self.tokens:,} tokens"
+            exceeded_limit = f"{self.tokens:,} tokens"
         elif used.cost_usd is not None and used.cost_usd >= self.cost_usd:
-            over = f"{self.cost_usd} US dollars"
-        if over:
-            raise JobFailed(f"The job used up its budget of {over} before it was finished.", Reason.BUDGET_EXCEEDED)
+            exceeded_limit = f"{self.cost_usd} US dollars"
+        if exceeded_limit:
+            raise JobFailed(
+                f"The job used up its budget of {exceeded_limit} before it was finished.", Reason.BUDGET_EXCEEDED
+            )
 
 
-class Pinned(BaseModel):
+class StartingCommits(BaseModel):
     """What a run starts from. `head` is the job's own branch where it exists already."""
 
     base: str
@@ -61,16 +63,16 @@ class Pinned(BaseModel):
         return self.head or self.base
 
 
-class Review(BaseModel):
+class ReviewFindings(BaseModel):
     """What was found when the model took itself for finished."""
 
     found: str | None
 
 
-MOST_REVIEWS = 3
+MAX_REVIEWS = 3
 
 
-class Editor:
+class AgentLoop:
     """Lets a model work on a workspace. `origin` is the tree that the job as a whole began with.
 
     `root` is the documentation's folder. `check` is the tool of that name. `review` is asked when the model calls
@@ -89,55 +91,59 @@ class Editor:
         root: str = "",
         check: Callable[[Workspace], str] | None = None,
         review: Callable[[Workspace], str | None] | None = None,
-        describe: Callable[[Tree, str], str] = opening,
-        run_tool: RunTool = run_here,
+        describe_repository: Callable[[Tree, str], str] = render_overview,
+        run_tool: RunTool = run_in_process,
     ) -> None:
         self.journal, self.attempt, self.budget, self.origin = journal, attempt, budget, origin
         self.check, self.review, self.run_tool = check, review, run_tool
-        self.tools = toolset(check)
+        self.tools = build_toolset(check)
         if isinstance(model, Briefable):
-            model = model.briefed(Brief(describe(origin, root), tuple(self.tools.values()), attempt.deadline))
+            model = model.with_brief(
+                Brief(describe_repository(origin, root), tuple(self.tools.values()), attempt.deadline)
+            )
         self.model = model
 
     def run(self, workspace: Workspace) -> Finished:
-        conversation = self._history(workspace)
+        conversation = self._load_history(workspace)
         used = sum((entry.usage for entry in conversation if isinstance(entry, Reply)), Usage())
-        sent_back, proposed = 0, None
+        rejections, pending_finish = 0, None
         with asyncio.Runner() as runner:
             for turn in count(1):
                 if prompts := self._take_new_messages(turn):
                     conversation += prompts
-                    proposed = None
+                    pending_finish = None
                 reply = self._query_model(turn, conversation, workspace, used, runner)
                 used += reply.usage
                 conversation.append(reply)
                 if reply.calls:
-                    acted = self._execute_tool_calls(turn, reply, workspace, sent_back < MOST_REVIEWS)
-                    conversation.append(Observed(results=acted.results))
-                    if acted.finished is not None:
-                        return acted.finished
-                    if acted.sent_back is not None:
-                        sent_back, proposed = sent_back + 1, acted.sent_back
-                elif proposed is not None:
-                    return proposed  # it has nothing to add to the findings
-                match steering.verdict(conversation, self.tools):
-                    case steering.Accepted(text):
-                        finished = Finished(title=_first_line(text), summary=text[:LONGEST_SUMMARY])
-                        found = self._review(turn, workspace) if sent_back < MOST_REVIEWS else None
-                        if found is None:
+                    tool_round = self._execute_tool_calls(turn, reply, workspace, rejections < MAX_REVIEWS)
+                    conversation.append(ToolResults(results=tool_round.results))
+                    if tool_round.finished is not None:
+                        return tool_round.finished
+                    if tool_round.sent_back is not None:
+                        rejections, pending_finish = rejections + 1, tool_round.sent_back
+                elif pending_finish is not None:
+                    return pending_finish  # it has nothing to add to the findings
+                match stuck_detection.judge_latest_turn(conversation, self.tools):
+                    case stuck_detection.FinishedInText(text):
+                        finished = Finished(title=_first_line(text), summary=text[:MAX_SUMMARY_CHARS])
+                        findings = self._record_review(turn, workspace) if rejections < MAX_REVIEWS else None
+                        if findings is None:
                             return finished
-                        conversation.append(Prompt(text=found))
-                        sent_back, proposed = sent_back + 1, finished
-                    case steering.GivenUp(why):
-                        raise JobFailed(why, Reason.MODEL_ERROR)
+                        conversation.append(Prompt(text=findings))
+                        rejections, pending_finish = rejections + 1, finished
+                    case stuck_detection.GiveUp(reason):
+                        raise JobFailed(reason, Reason.MODEL_ERROR)
         raise AssertionError("count() never ends")
 
     def _take_new_messages(self, turn: int) -> list[Prompt]:
         """Returns the messages that arrived since the last turn. Once the turn's reply is stored, it is too late."""
-        name = f"turn-{turn}-inbox"
-        if not self.journal.has(name) and (self.journal.has(f"turn-{turn}-reply") or not self._has_unread_messages()):
+        step_name = f"turn-{turn}-inbox"
+        if not self.journal.has_result(step_name) and (
+            self.journal.has_result(f"turn-{turn}-reply") or not self._has_unread_messages()
+        ):
             return []
-        with self.journal.step(name, list[Prompt]) as step:
+        with self.journal.step(step_name, list[Prompt]) as step:
             if not step.is_done:
                 with step.transaction() as tx:
                     step.save(self._mark_messages_read(tx))
@@ -149,8 +155,8 @@ class Editor:
         with self.journal.step(f"turn-{turn}-reply", Reply) as step:
             if not step.is_done:
                 self.budget.check(used)
-                self.attempt.check()
-                self.journal.guard()
+                self.attempt.raise_if_stopped()
+                self.journal.check_lease()
                 reply = self._ask_model(conversation, workspace, used, runner)
                 events = [NewEvent(EventKind.THOUGHT, {"text": reply.text[:4000]})] if reply.text else []
                 step.save(reply, events=events, job={"usage": (used + reply.usage).model_dump()})
@@ -160,97 +166,101 @@ class Editor:
         self, conversation: Conversation, workspace: Workspace, used: Usage, runner: asyncio.Runner
     ) -> Reply:
         """Returns the model's reply. Raises JobFailed when it has none; what the failed tries cost is stored."""
-        began = time.monotonic()
+        started = time.monotonic()
         try:
-            advised = steering.advised(conversation, self.tools)
-            reply = self.attempt.wait_for(runner, self.model.reply(advised, workspace))
+            advised_conversation = stuck_detection.add_advice(conversation, self.tools)
+            reply = self.attempt.run_coroutine(runner, self.model.reply(advised_conversation, workspace))
         except ModelFailed as failure:
-            spending.note(self.model.name, began, failure.usage, "failed")
-            self.journal.keep(usage=(used + failure.usage).model_dump())
+            usage_metrics.record_model_usage(self.model.name, started, failure.usage, "failed")
+            self.journal.save_job_values(usage=(used + failure.usage).model_dump())
             raise JobFailed(str(failure), Reason.MODEL_ERROR) from None
-        spending.note(self.model.name, began, reply.usage, "answered")
+        usage_metrics.record_model_usage(self.model.name, started, reply.usage, "answered")
         return reply
 
-    def _execute_tool_calls(self, turn: int, reply: Reply, workspace: Workspace, may_send_back: bool) -> Acted:
+    def _execute_tool_calls(self, turn: int, reply: Reply, workspace: Workspace, may_review: bool) -> ToolRound:
         """Runs the tools that the model called, and the review if it called finish. A stored round is replayed."""
-        with self.journal.step(f"turn-{turn}-acts", Acted) as step:
+        with self.journal.step(f"turn-{turn}-acts", ToolRound) as step:
             if step.is_done:
                 step.result.replay(workspace)
             else:
-                acted = self._call_tools(reply, workspace, may_send_back)
-                patches = self._patches(workspace) if acted.splices else None
-                step.save(acted, events=_tool_events(reply, acted), files=patches)
+                tool_round = self._call_tools(reply, workspace, may_review)
+                patches = self._build_patches(workspace) if tool_round.splices else None
+                step.save(tool_round, events=_build_tool_events(reply, tool_round), files=patches)
         return step.result
 
-    def _call_tools(self, reply: Reply, workspace: Workspace, may_send_back: bool) -> Acted:
-        before, toolbox = workspace.changes(), Toolbox(workspace, self.check, self.run_tool)
+    def _call_tools(self, reply: Reply, workspace: Workspace, may_review: bool) -> ToolRound:
+        changes_before, toolbox = workspace.changes(), Toolbox(workspace, self.check, self.run_tool)
         results = []
         for call in reply.calls:
-            self.attempt.check()
+            self.attempt.raise_if_stopped()
             results.append(toolbox.call(call))
-        acted = Acted(results=tuple(results), splices=splices(before, workspace), finished=toolbox.finished)
-        if toolbox.finished and self.review and may_send_back and (findings := self.review(workspace)):
-            acted = acted.sent_back_with(findings)
-        return acted
+        tool_round = ToolRound(
+            results=tuple(results), splices=build_splices(changes_before, workspace), finished=toolbox.finished
+        )
+        if toolbox.finished and self.review and may_review and (findings := self.review(workspace)):
+            tool_round = tool_round.with_review_findings(findings)
+        return tool_round
 
-    def _review(self, turn: int, workspace: Workspace) -> str | None:
+    def _record_review(self, turn: int, workspace: Workspace) -> str | None:
         """Reviews the work of a model that ended with text; one that calls finish is reviewed with that call."""
         if self.review is None:
             return None
         review = self.review
-        return self.journal.run_step(f"turn-{turn}-review", Review, lambda: Review(found=review(workspace))).found
+        return self.journal.run_step(
+            f"turn-{turn}-review", ReviewFindings, lambda: ReviewFindings(found=review(workspace))
+        ).found
 
-    def _history(self, workspace: Workspace) -> Conversation:
+    def _load_history(self, workspace: Workspace) -> Conversation:
         """What was said in the job's earlier runs. Edits of one that ended before it could publish are not lost."""
-        said: Conversation = []
-        for run in self.journal.earlier():
-            goes_on = run.reason is not Reason.PUBLISH_REFUSED and _start(run) == workspace.tree.commit
-            for name, data in run.results.items():
-                if name.endswith("-inbox"):
-                    said += TypeAdapter(list[Prompt]).validate_json(data)
-                elif name.endswith("-reply"):
-                    said.append(Reply.model_validate_json(data))
-                elif name.endswith("-review") and (found := Review.model_validate_json(data).found):
-                    said.append(Prompt(text=found))
-                elif name.endswith("-acts"):
-                    acted = Acted.model_validate_json(data)
-                    said.append(Observed(results=acted.results))
-                    if goes_on:
-                        acted.replay(workspace)
-        if said:
-            self.journal.keep_files(self._patches(workspace))
-        return said
+        conversation: Conversation = []
+        for run in self.journal.list_earlier_runs():
+            should_replay = run.reason is not Reason.PUBLISH_REFUSED and _start_commit(run) == workspace.tree.commit
+            for step_name, data in run.results.items():
+                if step_name.endswith("-inbox"):
+                    conversation += TypeAdapter(list[Prompt]).validate_json(data)
+                elif step_name.endswith("-reply"):
+                    conversation.append(Reply.model_validate_json(data))
+                elif step_name.endswith("-review") and (findings := ReviewFindings.model_validate_json(data).found):
+                    conversation.append(Prompt(text=findings))
+                elif step_name.endswith("-acts"):
+                    tool_round = ToolRound.model_validate_json(data)
+                    conversation.append(ToolResults(results=tool_round.results))
+                    if should_replay:
+                        tool_round.replay(workspace)
+        if conversation:
+            self.journal.save_changed_files(self._build_patches(workspace))
+        return conversation
 
-    def _patches(self, workspace: Workspace) -> list[FilePatch]:
+    def _build_patches(self, workspace: Workspace) -> list[FilePatch]:
         """What the job as a whole has changed so far."""
-        now = with_changes(workspace.tree, workspace.changes())
-        return patches_between(workspace.tree.repository, self.origin.root, now)
+        current_root = write_changed_tree(workspace.tree, workspace.changes())
+        return diff_trees(workspace.tree.repository, self.origin.root, current_root)
 
     def _has_unread_messages(self) -> bool:
         with self.journal.database.read() as tx:
-            return tx.execute(select(messages.c.id).where(self._unread())).first() is not None
+            return tx.execute(select(messages.c.id).where(self._unread_filter())).first() is not None
 
     def _mark_messages_read(self, tx: Connection) -> list[Prompt]:
-        wanted = select(messages.c.prompt).where(self._unread()).order_by(messages.c.created_at, messages.c.id)
-        taken = tx.execute(wanted).scalars().all()
-        tx.execute(update(messages).where(self._unread()).values(run_id=self.journal.claim.run_id))
-        return [Prompt(text=prompt) for prompt in taken]
+        query = select(messages.c.prompt).where(self._unread_filter()).order_by(messages.c.created_at, messages.c.id)
+        prompts = tx.execute(query).scalars().all()
+        tx.execute(update(messages).where(self._unread_filter()).values(run_id=self.journal.claim.run_id))
+        return [Prompt(text=prompt) for prompt in prompts]
 
-    def _unread(self) -> ColumnElement[bool]:
+    def _unread_filter(self) -> ColumnElement[bool]:
         return (messages.c.job_id == self.journal.claim.job_id) & messages.c.run_id.is_(None)
 
 
-def _start(run: EarlierRun) -> str | None:
-    return Pinned.model_validate_json(run.results["pin"]).start if "pin" in run.results else None
+def _start_commit(run: EarlierRun) -> str | None:
+    return StartingCommits.model_validate_json(run.results["pin"]).start if "pin" in run.results else None
 
 
-def _tool_events(reply: Reply, acted: Acted) -> list[NewEvent]:
+def _build_tool_events(reply: Reply, tool_round: ToolRound) -> list[NewEvent]:
     """Returns an event for each tool call."""
     events: list[NewEvent] = []
-    for call, result in zip(reply.calls, acted.results, strict=True):
-        about = {"tool": call.name, "ok": result.ok, "result": _first_line(result.text)}
+    for call, result in zip(reply.calls, tool_round.results, strict=True):
+        data = {"tool": call.name, "ok": result.ok, "result": _first_line(result.text)}
         path = call.arguments.get("path")
-        events.append(NewEvent(EventKind.TOOL, {**about, "path": path} if isinstance(path, str) else about))
+        events.append(NewEvent(EventKind.TOOL, {**data, "path": path} if isinstance(path, str) else data))
     return events
 
 

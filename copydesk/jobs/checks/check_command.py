@@ -12,15 +12,15 @@ from pathlib import Path
 from pygit2.enums import FileMode
 
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
-from copydesk.jobs.sandbox.protocol import MIB, Answer
-from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable, private_folder
+from copydesk.jobs.sandbox.protocol import MIB, SandboxResult
+from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable, private_folder
 from copydesk.jobs.workspace.repository_limits import FileTooLarge
 from copydesk.jobs.workspace.workspace import Workspace
 
-MOST_FILES = 50_000
-MOST_BYTES = 512 * MIB
-MOST_OUTPUT = 16_000
-ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?", re.S)
+MAX_COPIED_FILES = 50_000
+MAX_COPIED_BYTES = 512 * MIB
+MAX_OUTPUT_CHARS = 16_000
+ANSI_ESCAPE_PATTERN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?", re.S)
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class CommandResult:
     """False where it could not even be run, which no change to the pages can mend."""
 
 
-class NotExported(Exception):
+class ExportFailed(Exception):
     """The workspace cannot be copied; the message tells why."""
 
 
 def run_command(
     command: str,
     workspace: Workspace,
-    sandbox: Sandbox | Unavailable,
+    sandbox: Sandbox | SandboxUnavailable,
     *,
     root: str,
     seconds: float,
@@ -52,69 +52,73 @@ def run_command(
 
     Without a sandbox it is not run, and that is a failure: a check that was asked for is never passed over in silence.
     """
-    if isinstance(sandbox, Unavailable):
-        return CommandResult(False, f"The check command was not run. {sandbox.why}", ran=False)
+    if isinstance(sandbox, SandboxUnavailable):
+        return CommandResult(False, f"The check command was not run. {sandbox.reason}", ran=False)
     with private_folder() as folder:
         stop = threading.Event()
         try:
             with stoppable(stop.set):
-                export(workspace, folder / "work", root, stop)
-        except NotExported as error:
+                export_workspace(workspace, folder / "work", root, stop)
+        except ExportFailed as error:
             return CommandResult(False, f"The check command was not run. {error}", ran=False)
-        answer = sandbox.run(command, folder, seconds=seconds, stoppable=stoppable, readable=tools)
-        return _result(answer, seconds, str(folder))
+        outcome = sandbox.run(command, folder, seconds=seconds, stoppable=stoppable, readable=tools)
+        return _build_result(outcome, seconds, str(folder))
 
 
-def export(workspace: Workspace, target: Path, root: str = "", stop: threading.Event | None = None) -> None:
+def export_workspace(workspace: Workspace, target: Path, root: str = "", stop: threading.Event | None = None) -> None:
     """Writes the regular files below `root`, and nothing else: no link, no submodule, no git folder."""
-    below = f"{root}/" if root else ""
+    prefix = f"{root}/" if root else ""
     files, size = 0, 0
     for path in workspace.paths():
         if stop is not None and stop.is_set():
-            raise NotExported("It was stopped.")
-        if not path.startswith(below) or _leads_out(path):
+            raise ExportFailed("It was stopped.")
+        if not path.startswith(prefix) or _is_unsafe_path(path):
             continue
         try:
             data = workspace.read(path)
         except FileTooLarge as error:
-            raise NotExported(str(error)) from None
+            raise ExportFailed(str(error)) from None
         files, size = files + 1, size + len(data)
-        if files > MOST_FILES or size > MOST_BYTES:
-            raise NotExported(f"A copy can have {MOST_FILES:,} files and {MOST_BYTES // MIB} MiB; this has more.")
-        entry = workspace.tree.entry(path)
+        if files > MAX_COPIED_FILES or size > MAX_COPIED_BYTES:
+            raise ExportFailed(
+                f"A copy can have {MAX_COPIED_FILES:,} files and {MAX_COPIED_BYTES // MIB} MiB; this has more."
+            )
+        entry = workspace.tree.find_entry(path)
         executable = entry is not None and entry.mode == FileMode.BLOB_EXECUTABLE
-        file = target / path.removeprefix(below)
+        file = target / path.removeprefix(prefix)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            new = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o755 if executable else 0o644)
+            descriptor = os.open(
+                file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o755 if executable else 0o644
+            )
         except OSError as error:
-            raise NotExported(f"{path} cannot be copied: {error.strerror}.") from None
-        with os.fdopen(new, "wb") as opened:
-            opened.write(data)
+            raise ExportFailed(f"{path} cannot be copied: {error.strerror}.") from None
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
 
 
-def cleaned(output: str) -> str:
+def clean_output(output: str) -> str:
     """As a terminal would show it in the end, without colours or anything that steers, and the last part only."""
-    lines = ESCAPES.sub("", output).replace("\r\n", "\n").split("\n")
-    plain = "\n".join(line.rpartition("\r")[2] for line in lines)
-    shown = "".join(c for c in plain if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
-    return shown if len(shown) <= MOST_OUTPUT else f"…\n{shown[-MOST_OUTPUT:]}"
+    lines = ANSI_ESCAPE_PATTERN.sub("", output).replace("\r\n", "\n").split("\n")
+    final_text = "\n".join(line.rpartition("\r")[2] for line in lines)
+    printable = "".join(c for c in final_text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
+    return printable if len(printable) <= MAX_OUTPUT_CHARS else f"…\n{printable[-MAX_OUTPUT_CHARS:]}"
 
 
-def _leads_out(path: str) -> bool:
+def _is_unsafe_path(path: str) -> bool:
     """A tree can be made to contain such names, though git itself would not."""
     return any(part in ("", ".", "..") or part.casefold() == ".git" or "\x00" in part for part in path.split("/"))
 
 
-def _result(answer: Answer, seconds: float, folder: str) -> CommandResult:
-    output = cleaned(answer.output.replace(f"{folder}/", "/"))
-    match answer.ending:
-        case "ended" if answer.status == 0:
+def _build_result(outcome: SandboxResult, seconds: float, folder: str) -> CommandResult:
+    output = clean_output(outcome.output.replace(f"{folder}/", "/"))
+    match outcome.ending:
+        case "ended" if outcome.status == 0:
             return CommandResult(True, "The check command passed.", output)
-        case "ended" if answer.status < 0:
-            summary = f"The check command was ended by {signal.Signals(-answer.status).name}."
+        case "ended" if outcome.status < 0:
+            summary = f"The check command was ended by {signal.Signals(-outcome.status).name}."
         case "ended":
-            summary = f"The check command failed with status {answer.status}."
+            summary = f"The check command failed with status {outcome.status}."
         case "time":
             summary = f"The check command was not done within {seconds:g} s."
         case "disk":

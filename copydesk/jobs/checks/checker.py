@@ -7,9 +7,9 @@ from threading import Lock
 
 import pygit2
 
-from copydesk.jobs.checks.content_cache import forget as forget_facts
-from copydesk.jobs.checks.findings import Finding, Report, is_ignored, ordered, told_apart
-from copydesk.jobs.checks.snapshot import Scope, State
+from copydesk.jobs.checks.content_cache import clear as clear_content_cache
+from copydesk.jobs.checks.findings import CheckReport, Finding, is_ignored, sort_findings, split_introduced
+from copydesk.jobs.checks.snapshot import CheckScope, Snapshot
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -21,22 +21,22 @@ def check(
     required_fields: Sequence[str] = (),
     ignored: Sequence[str] = (),
     origin: Tree | None = None,
-) -> Report:
+) -> CheckReport:
     """What is wrong now, and which of it came with the change since `origin`, by default the workspace's own tree.
 
     Only pages below `root` are looked at; they may link to any file of the repository."""
-    scope = Scope(root.strip("/"), tuple(required_fields))
-    before = state_of(scope, origin or workspace.tree)
-    after = after_state(before, workspace)
-    report = told_apart(before.findings, after.findings, frozenset(before.files.keys() - after.files.keys()))
-    introduced = ordered((*report.introduced, *_gone(before, after)))
-    return Report(
+    scope = CheckScope(root.strip("/"), tuple(required_fields))
+    before = get_snapshot(scope, origin or workspace.tree)
+    after = build_edited_snapshot(before, workspace)
+    report = split_introduced(before.findings, after.findings, frozenset(before.files.keys() - after.files.keys()))
+    introduced = sort_findings((*report.introduced, *_find_newly_broken(before, after)))
+    return CheckReport(
         tuple(each for each in introduced if not is_ignored(each, ignored)),
         tuple(each for each in report.old if not is_ignored(each, ignored)),
     )
 
 
-def after_state(before: State, workspace: Workspace) -> State:
+def build_edited_snapshot(before: Snapshot, workspace: Workspace) -> Snapshot:
     """The workspace with its edits, read from the state before them."""
     is_same_tree = before.tree.root == workspace.tree.root
     files = dict(before.files) if is_same_tree else {path: entry.oid for path, entry in workspace.tree.files()}
@@ -46,69 +46,69 @@ def after_state(before: State, workspace: Workspace) -> State:
         else:
             files[path] = pygit2.hash(data)
     changed = workspace.changes().keys() if is_same_tree else None
-    return State(before.scope, workspace.tree, files, workspace.read, before, changed)
+    return Snapshot(before.scope, workspace.tree, files, workspace.read, before, changed)
 
 
-def _gone(before: State, after: State) -> Iterator[Finding]:
+def _find_newly_broken(before: Snapshot, after: Snapshot) -> Iterator[Finding]:
     """What was found before the change and is not found now is wrong, however much in doubt it would be alone."""
-    for page in after.judged_again:
-        judged, known = after.judged[page], before.judged.get(page)
-        if known is None or not judged.doubtful or judged is known:
+    for page in after.rechecked_pages:
+        page_findings, earlier_findings = after.findings_by_page[page], before.findings_by_page.get(page)
+        if earlier_findings is None or not page_findings.uncertain or page_findings is earlier_findings:
             continue
-        named = {target for _, _, target in before.pages[page].references}
-        for target, finding in judged.doubtful.items():
-            if target in named and target not in known.doubtful:
+        earlier_targets = {target for _, _, target in before.pages[page].references}
+        for target, finding in page_findings.uncertain.items():
+            if target in earlier_targets and target not in earlier_findings.uncertain:
                 yield finding
 
 
-class _States:
+class _SnapshotCache:
     """The states of the trees that were checked lately. The next commit of a repository is read from the last one."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, Lock()
-        self._known: dict[tuple[str, Scope, pygit2.Oid], State] = {}
+    def __init__(self, max_size: int) -> None:
+        self._max_size, self._lock = max_size, Lock()
+        self._snapshots: dict[tuple[str, CheckScope, pygit2.Oid], Snapshot] = {}
 
-    def of(self, scope: Scope, tree: Tree) -> State:
+    def get(self, scope: CheckScope, tree: Tree) -> Snapshot:
         key = (tree.repository.path, scope, tree.root)
         with self._lock:
-            known = self._known.pop(key, None)
-            near = next((each for other, each in reversed(self._known.items()) if other[:2] == key[:2]), None)
-        state = known or _read(scope, tree, near)
+            cached = self._snapshots.pop(key, None)
+            similar = next((each for other, each in reversed(self._snapshots.items()) if other[:2] == key[:2]), None)
+        snapshot = cached or _build_snapshot(scope, tree, similar)
         with self._lock:
-            self._known[key] = state
-            while len(self._known) > self._most:
-                del self._known[next(iter(self._known))]
-        return state
+            self._snapshots[key] = snapshot
+            while len(self._snapshots) > self._max_size:
+                del self._snapshots[next(iter(self._snapshots))]
+        return snapshot
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         with self._lock:
-            self._known.clear()
+            self._snapshots.clear()
 
 
-def _read(scope: Scope, tree: Tree, near: State | None) -> State:
+def _build_snapshot(scope: CheckScope, tree: Tree, previous: Snapshot | None) -> Snapshot:
     entries = dict(tree.files())
     files = {path: entry.oid for path, entry in entries.items()}
-    with _without_collecting():
-        return State(scope, tree, files, lambda path: tree.read(entries[path], path), near)
+    with _without_garbage_collection():
+        return Snapshot(scope, tree, files, lambda path: tree.read(entries[path], path), previous)
 
 
 @contextmanager
-def _without_collecting() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """Facts have no cycles; to look for some in a growing heap again and again takes a third of a first check."""
-    was_on = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was_on:
+        if was_enabled:
             gc.enable()
 
 
-_states = _States(most=3)
-state_of = _states.of
+_snapshots = _SnapshotCache(max_size=3)
+get_snapshot = _snapshots.get
 
 
-def forget() -> None:
+def clear_caches() -> None:
     """As if nothing had ever been read; for measuring."""
-    _states.forget()
-    forget_facts()
+    _snapshots.clear()
+    clear_content_cache()

@@ -6,38 +6,38 @@ from typing import Any, TypeVar
 import pygit2
 
 T = TypeVar("T")
-MOST = 2_000_000
+MAX_CACHE_WEIGHT = 2_000_000
 """Things kept, in all: about 100,000 pages. Too much of it is dropped at once."""
 
 
-class _Kept:
-    def __init__(self, most: int) -> None:
-        self.most, self.size = most, 0
+class _ContentCache:
+    def __init__(self, max_weight: int) -> None:
+        self.max_weight, self.total_weight = max_weight, 0
         self.values: dict[tuple[pygit2.Oid, str], Any] = {}
 
-    def get(self, oid: pygit2.Oid, what: str, make: Callable[[], T]) -> T:
-        key = (oid, what)
+    def get(self, oid: pygit2.Oid, kind: str, parse: Callable[[], T]) -> T:
+        key = (oid, kind)
         if key in self.values:
-            known: T = self.values[key]
-            return known
-        value = make()
+            cached: T = self.values[key]
+            return cached
+        value = parse()
         weight = getattr(value, "weight", 20)
-        if self.size + weight > self.most:
+        if self.total_weight + weight > self.max_weight:
             self.values = {}
-            self.size = 0
+            self.total_weight = 0
         self.values[key] = value
-        self.size += weight
+        self.total_weight += weight
         return value
 
 
-_kept = _Kept(MOST)
+_cache = _ContentCache(MAX_CACHE_WEIGHT)
 
 
-def kept(oid: pygit2.Oid, what: str, make: Callable[[], T]) -> T:
+def get_or_parse(oid: pygit2.Oid, kind: str, parse: Callable[[], T]) -> T:
     """`what` tells apart the things that are made of one content."""
-    return _kept.get(oid, what, make)
+    return _cache.get(oid, kind, parse)
 
 
-def forget() -> None:
+def clear() -> None:
     """For measuring: as if nothing had been read."""
-    _kept.values, _kept.size = {}, 0
+    _cache.values, _cache.total_weight = {}, 0

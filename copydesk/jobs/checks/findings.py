@@ -28,7 +28,7 @@ class Finding:
     """One sentence, without line numbers: it tells this finding from others when lines have shifted."""
 
 
-class Said(NamedTuple):
+class ReferenceProblem(NamedTuple):
     """Of one reference that was not found."""
 
     rule: str
@@ -38,33 +38,33 @@ class Said(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     introduced: tuple[Finding, ...] = ()
     """What the change brought about; these count."""
     old: tuple[Finding, ...] = ()
     """What was there before."""
 
 
-def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda each: (each.path, each.line, each.rule, each.message)))
 
 
-def told_apart(before: Iterable[Finding], after: Iterable[Finding], deleted: frozenset[str]) -> Report:
+def split_introduced(before: Iterable[Finding], after: Iterable[Finding], deleted: frozenset[str]) -> CheckReport:
     """Matches by rule, page and sentence. A page that has moved takes its old findings along."""
-    known = Counter((each.rule, each.path, each.message) for each in before)
-    moved = Counter((each.rule, each.message) for each in before if each.path in deleted)
+    counts_before = Counter((each.rule, each.path, each.message) for each in before)
+    counts_in_deleted = Counter((each.rule, each.message) for each in before if each.path in deleted)
     introduced, old = [], []
-    for each in ordered(after):
-        same, elsewhere = (each.rule, each.path, each.message), (each.rule, each.message)
-        if known[same] > 0:
-            known[same] -= 1
+    for each in sort_findings(after):
+        finding_key, moved_key = (each.rule, each.path, each.message), (each.rule, each.message)
+        if counts_before[finding_key] > 0:
+            counts_before[finding_key] -= 1
             old.append(each)
-        elif moved[elsewhere] > 0:
-            moved[elsewhere] -= 1
+        elif counts_in_deleted[moved_key] > 0:
+            counts_in_deleted[moved_key] -= 1
             old.append(each)
         else:
             introduced.append(each)
-    return Report(tuple(introduced), tuple(old))
+    return CheckReport(tuple(introduced), tuple(old))
 
 
 def is_ignored(finding: Finding, ignored: Sequence[str]) -> bool:

@@ -4,49 +4,52 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from copydesk.jobs.checks.findings import RULES, Finding, Report
+from copydesk.jobs.checks.findings import RULES, CheckReport, Finding
 
-MOST_TOLD = 40
-MOST_SHOWN = 20
-MOST_CHARACTERS = 300
+MAX_FINDINGS_FOR_MODEL = 40
+MAX_FINDINGS_PER_RULE = 20
+MAX_MESSAGE_CHARS = 300
 
 
-def told(report: Report) -> str:
+def format_for_model(report: CheckReport) -> str:
     """For the model that made the change: where, which rule, what; never so many that they drown the task."""
-    lines = [f"{each.path}:{each.line} [{each.rule}] {_short(each.message)}" for each in report.introduced[:MOST_TOLD]]
-    more = len(report.introduced) - len(lines)
-    if more:
-        lines.append(f"… and {more} more; mend these first, then check again.")
+    lines = [
+        f"{each.path}:{each.line} [{each.rule}] {_truncate(each.message)}"
+        for each in report.introduced[:MAX_FINDINGS_FOR_MODEL]
+    ]
+    omitted = len(report.introduced) - len(lines)
+    if omitted:
+        lines.append(f"… and {omitted} more; mend these first, then check again.")
     if not lines:
         lines.append("The checks found nothing wrong with your changes.")
     if report.old:
-        them = "1 old finding is" if len(report.old) == 1 else f"{len(report.old)} old findings are"
-        lines.append(f"{them} not yours: leave what you were not asked to change.")
+        subject = "1 old finding is" if len(report.old) == 1 else f"{len(report.old)} old findings are"
+        lines.append(f"{subject} not yours: leave what you were not asked to change.")
     return "\n".join(lines)
 
 
-def as_data(report: Report, ignored: Iterable[str] = ()) -> list[dict[str, Any]]:
+def format_for_api(report: CheckReport, ignored: Iterable[str] = ()) -> list[dict[str, Any]]:
     """One entry per rule, in a fixed order, for the `checks` of a job."""
     old = Counter(each.rule for each in report.old)
-    silenced = set(ignored)
-    return [_entry(rule, report, old[rule]) for rule in RULES if rule not in silenced]
+    ignored_rules = set(ignored)
+    return [_format_rule(rule, report, old[rule]) for rule in RULES if rule not in ignored_rules]
 
 
-def _entry(rule: str, report: Report, old: int) -> dict[str, Any]:
+def _format_rule(rule: str, report: CheckReport, old: int) -> dict[str, Any]:
     introduced = [each for each in report.introduced if each.rule == rule]
     return {
         "name": rule,
         "status": "failed" if introduced else "passed",
         "introduced": len(introduced),
         "old": old,
-        "findings": [_shown(each) for each in introduced[:MOST_SHOWN]],
+        "findings": [_format_finding(each) for each in introduced[:MAX_FINDINGS_PER_RULE]],
     }
 
 
-def _shown(finding: Finding) -> dict[str, Any]:
-    return {"path": finding.path, "line": finding.line, "message": _short(finding.message)}
+def _format_finding(finding: Finding) -> dict[str, Any]:
+    return {"path": finding.path, "line": finding.line, "message": _truncate(finding.message)}
 
 
-def _short(message: str) -> str:
+def _truncate(message: str) -> str:
     """A target may be as long as a page."""
-    return message if len(message) <= MOST_CHARACTERS else message[: MOST_CHARACTERS - 1] + "…"
+    return message if len(message) <= MAX_MESSAGE_CHARS else message[: MAX_MESSAGE_CHARS - 1] + "…"

@@ -10,89 +10,99 @@ from typing import TypeVar
 
 import pygit2
 
-from copydesk.jobs.checks.content_cache import kept
+from copydesk.jobs.checks.content_cache import get_or_parse
 from copydesk.jobs.checks.findings import Finding
-from copydesk.jobs.checks.parsing import front_matter as matter
-from copydesk.jobs.checks.parsing.markdown import body_of, facts_of
-from copydesk.jobs.checks.parsing.page_facts import Facts, key_of
-from copydesk.jobs.checks.rules.links import Judged, judge
-from copydesk.jobs.checks.rules.navigation import navigation
-from copydesk.jobs.checks.site.generators import Site
-from copydesk.jobs.checks.site.generators import reader_of as site_reader
-from copydesk.jobs.checks.site.link_resolver import INDEXES, Places, addresses
-from copydesk.jobs.checks.site.nav_files import Listing, listing_of
-from copydesk.jobs.checks.site.nav_files import reader_of as listing_reader
-from copydesk.jobs.pages.page_types import MARKDOWN, extension, is_page, is_site_page, stem
+from copydesk.jobs.checks.parsing import front_matter
+from copydesk.jobs.checks.parsing.markdown import decode_body, parse_page
+from copydesk.jobs.checks.parsing.page_facts import PageFacts, dependency_key
+from copydesk.jobs.checks.rules.links import PageFindings, check_references
+from copydesk.jobs.checks.rules.navigation import check_navigation
+from copydesk.jobs.checks.site.generators import DocsSite, find_config_parser
+from copydesk.jobs.checks.site.link_resolver import INDEX_NAMES, LinkResolver, list_addresses
+from copydesk.jobs.checks.site.nav_files import NavFile, find_nav_parser, parse_nav_file
+from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension, is_page, is_site_page, stem
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.repository_limits import FileTooLarge
 
 T = TypeVar("T")
-Files = Mapping[str, pygit2.Oid]
-Read = Callable[[str], bytes]
-MAX_IGNORED, LONGEST_IGNORED, MAX_DEPTH = 500, 100, 100
+FileIds = Mapping[str, pygit2.Oid]
+ReadFile = Callable[[str], bytes]
+MAX_GITIGNORE_LINES, MAX_GITIGNORE_LINE_CHARS, MAX_FOLDER_DEPTH = 500, 100, 100
 """Lines of a .gitignore, characters of one, and folders within folders that are looked at."""
-KINDS = (*MARKDOWN, ".rst")
+CHECKED_EXTENSIONS = (*MARKDOWN_EXTENSIONS, ".rst")
 # Pages made to be wrong, or to be filled in.
-NOT_OURS = re.compile(r"(?:^|/)(?:fixtures|testdata|__tests__|__fixtures__|archetypes|_templates)/|^tests?/|\{\{")
+SKIPPED_PATH_PATTERN = re.compile(
+    r"(?:^|/)(?:fixtures|testdata|__tests__|__fixtures__|archetypes|_templates)/|^tests?/|\{\{"
+)
 
 
 @dataclass(frozen=True)
-class Scope:
+class CheckScope:
     root: str = ""
-    required: tuple[str, ...] = ()
+    required_fields: tuple[str, ...] = ()
 
-    def holds(self, path: str) -> bool:
+    def contains(self, path: str) -> bool:
         return not self.root or path.startswith(self.root + "/")
 
 
-class State:
+class Snapshot:
     def __init__(
         self,
-        scope: Scope,
+        scope: CheckScope,
         tree: Tree,
-        files: Files,
-        read: Read,
-        near: "State | None" = None,
+        files: FileIds,
+        read: ReadFile,
+        previous: "Snapshot | None" = None,
         changed: Set[str] | None = None,
     ) -> None:
         """`near` is a state like this one; what has not changed since is taken from it. `changed` may be known."""
         self.scope, self.files, self.tree = scope, files, tree
-        if near is None:
+        if previous is None:
             changed = files.keys()
         elif changed is None:
-            changed = {path for path, _ in near.files.items() ^ files.items()}
+            changed = {path for path, _ in previous.files.items() ^ files.items()}
 
-        def renewed(known: Mapping[str, T], make: Callable[[str], T | None]) -> dict[str, T]:
-            found = dict(known)
+        def update(previous_values: Mapping[str, T], parse: Callable[[str], T | None]) -> dict[str, T]:
+            values = dict(previous_values)
             for path in changed:  # all of them in git's order, in which a pack is read fastest
-                found.pop(path, None)
-                value = _unless_too_large(make, path) if path in files else None
+                values.pop(path, None)
+                value = _none_if_too_large(parse, path) if path in files else None
                 if value is not None:
-                    found[path] = value
-            return found
+                    values[path] = value
+            return values
 
-        self.pages: dict[str, Facts] = renewed(near.pages if near else {}, lambda path: self._facts(path, read))
-        self.listings: dict[str, Listing] = renewed(
-            near.listings if near else {}, lambda path: self._listing(path, read)
+        self.pages: dict[str, PageFacts] = update(
+            previous.pages if previous else {}, lambda path: self._parse_page(path, read)
         )
-        self.sites: dict[str, Site] = renewed(near.sites if near else {}, lambda path: self._site(path, read))
-        self.ignored: re.Pattern[str] = near.ignored if near and ".gitignore" not in changed else _ignored(files, read)
-        is_hidden = partial(_is_hidden, tree, self.ignored)  # no method of this: the two would hold each other
-        self.places: Places
-        if near is not None and self._lies_as(near, changed):
-            self.places = near.places.with_pages(files, self.pages, changed, is_hidden)
-            self._navigation = near.navigation if self._leads_as(near, changed) else None
+        self.nav_files: dict[str, NavFile] = update(
+            previous.nav_files if previous else {}, lambda path: self._parse_nav_file(path, read)
+        )
+        self.sites: dict[str, DocsSite] = update(
+            previous.sites if previous else {}, lambda path: self._parse_site_config(path, read)
+        )
+        self.ignored_pattern: re.Pattern[str] = (
+            previous.ignored_pattern if previous and ".gitignore" not in changed else _read_gitignore(files, read)
+        )
+        is_hidden = partial(
+            _is_unverifiable, tree, self.ignored_pattern
+        )  # no method of this: the two would hold each other
+        self.resolver: LinkResolver
+        if previous is not None and self._has_same_layout(previous, changed):
+            self.resolver = previous.resolver.with_changed_pages(files, self.pages, changed, is_hidden)
+            self._navigation_findings = (
+                previous.navigation_findings if self._has_same_navigation(previous, changed) else None
+            )
         else:
-            self.places = Places(files, self.pages, self.sites.values(), is_hidden)
-            self._navigation = None
-        self.judged = self._judged(near, changed)
+            self.resolver = LinkResolver(files, self.pages, self.sites.values(), is_hidden)
+            self._navigation_findings = None
+        self.findings_by_page = self._check_pages(previous, changed)
 
-    def _lies_as(self, near: "State", changed: Set[str]) -> bool:
+    def _has_same_layout(self, previous: "Snapshot", changed: Set[str]) -> bool:
         """Whether no file or site has come or gone and no page has got another address or label."""
-        pairs = [(near.pages.get(path), self.pages.get(path)) for path in changed]
+        pairs = [(previous.pages.get(path), self.pages.get(path)) for path in changed]
         return (
-            near.files.keys() == self.files.keys()
-            and changed.isdisjoint(self.sites.keys() | near.sites.keys())
+            previous.files.keys() == self.files.keys()
+            and changed.isdisjoint(self.sites.keys() | previous.sites.keys())
             and all(
                 (old is None and new is None)
                 or (old is not None and new is not None and (old.fields, old.labels) == (new.fields, new.labels))
@@ -100,149 +110,165 @@ class State:
             )
         )
 
-    def _leads_as(self, near: "State", changed: Set[str]) -> bool:
+    def _has_same_navigation(self, previous: "Snapshot", changed: Set[str]) -> bool:
         """Whether the navigation says the same of the same pages. Some kinds of sites keep it in the pages."""
-        in_pages = any(site.kind in ("mdbook", "gitbook", "sphinx") for site in self.places.sites)
+        is_in_pages = any(site.kind in ("mdbook", "gitbook", "sphinx") for site in self.resolver.sites)
         return (
-            not in_pages
-            and near.ignored == self.ignored
-            and changed.isdisjoint(self.listings.keys() | near.listings.keys())
+            not is_in_pages
+            and previous.ignored_pattern == self.ignored_pattern
+            and changed.isdisjoint(self.nav_files.keys() | previous.nav_files.keys())
         )
 
-    def _facts(self, path: str, read: Read) -> Facts | None:
-        kind = extension(path)
-        if kind not in KINDS or not self.scope.holds(path) or not is_page(path) or NOT_OURS.search(path):
+    def _parse_page(self, path: str, read: ReadFile) -> PageFacts | None:
+        ext = extension(path)
+        if (
+            ext not in CHECKED_EXTENSIONS
+            or not self.scope.contains(path)
+            or not is_page(path)
+            or SKIPPED_PATH_PATTERN.search(path)
+        ):
             return None
-        return kept(self.files[path], kind, lambda: facts_of(kind, read(path)))
+        return get_or_parse(self.files[path], ext, lambda: parse_page(ext, read(path)))
 
-    def _listing(self, path: str, read: Read) -> Listing | None:
-        if listing_reader(path) is None or not self._concerns(path):
+    def _parse_nav_file(self, path: str, read: ReadFile) -> NavFile | None:
+        if find_nav_parser(path) is None or not self._may_configure_root(path):
             return None
-        return kept(self.files[path], path, lambda: listing_of(path, body_of(read(path))))
+        return get_or_parse(self.files[path], path, lambda: parse_nav_file(path, decode_body(read(path))))
 
-    def _site(self, path: str, read: Read) -> Site | None:
-        reader = site_reader(path)
-        if reader is None or NOT_OURS.search(path) or not self._concerns(path):
+    def _parse_site_config(self, path: str, read: ReadFile) -> DocsSite | None:
+        parser = find_config_parser(path)
+        if parser is None or SKIPPED_PATH_PATTERN.search(path) or not self._may_configure_root(path):
             return None
-        return kept(self.files[path], f"site {path}", lambda: reader(path, body_of(read(path))))
+        return get_or_parse(self.files[path], f"site {path}", lambda: parser(path, decode_body(read(path))))
 
-    def _concerns(self, path: str) -> bool:
+    def _may_configure_root(self, path: str) -> bool:
         """Whether a configuration may speak of pages in the root: it lies there or above."""
         folder = path.rpartition("/")[0].rpartition(".vitepress")[0].strip("/") or path.rpartition("/")[0]
-        return self.scope.holds(path) or not folder or f"{self.scope.root}/".startswith(f"{folder}/")
+        return self.scope.contains(path) or not folder or f"{self.scope.root}/".startswith(f"{folder}/")
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        return (*(finding for judged in self.judged.values() for finding in judged.findings), *self.navigation)
+        return (
+            *(finding for judged in self.findings_by_page.values() for finding in judged.findings),
+            *self.navigation_findings,
+        )
 
     @cached_property
-    def navigation(self) -> tuple[Finding, ...]:
-        if self._navigation is not None:
-            return self._navigation
-        return tuple(each for each in navigation(self.places, self.listings) if self._counts(each))
+    def navigation_findings(self) -> tuple[Finding, ...]:
+        if self._navigation_findings is not None:
+            return self._navigation_findings
+        return tuple(each for each in check_navigation(self.resolver, self.nav_files) if self._is_in_scope(each))
 
-    def _counts(self, finding: Finding) -> bool:
+    def _is_in_scope(self, finding: Finding) -> bool:
         """Navigation outside the root is looked at for what it says of the pages inside."""
-        return self.scope.holds(finding.path) or finding.path in self.listings
+        return self.scope.contains(finding.path) or finding.path in self.nav_files
 
-    def _judged(self, near: "State | None", changed: Set[str]) -> dict[str, Judged]:
-        if near is None or near.ignored != self.ignored or not _alike(near.places.sites, self.places.sites):
-            self.judged_again: Set[str] = self.pages.keys()
-            return {page: self._judge(page, facts) for page, facts in self.pages.items()}
-        touched = _touched(near, self, changed)
-        self.judged_again = {page for page in changed if page in self.pages}
-        if touched:
-            self.judged_again |= {page for page, facts in self.pages.items() if not touched.isdisjoint(facts.keys)}
-        judged = dict(near.judged)
-        for page in near.judged.keys() - self.pages.keys():
-            del judged[page]
-        judged.update((page, self._judge(page, self.pages[page])) for page in self.judged_again)
-        return judged
+    def _check_pages(self, previous: "Snapshot | None", changed: Set[str]) -> dict[str, PageFindings]:
+        if (
+            previous is None
+            or previous.ignored_pattern != self.ignored_pattern
+            or not _equal_except_redirects(previous.resolver.sites, self.resolver.sites)
+        ):
+            self.rechecked_pages: Set[str] = self.pages.keys()
+            return {page: self._check_page(page, facts) for page, facts in self.pages.items()}
+        affected_keys = _find_affected_keys(previous, self, changed)
+        self.rechecked_pages = {page for page in changed if page in self.pages}
+        if affected_keys:
+            self.rechecked_pages |= {
+                page for page, facts in self.pages.items() if not affected_keys.isdisjoint(facts.dependency_keys)
+            }
+        findings = dict(previous.findings_by_page)
+        for page in previous.findings_by_page.keys() - self.pages.keys():
+            del findings[page]
+        findings.update((page, self._check_page(page, self.pages[page])) for page in self.rechecked_pages)
+        return findings
 
-    def _judge(self, page: str, facts: Facts) -> Judged:
-        site = self.places.site_of[page]
-        found = list(facts.problems)
-        if facts.has_fields:
+    def _check_page(self, page: str, facts: PageFacts) -> PageFindings:
+        site = self.resolver.site_by_page[page]
+        problems = list(facts.problems)
+        if facts.is_front_matter_readable:
             if facts.fields and site is not None:
-                found += matter.wrong_types(site.kind, facts.fields, facts.field_lines)
-            if self.scope.required and is_site_page(page):
-                found += matter.missing(facts.fields, self.scope.required)
-        judged = judge(self.places, page, facts)
-        if not found:
-            return judged
-        said = (Finding(problem.rule, page, problem.line, problem.message) for problem in found)
-        return Judged((*said, *judged.findings), judged.doubtful)
+                problems += front_matter.find_wrong_types(site.kind, facts.fields, facts.field_lines)
+            if self.scope.required_fields and is_site_page(page):
+                problems += front_matter.find_missing_fields(facts.fields, self.scope.required_fields)
+        page_findings = check_references(self.resolver, page, facts)
+        if not problems:
+            return page_findings
+        findings = (Finding(problem.rule, page, problem.line, problem.message) for problem in problems)
+        return PageFindings((*findings, *page_findings.findings), page_findings.uncertain)
 
 
-def _unless_too_large(make: Callable[[str], T | None], path: str) -> T | None:
+def _none_if_too_large(parse: Callable[[str], T | None], path: str) -> T | None:
     """A file beyond the bound is there, and nothing is known of what is in it."""
     try:
-        return make(path)
+        return parse(path)
     except FileTooLarge:
         return None
 
 
-def _is_hidden(tree: Tree, ignored: re.Pattern[str], path: str) -> bool:
+def _is_unverifiable(tree: Tree, ignored_pattern: re.Pattern[str], path: str) -> bool:
     """Below a symbolic link or a submodule, or something that a build makes and git ignores."""
     names = path.split("/")
-    for end in range(1, min(len(names), MAX_DEPTH) + 1):
-        entry = tree.entry("/".join(names[:end]))
+    for end in range(1, min(len(names), MAX_FOLDER_DEPTH) + 1):
+        entry = tree.find_entry("/".join(names[:end]))
         if entry is not None and entry.mode in (0o120000, 0o160000):
             return True
         if entry is None:
             break
-    return any(map(ignored.match, set(names[:MAX_DEPTH])))
+    return any(map(ignored_pattern.match, set(names[:MAX_FOLDER_DEPTH])))
 
 
-def _ignored(files: Files, read: Read) -> re.Pattern[str]:
+def _read_gitignore(files: FileIds, read: ReadFile) -> re.Pattern[str]:
     """Names that git ignores anywhere; what a build makes goes by one of them."""
-    text = _unless_too_large(lambda path: body_of(read(path)), ".gitignore") or "" if ".gitignore" in files else ""
-    lines = (line.strip().strip("/") for line in text.splitlines()[:MAX_IGNORED])
-    named = {line.rpartition("/")[2] for line in lines if line and line[0] not in "#!" and line[-1:] != "*"}
-    return re.compile("|".join(translate(name) for name in sorted(named) if len(name) <= LONGEST_IGNORED) or "(?!)")
+    text = _none_if_too_large(lambda path: decode_body(read(path)), ".gitignore") or "" if ".gitignore" in files else ""
+    lines = (line.strip().strip("/") for line in text.splitlines()[:MAX_GITIGNORE_LINES])
+    names = {line.rpartition("/")[2] for line in lines if line and line[0] not in "#!" and line[-1:] != "*"}
+    return re.compile(
+        "|".join(translate(name) for name in sorted(names) if len(name) <= MAX_GITIGNORE_LINE_CHARS) or "(?!)"
+    )
 
 
-def _alike(before: list[Site], after: list[Site]) -> bool:
+def _equal_except_redirects(before: list[DocsSite], after: list[DocsSite]) -> bool:
     """Redirects alone do not change where a page looks for others; the redirected addresses are touched names."""
     return [replace(site, redirects=()) for site in before] == [replace(site, redirects=()) for site in after]
 
 
-def _touched(before: State, after: State, changed: Set[str]) -> set[str]:
+def _find_affected_keys(before: Snapshot, after: Snapshot, changed: Set[str]) -> set[str]:
     """The names of all that has come, gone, or been given other anchors and addresses."""
-    found: set[str] = set()
+    keys: set[str] = set()
     for path in changed:
         old, new = before.pages.get(path), after.pages.get(path)
         if (path in before.files) != (path in after.files):
-            found |= _names(before, path, old) | _names(after, path, new)
+            keys |= _list_reference_keys(before, path, old) | _list_reference_keys(after, path, new)
         elif old is not None and new is not None:
-            if _calls(before, path, old) != _calls(after, path, new):
-                found |= _names(before, path, old) | _names(after, path, new)
-            if _face(old) != _face(new):
-                found |= {f"# {name}" for name in _names(after, path, new)}
+            if _list_page_addresses(before, path, old) != _list_page_addresses(after, path, new):
+                keys |= _list_reference_keys(before, path, old) | _list_reference_keys(after, path, new)
+            if _linkable_anchors(old) != _linkable_anchors(new):
+                keys |= {f"# {name}" for name in _list_reference_keys(after, path, new)}
         labels = set(old.labels if old else ()) ^ set(new.labels if new else ())
-        found |= (
+        keys |= (
             {f"ref {label}" for label in labels} | {f"# {label}" for label in labels} | ({"# "} if labels else set())
         )
-    found |= {key_of(folder.rpartition("/")[2]) for folder in before.places.folders ^ after.places.folders}
-    for old_site, new_site in zip(before.places.sites, after.places.sites, strict=True):
+    keys |= {dependency_key(folder.rpartition("/")[2]) for folder in before.resolver.folders ^ after.resolver.folders}
+    for old_site, new_site in zip(before.resolver.sites, after.resolver.sites, strict=True):
         for redirect in set(old_site.redirects) ^ set(new_site.redirects):
-            found |= {key_of(name) for name in re.split(r"[:*(]", redirect)[0].split("/")}
-    return found
+            keys |= {dependency_key(name) for name in re.split(r"[:*(]", redirect)[0].split("/")}
+    return keys
 
 
-def _names(state: State, path: str, facts: Facts | None) -> set[str]:
+def _list_reference_keys(state: Snapshot, path: str, facts: PageFacts | None) -> set[str]:
     """Under which keys a reference to this file may go."""
-    calls = {path, *(_calls(state, path, facts) if facts else ())}
-    if stem(path) in INDEXES:
-        calls |= {posixpath.dirname(path), ""}
-    return {key_of(name.rpartition("/")[2]) for name in calls}
+    addresses_and_path = {path, *(_list_page_addresses(state, path, facts) if facts else ())}
+    if stem(path) in INDEX_NAMES:
+        addresses_and_path |= {posixpath.dirname(path), ""}
+    return {dependency_key(name.rpartition("/")[2]) for name in addresses_and_path}
 
 
-def _calls(state: State, path: str, facts: Facts) -> set[str]:
-    site = state.places.site_of.get(path)
-    return set(addresses(site.kind, path, facts)) if site else set()
+def _list_page_addresses(state: Snapshot, path: str, facts: PageFacts) -> set[str]:
+    site = state.resolver.site_by_page.get(path)
+    return set(list_addresses(site.kind, path, facts)) if site else set()
 
 
-def _face(facts: Facts) -> tuple[object, ...]:
+def _linkable_anchors(facts: PageFacts) -> tuple[object, ...]:
     """What a link with an anchor sees of a page."""
-    return set(facts.anchors), facts.headings, facts.names, facts.open_ended
+    return set(facts.explicit_ids), facts.headings, facts.component_titles, facts.is_open_ended

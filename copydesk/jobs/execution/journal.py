@@ -12,9 +12,17 @@ from sqlalchemy import Connection, bindparam, insert, select, text, update
 from copydesk.core import clock
 from copydesk.core.db.database import Database
 from copydesk.core.telemetry import traces
-from copydesk.jobs.execution.queue import Claim, hold_job
-from copydesk.jobs.job import Ending, Job, Phase, Reason, Status
-from copydesk.jobs.storage.records import QUEUE, EventKind, NewEvent, change, enqueue, job_of, keep_files
+from copydesk.jobs.execution.queue import Claim, lock_job
+from copydesk.jobs.job import Job, JobOutcome, Phase, Reason, Status
+from copydesk.jobs.storage.records import (
+    QUEUE_TOPIC,
+    EventKind,
+    NewEvent,
+    enqueue_run,
+    job_from_row,
+    save_changed_files,
+    update_job,
+)
 from copydesk.jobs.storage.tables import jobs, runs, steps
 
 if TYPE_CHECKING:
@@ -23,17 +31,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MAX_RESULT_BYTES = 64 * 1024 * 1024
 
-RESULTS = select(steps.c.name, steps.c.result).where(steps.c.run_id == bindparam("run"))
-NEW_STEP = insert(steps)
-OURS = text(
+SELECT_RESULTS = select(steps.c.name, steps.c.result).where(steps.c.run_id == bindparam("run"))
+INSERT_STEP = insert(steps)
+SELECT_OWN_LEASE = text(
     "select lease_until from runs where id = :run and attempt = :attempt and worker = :worker and state = 'running'"
 )
-END_RUN = text("update runs set state = 'done', finished_at = :now, reason = :reason where id = :run")
-PROMPTS = text("select prompt from messages where run_id = :run order by created_at, id")
-UNREAD = text("select 1 from messages where job_id = :job and run_id is null and created_at > :since limit 1")
+FINISH_RUN = text("update runs set state = 'done', finished_at = :now, reason = :reason where id = :run")
+SELECT_PROMPTS = text("select prompt from messages where run_id = :run order by created_at, id")
+SELECT_UNREAD_MESSAGE = text(
+    "select 1 from messages where job_id = :job and run_id is null and created_at > :since limit 1"
+)
 
 
-class Lost(Exception):
+class LeaseLost(Exception):
     """This attempt no longer holds the run: it was cancelled, ended, or taken over."""
 
 
@@ -102,13 +112,13 @@ class Step(Generic[T]):
         claim = self._journal.claim
         position = len(self._journal.results) + 1
         row = {"run_id": claim.run_id, "name": self.name, "position": position, "result": data, "at": clock.now()}
-        tx.execute(NEW_STEP, row)
+        tx.execute(INSERT_STEP, row)
         if job:
-            self._journal.set(tx, **job)
+            self._journal.set_job_values(tx, **job)
         if files is not None:
-            keep_files(tx, claim.job_id, files)
+            save_changed_files(tx, claim.job_id, files)
         if events:
-            change(self._journal.database, tx, claim.job_id, events)
+            update_job(self._journal.database, tx, claim.job_id, events)
         self._saved = [(data, result)]
 
     def _mark_done(self) -> None:
@@ -128,102 +138,104 @@ class Journal:
         """The stored results of this run's steps, as JSON."""
         if claim.attempt > 1:
             with database.read() as tx:
-                self.results = {row.name: row.result for row in tx.execute(RESULTS, {"run": claim.run_id})}
+                self.results = {row.name: row.result for row in tx.execute(SELECT_RESULTS, {"run": claim.run_id})}
 
-    def has(self, name: str) -> bool:
+    def has_result(self, name: str) -> bool:
         return name in self.results
 
     @contextmanager
-    def step(self, name: str, kind: type[T]) -> Iterator[Step[T]]:
+    def step(self, name: str, result_type: type[T]) -> Iterator[Step[T]]:
         """Opens a step. A step that has a stored result is done; any other is to be carried out and saved.
 
         Traces the step, from here to the end of the context, unless it is done."""
-        step = Step(self, name, TypeAdapter(kind))
+        step = Step(self, name, TypeAdapter(result_type))
         if step.is_done:
             yield step
             return
-        _, turn, part = name.split("-") if name.startswith("turn-") else ("", None, name)
-        with traces.span(part, turn=int(turn) if turn else None):
+        _, turn, span_name = name.split("-") if name.startswith("turn-") else ("", None, name)
+        with traces.start_span(span_name, turn=int(turn) if turn else None):
             yield step
 
-    def run_step(self, name: str, kind: type[T], act: Callable[[], T]) -> T:
+    def run_step(self, name: str, result_type: type[T], action: Callable[[], T]) -> T:
         """Returns the stored result of a step, or carries the step out and stores its result."""
-        with self.step(name, kind) as step:
+        with self.step(name, result_type) as step:
             if not step.is_done:
-                step.save(act())
+                step.save(action())
         return step.result
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """Opens a transaction that only the holder of the lease can commit. Raises Lost when the lease is lost."""
         with self.database.write() as tx:
-            self._hold(tx)
+            self._fence(tx)
             yield tx
 
-    def guard(self) -> None:
+    def check_lease(self) -> None:
         """Right before an act on the outside world: Lost unless the lease still runs."""
         with self.database.read() as tx:
-            until = tx.execute(OURS, self._key()).scalar()
-            if until is None or until <= tx.execute(select(self.database.now)).scalar_one():
-                raise Lost
+            lease_until = tx.execute(SELECT_OWN_LEASE, self._attempt_params()).scalar()
+            if lease_until is None or lease_until <= tx.execute(select(self.database.now)).scalar_one():
+                raise LeaseLost
 
     def record_event(self, event: NewEvent) -> None:
         """Stores an event that belongs to no step."""
         with self.transaction() as tx:
-            change(self.database, tx, self.claim.job_id, [event])
+            update_job(self.database, tx, self.claim.job_id, [event])
 
-    def enter(self, phase: Phase) -> None:
+    def enter_phase(self, phase: Phase) -> None:
         with self.transaction() as tx:
-            change(self.database, tx, self.claim.job_id, [NewEvent(EventKind.PHASE, {"phase": phase})], phase=phase)
+            update_job(self.database, tx, self.claim.job_id, [NewEvent(EventKind.PHASE, {"phase": phase})], phase=phase)
 
-    def set(self, tx: Connection, **values: Any) -> None:
+    def set_job_values(self, tx: Connection, **values: Any) -> None:
         """Changes the job within a step's own transaction."""
         tx.execute(update(jobs).where(jobs.c.id == self.claim.job_id).values(**values))
 
-    def keep(self, **values: Any) -> None:
+    def save_job_values(self, **values: Any) -> None:
         with self.transaction() as tx:
-            self.set(tx, **values)
+            self.set_job_values(tx, **values)
 
-    def keep_files(self, patches: "Sequence[FilePatch]") -> None:
+    def save_changed_files(self, patches: "Sequence[FilePatch]") -> None:
         """What the job changed so far."""
         with self.transaction() as tx:
-            keep_files(tx, self.claim.job_id, patches)
+            save_changed_files(tx, self.claim.job_id, patches)
 
-    def job(self) -> Job:
+    def load_job(self) -> Job:
         with self.database.read() as tx:
-            return job_of(tx.execute(select(jobs).where(jobs.c.id == self.claim.job_id)).one())
+            return job_from_row(tx.execute(select(jobs).where(jobs.c.id == self.claim.job_id)).one())
 
-    def prompts(self, tx: Connection) -> Sequence[str]:
+    def read_prompts(self, tx: Connection) -> Sequence[str]:
         """What this run was asked."""
-        return tx.execute(PROMPTS, {"run": self.claim.run_id}).scalars().all()
+        return tx.execute(SELECT_PROMPTS, {"run": self.claim.run_id}).scalars().all()
 
-    def earlier(self) -> list[EarlierRun]:
+    def list_earlier_runs(self) -> list[EarlierRun]:
         """The job's earlier runs, in the order they came, and so their results."""
-        wanted = (
+        query = (
             select(runs.c.number, runs.c.reason, steps.c.name, steps.c.result)
             .join(runs, runs.c.id == steps.c.run_id)
-            .where(runs.c.job_id == self.claim.job_id, runs.c.number < self.claim.number)
+            .where(runs.c.job_id == self.claim.job_id, runs.c.number < self.claim.run_number)
             .order_by(runs.c.number, steps.c.position)
         )
-        found: dict[int, EarlierRun] = {}
+        runs_by_number: dict[int, EarlierRun] = {}
         with self.database.read() as tx:
-            for row in tx.execute(wanted) if self.claim.number > 1 else ():
-                run = found.setdefault(row.number, EarlierRun(Reason(row.reason) if row.reason else None, {}))
+            for row in tx.execute(query) if self.claim.run_number > 1 else ():
+                run = runs_by_number.setdefault(row.number, EarlierRun(Reason(row.reason) if row.reason else None, {}))
                 run.results[row.name] = row.result
-        return list(found.values())
+        return list(runs_by_number.values())
 
-    def settle(self, ending: Ending) -> bool:
+    def finish_run(self, ending: JobOutcome) -> bool:
         """Ends the run. A message that came while it ran starts the next one. False when the claim was lost."""
         now = clock.now()
         try:
             with self.transaction() as tx:
-                tx.execute(END_RUN, {"run": self.claim.run_id, "now": now, "reason": ending.reason})
-                self.database.notify(tx, QUEUE)  # a slot is free
+                tx.execute(FINISH_RUN, {"run": self.claim.run_id, "now": now, "reason": ending.reason})
+                self.database.notify(tx, QUEUE_TOPIC)  # a slot is free
                 since = self.claim.created_at if ending.status is Status.FAILED else 0
-                waiting = tx.execute(UNREAD, {"job": self.claim.job_id, "since": since}).first() is not None
-                if waiting and ending.reason is not Reason.BUDGET_EXCEEDED:
-                    enqueue(self.database, tx, self.claim.job_id, self.claim.project_id, self.claim.number + 1)
-                    change(
+                has_unread = (
+                    tx.execute(SELECT_UNREAD_MESSAGE, {"job": self.claim.job_id, "since": since}).first() is not None
+                )
+                if has_unread and ending.reason is not Reason.BUDGET_EXCEEDED:
+                    enqueue_run(self.database, tx, self.claim.job_id, self.claim.project_id, self.claim.run_number + 1)
+                    update_job(
                         self.database,
                         tx,
                         self.claim.job_id,
@@ -231,29 +243,29 @@ class Journal:
                         phase=Phase.QUEUED,
                     )
                 else:
-                    end_job(self.database, tx, self.claim.job_id, ending)
+                    finish_job(self.database, tx, self.claim.job_id, ending)
             return True
-        except Lost:
+        except LeaseLost:
             return False
 
-    def _hold(self, tx: Connection) -> None:
+    def _fence(self, tx: Connection) -> None:
         """Fences an attempt that was taken over: from here to the commit nobody else can end or claim the run."""
-        hold_job(self.database, tx, self.claim.run_id)
-        if tx.execute(OURS, self._key()).first() is None:
-            raise Lost
+        lock_job(self.database, tx, self.claim.run_id)
+        if tx.execute(SELECT_OWN_LEASE, self._attempt_params()).first() is None:
+            raise LeaseLost
 
-    def _key(self) -> dict[str, Any]:
+    def _attempt_params(self) -> dict[str, Any]:
         return {"run": self.claim.run_id, "attempt": self.claim.attempt, "worker": self.claim.worker}
 
 
-def end_job(database: Database, tx: Connection, job_id: str, ending: Ending) -> None:
-    facts = {"status": ending.status, "reason": ending.reason, "message": ending.message}
-    change(
+def finish_job(database: Database, tx: Connection, job_id: str, ending: JobOutcome) -> None:
+    values = {"status": ending.status, "reason": ending.reason, "message": ending.message}
+    update_job(
         database,
         tx,
         job_id,
-        [NewEvent(EventKind.FINISHED, facts)],
+        [NewEvent(EventKind.FINISHED, values)],
         phase=Phase.DONE,
         finished_at=clock.now(),
-        **facts,
+        **values,
     )

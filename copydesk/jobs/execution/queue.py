@@ -7,17 +7,17 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, text
 
 from copydesk.core import clock
-from copydesk.core.db.advisory_locks import AdvisoryLock, take_lock
+from copydesk.core.db.advisory_locks import AdvisoryLock, acquire_lock
 from copydesk.core.db.database import Database
 from copydesk.jobs.job import Phase, Reason
-from copydesk.jobs.storage.records import QUEUE, STOP, WORKFLOW_VERSION, EventKind, NewEvent, change
+from copydesk.jobs.storage.records import QUEUE_TOPIC, STOP_TOPIC, WORKFLOW_VERSION, EventKind, NewEvent, update_job
 
-CLOCK_STEP = 15 * 60 * clock.SECOND
+CLOCK_STEP_MS = 15 * 60 * clock.SECOND
 """A lease that has this much longer to run than any can is from before the database's clock was set back."""
 
-HELD = "(lease_until > {now} and lease_until <= {now} + :longest)"
+IS_LEASED = "(lease_until > {now} and lease_until <= {now} + :longest)"
 # A run whose worker is gone; else the oldest, but of the project that has the fewest running, within the bounds.
-NEXT = """
+SELECT_NEXT_RUN = """
     with busy as (
         select project_id, count(*) as n from runs where state = 'running' and {held} group by project_id
     ),
@@ -36,7 +36,7 @@ NEXT = """
 """
 # A run that was not released was lost by a crash. Its age is the time that workers had it: not the time without any,
 # nor what the clock was set forward by.
-TAKE = """
+CLAIM_RUN = """
     update runs set state = 'running', attempt = attempt + 1, worker = :worker,
         crashes = crashes + case when state = 'running' and released_at is null then 1 else 0 end,
         lease_until = {now} + :lease, released_at = null,
@@ -45,20 +45,20 @@ TAKE = """
     returning id, job_id, project_id, number, attempt, crashes, started_at, created_at, {now} - started_at as age
 """
 # A released run is not taken back. A lease that is over already: the clock was set, or the machine slept.
-RENEW = """
+RENEW_LEASES = """
     update runs set lease_until = {now} + :lease,
         started_at = started_at + case when lease_until < {now} then {now} - lease_until else 0 end
     where id in :ids and worker = :worker and state = 'running' and released_at is null returning id
 """
-RELEASE = """
+RELEASE_LEASES = """
     update runs set lease_until = {now}, released_at = {now}
     where id in :ids and worker = :worker and state = 'running'
 """
 
-END_RUNS = text(
+CANCEL_RUNS = text(
     "update runs set state = 'done', finished_at = :now, reason = :reason where job_id = :job and state <> 'done'"
 )
-JOB_OF_RUN = text("select id from jobs where id = (select job_id from runs where id = :run) for update")
+LOCK_JOB_OF_RUN = text("select id from jobs where id = (select job_id from runs where id = :run) for update")
 
 
 @dataclass(frozen=True)
@@ -68,60 +68,69 @@ class Claim:
     run_id: str
     job_id: str
     project_id: str
-    number: int
+    run_number: int
     attempt: int
     crashes: int
     """How many attempts ended without giving the run back."""
     created_at: int
-    age: int
+    worked_ms: int
     """Milliseconds that workers had the run, over all attempts."""
     worker: str
     """Two attempts have one number where a fail-over of the database lost the first claim."""
 
 
 @dataclass(frozen=True)
-class Bounds:
-    lease: int
+class QueueLimits:
+    lease_ms: int
     project_slots: int
     total_slots: int
 
 
 class Queue:
-    def __init__(self, database: Database, bounds: Bounds) -> None:
+    def __init__(self, database: Database, limits: QueueLimits) -> None:
         self.database = database
-        self.bounds = bounds
-        now = database.clock
-        held = HELD.format(now=now)
-        self._next, self._take = text(NEXT.format(now=now, held=held)), text(TAKE.format(now=now, held=held))
-        self._renew, self._release = (
+        self.limits = limits
+        now = database.clock_sql
+        held = IS_LEASED.format(now=now)
+        self._select_next_run, self._claim_run = (
+            text(SELECT_NEXT_RUN.format(now=now, held=held)),
+            text(CLAIM_RUN.format(now=now, held=held)),
+        )
+        self._renew_leases, self._release_leases = (
             text(statement.format(now=now)).bindparams(bindparam("ids", expanding=True))
-            for statement in (RENEW, RELEASE)
+            for statement in (RENEW_LEASES, RELEASE_LEASES)
         )
 
     def claim(self, worker: str) -> Claim | None:
         """The next run, or one whose worker is gone; None when there is nothing to do."""
-        bounds = self.bounds
-        longest = {"longest": bounds.lease + CLOCK_STEP}
-        slots = {"project_slots": bounds.project_slots, "total_slots": bounds.total_slots, "version": WORKFLOW_VERSION}
+        limits = self.limits
+        lease_params = {"longest": limits.lease_ms + CLOCK_STEP_MS}
+        slot_params = {
+            "project_slots": limits.project_slots,
+            "total_slots": limits.total_slots,
+            "version": WORKFLOW_VERSION,
+        }
         with self.database.write() as tx:
-            take_lock(self.database, tx, AdvisoryLock.CLAIM_RUN)  # keeps the bounds exact over all workers
-            run_id = tx.execute(self._next, {**slots, **longest}).scalar()
+            acquire_lock(self.database, tx, AdvisoryLock.CLAIM_RUN)  # keeps the bounds exact over all workers
+            run_id = tx.execute(self._select_next_run, {**slot_params, **lease_params}).scalar()
             if run_id is None:
                 return None
-            hold_job(self.database, tx, run_id)
-            row = tx.execute(self._take, {"id": run_id, "worker": worker, "lease": bounds.lease, **longest}).first()
+            lock_job(self.database, tx, run_id)
+            row = tx.execute(
+                self._claim_run, {"id": run_id, "worker": worker, "lease": limits.lease_ms, **lease_params}
+            ).first()
             if row is None:
                 return None
-            change(self.database, tx, row.job_id, [_claim_event(row)], phase=Phase.PREPARING)
+            update_job(self.database, tx, row.job_id, [_claim_event(row)], phase=Phase.PREPARING)
         return Claim(
             run_id=row.id,
             job_id=row.job_id,
             project_id=row.project_id,
-            number=row.number,
+            run_number=row.number,
             attempt=row.attempt,
             crashes=row.crashes,
             created_at=row.created_at,
-            age=row.age,
+            worked_ms=row.age,
             worker=worker,
         )
 
@@ -130,28 +139,28 @@ class Queue:
         if not run_ids:
             return set()
         with self.database.write() as tx:
-            bound = {"ids": sorted(run_ids), "worker": worker, "lease": self.bounds.lease}
-            return set(tx.execute(self._renew, bound).scalars())
+            params = {"ids": sorted(run_ids), "worker": worker, "lease": self.limits.lease_ms}
+            return set(tx.execute(self._renew_leases, params).scalars())
 
     def release(self, worker: str, run_ids: Collection[str]) -> None:
         """Gives runs back at once, for a worker that shuts down."""
         if run_ids:
             with self.database.write() as tx:
-                tx.execute(self._release, {"ids": sorted(run_ids), "worker": worker})
-                self.database.notify(tx, QUEUE)
+                tx.execute(self._release_leases, {"ids": sorted(run_ids), "worker": worker})
+                self.database.notify(tx, QUEUE_TOPIC)
 
 
-def hold_job(database: Database, tx: Connection, run_id: str) -> None:
+def lock_job(database: Database, tx: Connection, run_id: str) -> None:
     """Whoever changes a job or its runs holds the job's row first: one order, no deadlock."""
     if not database.is_sqlite:
-        tx.execute(JOB_OF_RUN, {"run": run_id})
+        tx.execute(LOCK_JOB_OF_RUN, {"run": run_id})
 
 
-def end_runs(database: Database, tx: Connection, job_id: str) -> None:
+def cancel_runs(database: Database, tx: Connection, job_id: str) -> None:
     """Ends what the job has under way; its worker notices at its next heartbeat, which this hastens."""
-    tx.execute(END_RUNS, {"now": clock.now(), "job": job_id, "reason": Reason.CANCELLED})
-    database.notify(tx, STOP)
-    database.notify(tx, QUEUE)
+    tx.execute(CANCEL_RUNS, {"now": clock.now(), "job": job_id, "reason": Reason.CANCELLED})
+    database.notify(tx, STOP_TOPIC)
+    database.notify(tx, QUEUE_TOPIC)
 
 
 def _claim_event(row: Row[Any]) -> NewEvent:

@@ -15,28 +15,28 @@ def attempt_span(database: Database, claim: Claim) -> Iterator[traces.Span]:
     """Opens the span of an attempt.
 
     Every attempt of a run has the same parent, so that a trace also shows what earlier attempts finished."""
-    if not traces.is_on():
-        yield traces.OFF
+    if not traces.is_enabled():
+        yield traces.NO_SPAN
         return
     with database.read() as tx:
         parent = read_trace_parent(tx, claim.run_id)
     if claim.attempt == 1 or parent is None:
-        began = min(claim.created_at, clock.now())  # by the database's clock, and ours may be behind
-        with traces.span("queued", parent=parent, began=began, job=claim.job_id, run=claim.number):
+        queued_at = min(claim.created_at, clock.now())  # by the database's clock, and ours may be behind
+        with traces.start_span("queued", parent=parent, began=queued_at, job=claim.job_id, run=claim.run_number):
             if parent is None:
-                parent = traces.current()
+                parent = traces.current_traceparent()
                 with database.write() as tx:
                     save_trace_parent(tx, claim.run_id)
     with (
-        traces.span(
+        traces.start_span(
             "attempt",
             parent=parent,
             job=claim.job_id,
             project=claim.project_id,
-            run=claim.number,
+            run=claim.run_number,
             attempt=claim.attempt,
             crashes=claim.crashes,
         ) as span,
-        logs.about(traceId=span.trace_id),
+        logs.log_context(traceId=span.trace_id),
     ):
         yield span

@@ -8,91 +8,95 @@ import yaml
 
 from copydesk.jobs.pages.lines import Span
 
-BLOCK = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?P<inner>(?:.*\n)*?)(?P<close>\1|\.\.\.)[ \t]*(?:\r?\n|$)")
-KEY = re.compile(r"^(?P<key>[A-Za-z_][\w.-]*|\"[^\"\n]+\"|'[^'\n]+')[ \t]*:(?=\s|$)", re.M)
-EMPTY = re.compile(r"[ \t]*(?:\"\"|''|~|null)?[ \t]*")
-WIDEST = 1_000_000
-LONGEST = 64_000
-DEEP = re.compile(r"(?:[-?:][ \t]+){50}|^ {1000}", re.M)
+FRONT_MATTER_PATTERN = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?P<inner>(?:.*\n)*?)(?P<close>\1|\.\.\.)[ \t]*(?:\r?\n|$)")
+KEY_PATTERN = re.compile(r"^(?P<key>[A-Za-z_][\w.-]*|\"[^\"\n]+\"|'[^'\n]+')[ \t]*:(?=\s|$)", re.M)
+EMPTY_VALUE_PATTERN = re.compile(r"[ \t]*(?:\"\"|''|~|null)?[ \t]*")
+MAX_YAML_LINE_CHARS = 1_000_000
+MAX_FRONT_MATTER_CHARS = 64_000
+DEEP_NESTING_PATTERN = re.compile(r"(?:[-?:][ \t]+){50}|^ {1000}", re.M)
 MERGE_TAG = "tag:yaml.org,2002:merge"
 MAX_MERGED_MAPPINGS, MAX_MERGED_FIELDS = 100, 1000
-UNREADABLE = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, ValueError)
+YAML_ERRORS = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, ValueError)
 """What PyYAML raises at text that it cannot read: a value that does not fit its tag ends in any of these."""
-PLAIN = re.compile(r"[^\W_][\w ,.()/&+'’–—-]*")
+PLAIN_SCALAR_PATTERN = re.compile(r"[^\W_][\w ,.()/&+'’–—-]*")
 
 
 @dataclass(frozen=True)
 class FrontMatter:
-    start: int
+    fields_start: int
     """Where the fields begin, after the opening fence."""
-    end: int
+    fields_end: int
     """Where they end, which is where the closing fence stands."""
-    stop: int
+    body_start: int
     """Where the page goes on."""
     keys: tuple[str, ...]
     fields: dict[str, Any] | None
     """None where the block is no YAML mapping; `keys` then tells what can be told."""
 
-    def lacks(self, name: str) -> bool:
+    def is_missing(self, name: str) -> bool:
         return name not in self.keys or (self.fields is not None and self.fields.get(name) in (None, ""))
 
 
-def find(body: str) -> FrontMatter | None:
+def find_front_matter(body: str) -> FrontMatter | None:
     if not body.startswith(("---", "+++")):
         return None
-    match = BLOCK.match(body)
+    match = FRONT_MATTER_PATTERN.match(body)
     if match is None:
         return None
     inner = match["inner"]
-    fields = _loaded(inner) if match[1] == "---" else None
-    keys = tuple(fields) if fields is not None else tuple(found["key"].strip("\"'") for found in KEY.finditer(inner))
+    fields = _load_mapping(inner) if match[1] == "---" else None
+    keys = (
+        tuple(fields)
+        if fields is not None
+        else tuple(key_match["key"].strip("\"'") for key_match in KEY_PATTERN.finditer(inner))
+    )
     if fields is None and not keys:
         return None  # two rules with text between them
     return FrontMatter(match.start("inner"), match.end("inner"), match.end(), keys, fields)
 
 
-def stop_of(body: str) -> int:
+def find_body_start(body: str) -> int:
     """Where the page goes on after its front matter, 0 where it has none: `find` for those who need no more."""
     if not body.startswith(("---", "+++")):
         return 0
-    match = BLOCK.match(body)
-    if match is not None and KEY.search(match["inner"]):
+    match = FRONT_MATTER_PATTERN.match(body)
+    if match is not None and KEY_PATTERN.search(match["inner"]):
         return match.end()
-    matter = find(body)
-    return matter.stop if matter else 0
+    matter = find_front_matter(body)
+    return matter.body_start if matter else 0
 
 
-def addition(body: str, name: str, value: str) -> tuple[int, int, str] | None:
+def build_field_edit(body: str, name: str, value: str) -> tuple[int, int, str] | None:
     """The span to replace and the text to put there so that the page has this field; None where that is not safe.
 
     `value` is YAML. Nothing is done to a block that is not understood, nor to a field that has a value."""
-    ending = "\r\n" if "\r\n" in body else "\n"
-    matter = find(body)
+    newline = "\r\n" if "\r\n" in body else "\n"
+    matter = find_front_matter(body)
     if matter is None:
-        return (0, 0, ending.join(("---", f"{name}: {value}", "---", "", "")))
-    if matter.fields is None or not matter.lacks(name):
+        return (0, 0, newline.join(("---", f"{name}: {value}", "---", "", "")))
+    if matter.fields is None or not matter.is_missing(name):
         return None
     if name not in matter.keys:
-        return (matter.end, matter.end, f"{name}: {value}{ending}")
-    span = _empty_value(body, matter, name)
+        return (matter.fields_end, matter.fields_end, f"{name}: {value}{newline}")
+    span = _find_empty_value(body, matter, name)
     return None if span is None else (*span, f" {value}")
 
 
-def _empty_value(body: str, matter: FrontMatter, name: str) -> Span | None:
-    for found in KEY.finditer(body, matter.start, matter.end):
-        if found["key"].strip("\"'") == name:
-            rest = EMPTY.match(body, found.end(), matter.end)
-            if rest and body[rest.end() : rest.end() + 2].startswith(("\n", "\r\n")):
-                return rest.span()
+def _find_empty_value(body: str, matter: FrontMatter, name: str) -> Span | None:
+    for key_match in KEY_PATTERN.finditer(body, matter.fields_start, matter.fields_end):
+        if key_match["key"].strip("\"'") == name:
+            value_match = EMPTY_VALUE_PATTERN.match(body, key_match.end(), matter.fields_end)
+            if value_match and body[value_match.end() : value_match.end() + 2].startswith(("\n", "\r\n")):
+                return value_match.span()
     return None
 
 
-def quoted(text: str) -> str:
+def quote_yaml(text: str) -> str:
     """The text as a YAML value that reads back as the same text."""
     text = " ".join(text.split())
-    if PLAIN.fullmatch(text) and text == text.strip() and _loaded(f"k: {text}\n") == {"k": text}:
+    if PLAIN_SCALAR_PATTERN.fullmatch(text) and text == text.strip() and _load_mapping(f"k: {text}\n") == {"k": text}:
         return text
-    return str(yaml.safe_dump(text, default_style='"', allow_unicode=True, width=WIDEST)).rstrip("\n")
+    return str(yaml.safe_dump(text, default_style='"', allow_unicode=True, width=MAX_YAML_LINE_CHARS)).rstrip("\n")
 
 
 class _BoundedMerges:
@@ -118,36 +122,36 @@ class FastLoader(_BoundedMerges, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     pass
 
 
-def loader_for(text: str) -> Any:
+def choose_loader(text: str) -> Any:
     """libyaml is seven times as fast, but it recurses on the C stack, which deep nesting would overflow."""
-    deep = text.count("[") + text.count("{") > 1000 or DEEP.search(text)
-    return SlowLoader if deep else FastLoader
+    is_deep = text.count("[") + text.count("{") > 1000 or DEEP_NESTING_PATTERN.search(text)
+    return SlowLoader if is_deep else FastLoader
 
 
-def compose(text: str) -> yaml.Node | None:
+def compose_yaml(text: str) -> yaml.Node | None:
     """Returns the nodes of a YAML file, custom tags and all; nothing is constructed.
 
     None for an empty file and for a long one that only the slow loader could read. Raises YAMLError, and ValueError or
     RecursionError for what is no YAML to PyYAML."""
-    loader = loader_for(text)
-    if loader is SlowLoader and len(text) > LONGEST:
+    loader = choose_loader(text)
+    if loader is SlowLoader and len(text) > MAX_FRONT_MATTER_CHARS:
         return None
     node: yaml.Node | None = yaml.compose(text, Loader=loader)
     return node
 
 
-def load(text: str) -> Any:
+def load_yaml(text: str) -> Any:
     """Returns the value of a YAML text. Raises one of UNREADABLE."""
-    return yaml.load(text, Loader=loader_for(text))  # noqa: S506 (a safe loader, either way)
+    return yaml.load(text, Loader=choose_loader(text))  # noqa: S506 (a safe loader, either way)
 
 
-def _loaded(inner: str) -> dict[str, Any] | None:
+def _load_mapping(inner: str) -> dict[str, Any] | None:
     """Strings for keys only; an empty block is an empty mapping."""
-    if len(inner) > LONGEST:
+    if len(inner) > MAX_FRONT_MATTER_CHARS:
         return None
     try:
-        loaded = load(inner)
-    except UNREADABLE:
+        loaded = load_yaml(inner)
+    except YAML_ERRORS:
         return None
     if loaded is None:
         return {}

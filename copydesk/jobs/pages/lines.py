@@ -5,11 +5,11 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-VISIBLE = re.compile(r"[^\r\n]")
+NON_NEWLINE_PATTERN = re.compile(r"[^\r\n]")
 Span = tuple[int, int]
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     number: int
     start: int
     text: str
@@ -22,7 +22,7 @@ class Line(NamedTuple):
         return self.start + len(self.text)
 
     @property
-    def stop(self) -> int:
+    def next_start(self) -> int:
         return self.end + len(self.ending)
 
     @property
@@ -34,47 +34,47 @@ class Line(NamedTuple):
         return len(self.text) - len(self.text.lstrip(" \t"))
 
 
-def lines_of(body: str) -> list[Line]:
-    return list(lines_from(body, 0))
+def split_lines(body: str) -> list[TextLine]:
+    return list(iter_lines(body, 0))
 
 
-def lines_from(body: str, start: int) -> Iterator[Line]:
+def iter_lines(body: str, start: int) -> Iterator[TextLine]:
     """The lines from a position on, of which the first is number 1."""
     number = 1
     while start < len(body):
         newline = body.find("\n", start)
-        stop = len(body) if newline < 0 else newline + 1
-        end = stop if newline < 0 else newline - (newline > start and body[newline - 1] == "\r")
-        yield Line(number, start, body[start:end], body[end:stop])
-        start, number = stop, number + 1
+        next_start = len(body) if newline < 0 else newline + 1
+        end = next_start if newline < 0 else newline - (newline > start and body[newline - 1] == "\r")
+        yield TextLine(number, start, body[start:end], body[end:next_start])
+        start, number = next_start, number + 1
 
 
-def line_at(lines: list[Line], position: int) -> Line:
+def line_at(lines: list[TextLine], position: int) -> TextLine:
     return lines[bisect_right(lines, position, key=lambda line: line.start) - 1]
 
 
-def blank(text: str) -> str:
+def mask_text(text: str) -> str:
     """Spaces for all but line endings."""
     if "\r" in text:
-        return VISIBLE.sub(" ", text)
+        return NON_NEWLINE_PATTERN.sub(" ", text)
     return "\n".join([" " * len(line) for line in text.split("\n")])
 
 
-def blanked(body: str, spans: list[Span]) -> str:
+def mask_spans(body: str, spans: list[Span]) -> str:
     """The same length and the same lines, with spaces where the spans were."""
     pieces, position = [], 0
     for start, end in sorted(spans):
         start = max(start, position)
         if end > start:
-            pieces += [body[position:start], blank(body[start:end])]
+            pieces += [body[position:start], mask_text(body[start:end])]
             position = end
     return "".join(pieces) + body[position:]
 
 
-def spliced(body: str, edits: list[tuple[int, int, str]]) -> str:
+def apply_edits(body: str, edits: list[tuple[int, int, str]]) -> str:
     """Each span replaced by its text; spans do not overlap."""
     pieces, position = [], 0
-    for start, end, new in sorted(edits):
-        pieces += [body[position:start], new]
+    for start, end, replacement in sorted(edits):
+        pieces += [body[position:start], replacement]
         position = end
     return "".join(pieces) + body[position:]

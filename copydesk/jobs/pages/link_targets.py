@@ -7,29 +7,29 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from urllib.parse import unquote
 
-from copydesk.jobs.pages.page_types import INDEXES, PAGES, extension, stem, without_extension
+from copydesk.jobs.pages.page_types import INDEX_NAMES, PAGE_EXTENSIONS, extension, stem, strip_extension
 
-SUFFIX = re.compile(r"[?#]")
-ASSETS = ("public", "static")
-ADDED = (*PAGES, *(f"/{index}{kind}" for kind in PAGES[:4] for index in INDEXES))
+QUERY_OR_ANCHOR_PATTERN = re.compile(r"[?#]")
+ASSET_FOLDERS = ("public", "static")
+IMPLIED_ENDINGS = (*PAGE_EXTENSIONS, *(f"/{index}{kind}" for kind in PAGE_EXTENSIONS[:4] for index in INDEX_NAMES))
 MAX_ROOTS = 40
 """Folders above a page that a link from the top may start from."""
-PLAIN = re.compile(r"[A-Za-z0-9/_.~!$&'*+,;=@:-]")
+UNENCODED_CHAR_PATTERN = re.compile(r"[A-Za-z0-9/_.~!$&'*+,;=@:-]")
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedLink:
     """A link's path is `base` joined with what was written; `cut` is the part of the file's path left unwritten."""
 
     file: str
     base: str
-    cut: str
-    tail: str
-    as_address: bool = False
+    omitted_ending: str
+    url_ending: str
+    is_relative_to_address: bool = False
     """Relative to the page's own address, as if the page were a folder, instead of to the folder it lies in."""
 
 
-class Site:
+class RepositoryPaths:
     """The repository's paths, as links see them."""
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -37,105 +37,110 @@ class Site:
 
     @cached_property
     def folders(self) -> frozenset[str]:
-        return frozenset(parent for path in self.paths for parent in _ancestors(path))
+        return frozenset(parent for path in self.paths for parent in _list_parent_folders(path))
 
-    def moved(self, old: str, new: str) -> "Site":
-        return Site(self.paths - {old} | {new})
+    def with_move(self, old: str, new: str) -> "RepositoryPaths":
+        return RepositoryPaths(self.paths - {old} | {new})
 
-    def resolve(self, page: str, target: str) -> Resolved | None:
+    def resolve(self, page: str, target: str) -> ResolvedLink | None:
         """The file that this link on this page leads to."""
-        path = unquote(split(target)[0])
-        for base in bases(page, path):
-            found = self._at(base, path)
-            if found:
-                as_address = not path.startswith("/") and base != posixpath.dirname(page)
-                return replace(found, as_address=as_address)
+        path = unquote(split_target(target)[0])
+        for base in list_base_folders(page, path):
+            resolved = self._find_file(base, path)
+            if resolved:
+                is_relative_to_address = not path.startswith("/") and base != posixpath.dirname(page)
+                return replace(resolved, is_relative_to_address=is_relative_to_address)
         return None
 
-    def _at(self, base: str, path: str) -> Resolved | None:
-        joined = posixpath.normpath(posixpath.join(base, path.lstrip("/")))
-        if joined.startswith(".."):
+    def _find_file(self, base: str, path: str) -> ResolvedLink | None:
+        full_path = posixpath.normpath(posixpath.join(base, path.lstrip("/")))
+        if full_path.startswith(".."):
             return None
-        joined = "" if joined == "." else joined
+        full_path = "" if full_path == "." else full_path
         slash = "/" if path.endswith("/") and path.strip("/") else ""
-        if joined in self.paths and not slash:
-            return Resolved(joined, base, "", "")
-        for cut in ADDED:
-            if (file := (joined + cut).lstrip("/")) in self.paths:
-                return Resolved(file, base, cut, slash)
-        if extension(joined) == ".html":
-            for cut in PAGES:
-                if (file := without_extension(joined) + cut) in self.paths:
-                    return Resolved(file, base, cut, ".html")
+        if full_path in self.paths and not slash:
+            return ResolvedLink(full_path, base, "", "")
+        for ending in IMPLIED_ENDINGS:
+            if (file := (full_path + ending).lstrip("/")) in self.paths:
+                return ResolvedLink(file, base, ending, slash)
+        if extension(full_path) == ".html":
+            for ending in PAGE_EXTENSIONS:
+                if (file := strip_extension(full_path) + ending) in self.paths:
+                    return ResolvedLink(file, base, ending, ".html")
         return None
 
 
-def split(target: str) -> tuple[str, str]:
+def split_target(target: str) -> tuple[str, str]:
     """The path, and the query and anchor with their marks."""
     if "#" not in target and "?" not in target:
         return target, ""
-    match = SUFFIX.search(target)
+    match = QUERY_OR_ANCHOR_PATTERN.search(target)
     return (target[: match.start()], target[match.start() :]) if match else (target, "")
 
 
-def bases(page: str, path: str) -> Iterator[str]:
+def list_base_folders(page: str, path: str) -> Iterator[str]:
     """The folders that a link may start from, the likeliest first."""
     if path.startswith("/"):
-        roots = ["", *reversed(list(_ancestors(page)))][:MAX_ROOTS]
+        roots = ["", *reversed(list(_list_parent_folders(page)))][:MAX_ROOTS]
         yield from roots
-        yield from (posixpath.join(root, asset) for root in roots for asset in ASSETS)
+        yield from (posixpath.join(root, asset) for root in roots for asset in ASSET_FOLDERS)
         return
     yield posixpath.dirname(page)
-    if not extension(path) and stem(page) not in INDEXES:
-        yield without_extension(page)  # as an address: the page itself is a folder
+    if not extension(path) and stem(page) not in INDEX_NAMES:
+        yield strip_extension(page)  # as an address: the page itself is a folder
 
 
-def rewritten(target: str, page: str, resolved: Resolved, file: str) -> str:
+def rewrite_target(target: str, page: str, resolved: ResolvedLink, file: str) -> str:
     """The link as it was written, but from `page` to `file`: style, query and anchor stay."""
-    written, suffix = split(target)
-    named = _named(file, resolved)
-    if written.startswith("/"):
-        below = _below(named, resolved.base)
-        path = "/" + (named if below is None else below)
+    old_path, query_and_anchor = split_target(target)
+    short_path = _omit_ending(file, resolved)
+    if old_path.startswith("/"):
+        path_in_base = _strip_base_folder(short_path, resolved.base)
+        new_path = "/" + (short_path if path_in_base is None else path_in_base)
     else:
-        base = without_extension(page) if resolved.as_address else posixpath.dirname(page)
-        path = relative(named, base, written)
-    return encoded(path + (resolved.tail if path.strip("./") else ""), written) + suffix
+        base = strip_extension(page) if resolved.is_relative_to_address else posixpath.dirname(page)
+        new_path = relative_path(short_path, base, old_path)
+    return encode_like(new_path + (resolved.url_ending if new_path.strip("./") else ""), old_path) + query_and_anchor
 
 
-def relative(named: str, base: str, written: str) -> str:
-    path = posixpath.relpath(named or ".", base or ".")
-    if written.startswith("./") and not path.startswith("."):
+def relative_path(target_path: str, base: str, old_path: str) -> str:
+    path = posixpath.relpath(target_path or ".", base or ".")
+    if old_path.startswith("./") and not path.startswith("."):
         return f"./{path}"
     return "./" if path == "." else path
 
 
-def _named(file: str, resolved: Resolved) -> str:
+def _omit_ending(file: str, resolved: ResolvedLink) -> str:
     """As much of the file's path as the link used to write."""
-    if not resolved.cut or extension(file) not in PAGES:
+    if not resolved.omitted_ending or extension(file) not in PAGE_EXTENSIONS:
         return file
-    if resolved.cut.startswith("/") and stem(file) in INDEXES:
+    if resolved.omitted_ending.startswith("/") and stem(file) in INDEX_NAMES:
         return posixpath.dirname(file)
-    return without_extension(file)
+    return strip_extension(file)
 
 
-def _below(path: str, base: str) -> str | None:
+def _strip_base_folder(path: str, base: str) -> str | None:
     if not base:
         return path
     return path[len(base) + 1 :] if path.startswith(base + "/") else None
 
 
-def _ancestors(path: str) -> Iterator[str]:
+def _list_parent_folders(path: str) -> Iterator[str]:
     while path := posixpath.dirname(path):
         yield path
 
 
-def encoded(path: str, like: str) -> str:
+def encode_like(path: str, like: str) -> str:
     """Percent-encoded as far as `like` is: characters it writes plainly stay plain."""
-    plain_text = not re.search(r"%[89A-Fa-f][0-9A-Fa-f]", like)
-    kept = set(like) - {"%"}
-    return "".join(c if PLAIN.match(c) or c in kept or (not c.isascii() and plain_text) else percent(c) for c in path)
+    keeps_unicode = not re.search(r"%[89A-Fa-f][0-9A-Fa-f]", like)
+    plain_chars = set(like) - {"%"}
+    return "".join(
+        c
+        if UNENCODED_CHAR_PATTERN.match(c) or c in plain_chars or (not c.isascii() and keeps_unicode)
+        else percent_encode(c)
+        for c in path
+    )
 
 
-def percent(character: str) -> str:
+def percent_encode(character: str) -> str:
     return "".join(f"%{byte:02X}" for byte in character.encode())

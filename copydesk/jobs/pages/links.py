@@ -5,19 +5,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from copydesk.jobs.pages.lines import Span, lines_from
-from copydesk.jobs.pages.page_types import MARKDOWN, extension
-from copydesk.jobs.pages.prose import prose, without_blocks
+from copydesk.jobs.pages.lines import Span, iter_lines
+from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension
+from copydesk.jobs.pages.prose import mask_code_blocks, mask_non_prose
 
-DESTINATION = re.compile(r"[ \t]*+(?:\n[ \t]*+)?+(?:<(?P<angle>[^<>\n]*)>|(?P<plain>[^\s<()\\][^\s()\\]*|(?=[(\\)])))")
-BARE = re.compile(r"([^\s<>()\\]+)\)")
-AFTER = re.compile(r"[ \t]*+(?:\n[ \t]*+)?+(?:\"[^\"]*\"|'[^']*'|\([^()]*\))?\s*+\)")
-DEFINITION = re.compile(r"^[ \t>]*\[(?!\^)[^\]\n]+\]:[ \t]*(?:\r?\n[ \t]*)?(?:<([^<>\n]*)>|([^\s<]\S*))", re.M)
-ATTRIBUTE = re.compile(
+DESTINATION_PATTERN = re.compile(
+    r"[ \t]*+(?:\n[ \t]*+)?+(?:<(?P<angle>[^<>\n]*)>|(?P<plain>[^\s<()\\][^\s()\\]*|(?=[(\\)])))"
+)
+BARE_DESTINATION_PATTERN = re.compile(r"([^\s<>()\\]+)\)")
+LINK_END_PATTERN = re.compile(r"[ \t]*+(?:\n[ \t]*+)?+(?:\"[^\"]*\"|'[^']*'|\([^()]*\))?\s*+\)")
+DEFINITION_PATTERN = re.compile(r"^[ \t>]*\[(?!\^)[^\]\n]+\]:[ \t]*(?:\r?\n[ \t]*)?(?:<([^<>\n]*)>|([^\s<]\S*))", re.M)
+LINK_ATTRIBUTE_PATTERN = re.compile(
     r"(?<=[\s\"'])(?:href|src|to|poster|image|img|link)\s*=\s*\{?(?:\"([^\"\n{}]*)\"|'([^'\n{}]*)'|`([^`\n${}]*)`)"
 )
-IMPORT = re.compile(r"^(?:import|export)\s(?:[^\"'\n;]*\sfrom\s+)?[\"']([^\"'\n]+)[\"']", re.M)
-RST = re.compile(
+IMPORT_PATTERN = re.compile(r"^(?:import|export)\s(?:[^\"'\n;]*\sfrom\s+)?[\"']([^\"'\n]+)[\"']", re.M)
+RST_LINK_PATTERN = re.compile(
     r":doc:`(?:[^`<\n]*<)?([^`<>\n]+)>?`"
     r"|^[ \t]*\.\. (?:\|[^|\n]+\|[ ])?(?:image|figure|include|literalinclude)::[ \t]+(\S+)"
     r"|`[^`<]*<([^`<>\n]+)>`__?"
@@ -25,15 +27,17 @@ RST = re.compile(
     re.M,
 )
 # A target that no bracket follows is taken as a whole, without a group: the names in it lead to the same place.
-ADOC = re.compile(r"(?:link|xref|include|image):{1,2}(?:([^\s\[\]:][^\s\[\]]*+)\[|[^\s\[\]:][^\s\[\]]*+)")
-ADOC_REFERENCE = re.compile(r"<<([^\s<>,#]+\.adoc)")
-MYST = re.compile(r"\{doc\}`(?:[^`<\n]*<)?([^`<>\n]+)>?`")
-TOCTREE = re.compile(r"^(?P<indent>[ \t]*)(?:\.\. toctree::|(?P<fence>[`:~]{3,})\{toctree\}).*$", re.M)
-TOCTREE_ENTRY = re.compile(r"[ \t]*(?!:[\w-]+:|---|[`:~]{3,})(?:[^\s<>][^<>\n]*<([^<>\n]+)>|([^\s<>:][^\s<>]*))[ \t]*$")
-LONGEST_TEXT = 4000
-DEEPEST = 32  # pairs of parentheses, as CommonMark's own program has it
-FILLED_IN = re.compile(r"[{}$*\\]|@/")
-EXTERNAL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|#|\?|$")
+ADOC_LINK_PATTERN = re.compile(r"(?:link|xref|include|image):{1,2}(?:([^\s\[\]:][^\s\[\]]*+)\[|[^\s\[\]:][^\s\[\]]*+)")
+ADOC_REFERENCE_PATTERN = re.compile(r"<<([^\s<>,#]+\.adoc)")
+MYST_DOC_PATTERN = re.compile(r"\{doc\}`(?:[^`<\n]*<)?([^`<>\n]+)>?`")
+TOCTREE_PATTERN = re.compile(r"^(?P<indent>[ \t]*)(?:\.\. toctree::|(?P<fence>[`:~]{3,})\{toctree\}).*$", re.M)
+TOCTREE_ENTRY_PATTERN = re.compile(
+    r"[ \t]*(?!:[\w-]+:|---|[`:~]{3,})(?:[^\s<>][^<>\n]*<([^<>\n]+)>|([^\s<>:][^\s<>]*))[ \t]*$"
+)
+MAX_LINK_CHARS = 4000
+MAX_PARENTHESES_DEPTH = 32  # pairs of parentheses, as CommonMark's own program has it
+PLACEHOLDER_PATTERN = re.compile(r"[{}$*\\]|@/")
+NON_FILE_TARGET_PATTERN = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|#|\?|$")
 
 
 @dataclass(frozen=True)
@@ -47,109 +51,109 @@ class Link:
     @property
     def is_internal(self) -> bool:
         """It names a file of this site: no address elsewhere, no mere anchor, nothing that a template fills in."""
-        return not EXTERNAL.match(self.target) and not FILLED_IN.search(self.target)
+        return not NON_FILE_TARGET_PATTERN.match(self.target) and not PLACEHOLDER_PATTERN.search(self.target)
 
 
-def links(path: str, body: str, shown: str | None = None) -> list[Link]:
+def find_links(path: str, body: str, page_prose: str | None = None) -> list[Link]:
     """Every link outside code, in order. `shown` is the page's prose, where the caller has it already."""
-    text = prose(path, body) if shown is None else shown
-    spans = set(_found(extension(path), body, text))
-    ordered: list[Link] = []
+    text = mask_non_prose(path, body) if page_prose is None else page_prose
+    spans = set(_find_link_spans(extension(path), body, text))
+    links: list[Link] = []
     for start, end in sorted(spans):
-        if not ordered or start >= ordered[-1].end:
-            ordered.append(Link(start, end, body[start:end]))
-    return ordered
+        if not links or start >= links[-1].end:
+            links.append(Link(start, end, body[start:end]))
+    return links
 
 
-def _found(kind: str, body: str, text: str) -> Iterator[Span]:
-    if kind == ".rst":
-        outside_code = without_blocks(".rst", body)
-        yield from _groups(RST, outside_code)
-        yield from toctree(outside_code)
+def _find_link_spans(ext: str, body: str, page_prose: str) -> Iterator[Span]:
+    if ext == ".rst":
+        outside_code = mask_code_blocks(".rst", body)
+        yield from _find_group_spans(RST_LINK_PATTERN, outside_code)
+        yield from find_toctree_entries(outside_code)
         return
-    if kind == ".adoc":
-        yield from _groups(ADOC, text)
-        yield from _groups(ADOC_REFERENCE, text)
+    if ext == ".adoc":
+        yield from _find_group_spans(ADOC_LINK_PATTERN, page_prose)
+        yield from _find_group_spans(ADOC_REFERENCE_PATTERN, page_prose)
         return
-    if kind not in MARKDOWN:
+    if ext not in MARKDOWN_EXTENSIONS:
         return
-    yield from inline(text)
-    if "]:" in text:
-        yield from _groups(DEFINITION, text)
-    if "<" in text and "=" in text:
-        yield from _groups(ATTRIBUTE, text)
+    yield from find_inline_links(page_prose)
+    if "]:" in page_prose:
+        yield from _find_group_spans(DEFINITION_PATTERN, page_prose)
+    if "<" in page_prose and "=" in page_prose:
+        yield from _find_group_spans(LINK_ATTRIBUTE_PATTERN, page_prose)
     if "{doc}`" in body or "{toctree}" in body:
-        yield from _groups(MYST, without_blocks(".md", body))
-        yield from toctree(body)
-    if kind == ".mdx":
-        yield from _groups(IMPORT, text)
+        yield from _find_group_spans(MYST_DOC_PATTERN, mask_code_blocks(".md", body))
+        yield from find_toctree_entries(body)
+    if ext == ".mdx":
+        yield from _find_group_spans(IMPORT_PATTERN, page_prose)
 
 
-def _groups(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+def _find_group_spans(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
     for match in pattern.finditer(text):
         if match.lastindex is not None and match.group(match.lastindex).strip():
             yield match.span(match.lastindex)
 
 
-def toctree(body: str) -> Iterator[Span]:
+def find_toctree_entries(body: str) -> Iterator[Span]:
     """The entries of Sphinx tables of contents: `path` or `Title <path>`."""
-    stop = 0
-    for table in TOCTREE.finditer(body):
-        if not table["fence"] and table.start() < stop:
+    table_end = 0
+    for table in TOCTREE_PATTERN.finditer(body):
+        if not table["fence"] and table.start() < table_end:
             continue  # it stands in another table, whose entries its own are as well
-        for line in islice(lines_from(body, table.end()), 1, None):
+        for line in islice(iter_lines(body, table.end()), 1, None):
             if table["fence"] and line.text.strip().startswith(table["fence"]):
                 break
             if not table["fence"]:
                 if not line.is_blank and line.indent <= len(table["indent"]):
                     break
-                stop = line.stop
-            entry = TOCTREE_ENTRY.match(line.text)
+                table_end = line.next_start
+            entry = TOCTREE_ENTRY_PATTERN.match(line.text)
             if entry and entry.lastindex:
                 start, end = entry.span(entry.lastindex)
                 yield line.start + start, line.start + end
 
 
-def inline(text: str) -> Iterator[Span]:
+def find_inline_links(text: str) -> Iterator[Span]:
     """[text](destination "title"), images as well."""
     position = 0
     while (bracket := text.find("](", position)) >= 0:
         position = bracket + 2
-        opener = text.rfind("[", max(0, bracket - LONGEST_TEXT), bracket)
+        opener = text.rfind("[", max(0, bracket - MAX_LINK_CHARS), bracket)
         if opener < 0 or text[bracket - 1] == "\\" or (text[opener - 1] == "\\" and opener):
             continue
-        if "\n" in (words := text[opener:bracket]) and ("\n\n" in words or "\n\r\n" in words):
+        if "\n" in (link_text := text[opener:bracket]) and ("\n\n" in link_text or "\n\r\n" in link_text):
             continue  # the bracket was opened in another paragraph
-        bare = BARE.match(text, position)
-        span = bare.span(1) if bare else _destination(text, position)
+        bare = BARE_DESTINATION_PATTERN.match(text, position)
+        span = bare.span(1) if bare else _find_destination(text, position)
         if span:
             yield span
             position = span[1]
 
 
-def _destination(text: str, position: int) -> Span | None:
-    match = DESTINATION.match(text, position)
+def _find_destination(text: str, position: int) -> Span | None:
+    match = DESTINATION_PATTERN.match(text, position)
     if match is None:
         return None
     start, end = match.span("angle" if match["angle"] is not None else "plain")
     if match["angle"] is None:
-        end = _balanced(text, end)
+        end = _find_destination_end(text, end)
         after = end
     else:
         after = match.end()
-    return (start, end) if end > start and AFTER.match(text, after) else None
+    return (start, end) if end > start and LINK_END_PATTERN.match(text, after) else None
 
 
-def _balanced(text: str, position: int) -> int:
+def _find_destination_end(text: str, position: int) -> int:
     """Where a bare destination ends: parentheses may stand in it in pairs."""
-    depth, last = 0, min(len(text), position + LONGEST_TEXT)
-    while position < last and not text[position].isspace():
+    depth, limit = 0, min(len(text), position + MAX_LINK_CHARS)
+    while position < limit and not text[position].isspace():
         character = text[position]
         if character == "\\":
             position += 1
         elif character == "(":
             depth += 1
-            if depth > DEEPEST:
+            if depth > MAX_PARENTHESES_DEPTH:
                 break
         elif character == ")":
             if not depth:

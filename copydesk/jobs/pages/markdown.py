@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from copydesk.jobs.pages import front_matter as frontmatter
-from copydesk.jobs.pages.lines import Span, blank, blanked
+from copydesk.jobs.pages import front_matter
+from copydesk.jobs.pages.lines import Span, mask_spans, mask_text
 
 # A fence may stand in a quotation or right after a list marker; in a list it may be indented by any amount.
-FENCE = re.compile(r"(?P<prefix>[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(?P<mark>`{3,}(?=[^`]*$)|~{3,})")
-ENCLOSED = {
+FENCE_PATTERN = re.compile(r"(?P<prefix>[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(?P<mark>`{3,}(?=[^`]*$)|~{3,})")
+RAW_BLOCK_CLOSERS = {
     "<!--": "-->",
     "{/*": "*/}",
     "<pre": "</pre>",
@@ -18,96 +18,103 @@ ENCLOSED = {
     "<style": "</style>",
     "<code": "</code>",
 }
-OPENS = re.compile(r"<!--|\{/\*|<(?:pre|script|style|code)(?=[\s>])")
-TICKS = re.compile(r"\\`|`+")
-PAIR = re.compile(r"`[^`\n]*(?:\n(?![ \t\r\f\v]*\n)[^`\n]*)*`")
+RAW_BLOCK_START_PATTERN = re.compile(r"<!--|\{/\*|<(?:pre|script|style|code)(?=[\s>])")
+BACKTICKS_PATTERN = re.compile(r"\\`|`+")
+CODE_SPAN_PATTERN = re.compile(r"`[^`\n]*(?:\n(?![ \t\r\f\v]*\n)[^`\n]*)*`")
 # What an indented block may belong to instead of being code: a list, an admonition, a tab, a definition, HTML.
-CONTAINER = re.compile(r"[-*+]\s|\d+[.)]\s|!!!|\?\?\?|===|:|\[\^|<|\{|>")
-CONTAINS = frozenset("-*+0123456789!?=:[<{>")
-PARAGRAPH = re.compile(r"\n[ \t\r\f\v]*(?=\n)")
+CONTAINER_PATTERN = re.compile(r"[-*+]\s|\d+[.)]\s|!!!|\?\?\?|===|:|\[\^|<|\{|>")
+CONTAINER_FIRST_CHARS = frozenset("-*+0123456789!?=:[<{>")
+PARAGRAPH_BREAK_PATTERN = re.compile(r"\n[ \t\r\f\v]*(?=\n)")
 
 
 @dataclass(frozen=True)
-class Scanned:
+class MarkdownScan:
     prose: str
     """The body with spaces for all that is not prose; positions and lines are the body's."""
-    fenced: frozenset[int]
+    fenced_lines: frozenset[int]
     """Numbers of the lines that are fenced code, fences included."""
-    unclosed: int | None = None
+    unclosed_fence_line: int | None = None
     """The line of a fence that runs to the end of the page."""
 
 
-def scan(body: str, indented_code: bool = True) -> Scanned:
+def scan(body: str, indented_code: bool = True) -> MarkdownScan:
     """MDX has no indented code: pass False for it."""
-    head = body[: frontmatter.stop_of(body)]
+    head = body[: front_matter.find_body_start(body)]
     text = body[len(head) :]
     lines = text.split("\n")
-    first = head.count("\n") + 1
-    fenced, unclosed = _fenced(text, lines, indented_code)
-    hidden = fenced | _indented(lines, fenced) if indented_code and ("\t" in body or "\n    " in body) else fenced
-    for index in hidden:
-        lines[index] = blank(lines[index])
-    text = (blank(head) if head else "") + "\n".join(lines)
+    first_line_number = head.count("\n") + 1
+    fenced, unclosed = _find_fenced_lines(text, lines, indented_code)
+    code_lines = (
+        fenced | _find_indented_code(lines, fenced) if indented_code and ("\t" in body or "\n    " in body) else fenced
+    )
+    for index in code_lines:
+        lines[index] = mask_text(lines[index])
+    text = (mask_text(head) if head else "") + "\n".join(lines)
     if "`" in text:
-        text = _without_code_spans(text)
+        text = _mask_code_spans(text)
     if "<" in text or ("{" in text and "{/*" in text):
-        text = blanked(text, _enclosed(text))
-    numbers = frozenset(first + index for index in fenced if lines[index] or index + 1 < len(lines))
-    return Scanned(text, numbers, None if unclosed is None else first + unclosed)
+        text = mask_spans(text, _find_raw_blocks(text))
+    fenced_line_numbers = frozenset(
+        first_line_number + index for index in fenced if lines[index] or index + 1 < len(lines)
+    )
+    return MarkdownScan(text, fenced_line_numbers, None if unclosed is None else first_line_number + unclosed)
 
 
-def _fenced(text: str, lines: list[str], indented_code: bool) -> tuple[set[int], int | None]:
+def _find_fenced_lines(text: str, lines: list[str], indented_code: bool) -> tuple[set[int], int | None]:
     """The lines in fences, except where a comment or indented code hides them; and a fence that nothing ends."""
-    found: set[int] = set()
-    inside: set[int] = set()
+    fenced: set[int] = set()
+    fence_contents: set[int] = set()
     unclosed = None
-    position = looked = 0
-    contained = False
+    next_index = checked_until = 0
+    is_contained = False
     marks = [mark for mark in ("```", "~~~", "<", "{/*") if mark[0] in text and mark in text]
     if not marks or marks[0][0] not in "`~":
-        return found, None
+        return fenced, None
     # A fence or a comment begins on a few of many lines.
     for index in sorted({index for mark in marks for index, line in enumerate(lines) if mark in line}):
-        if index < position:
+        if index < next_index:
             continue  # in a fence or a comment
         line = lines[index]
-        fence = FENCE.match(line.rstrip("\r")) if "```" in line or "~~~" in line else None
+        fence = FENCE_PATTERN.match(line.rstrip("\r")) if "```" in line or "~~~" in line else None
         if fence and indented_code and line.startswith(("    ", "\t")):
-            contained, looked = _is_contained(lines, looked, index, inside, contained), index
-            fence = fence if contained else None
+            is_contained, checked_until = (
+                _is_contained(lines, checked_until, index, fence_contents, is_contained),
+                index,
+            )
+            fence = fence if is_contained else None
         if fence:
-            last, position = _end(lines, index, fence)
-            found.update(range(index, position))
-            inside.update(range(index + 1, last + 1))
+            last, next_index = _find_fence_end(lines, index, fence)
+            fenced.update(range(index, next_index))
+            fence_contents.update(range(index + 1, last + 1))
             unclosed = index if last == len(lines) and ">" not in fence["prefix"] else None
-        elif comment := _left_open(line):
-            ends = (number + 1 for number in range(index + 1, len(lines)) if comment in lines[number])
-            position = next(ends, len(lines))
-    return found, unclosed
+        elif comment_end := _find_missing_closer(line):
+            ends = (number + 1 for number in range(index + 1, len(lines)) if comment_end in lines[number])
+            next_index = next(ends, len(lines))
+    return fenced, unclosed
 
 
-def _end(lines: list[str], opened: int, fence: re.Match[str]) -> tuple[int, int]:
+def _find_fence_end(lines: list[str], start: int, fence: re.Match[str]) -> tuple[int, int]:
     """The line that ends a fence, and the first after it: the same one where it ends with its quotation."""
-    mark, quoted = fence["mark"], ">" in fence["prefix"]
-    for index in range(opened + 1, len(lines)):
+    mark, is_quoted = fence["mark"], ">" in fence["prefix"]
+    for index in range(start + 1, len(lines)):
         line = lines[index]
-        if quoted and not line.lstrip().startswith(">"):
+        if is_quoted and not line.lstrip().startswith(">"):
             return index, index
-        if mark in line and _closes(line, fence):
+        if mark in line and _is_closing_fence(line, fence):
             return index, index + 1
     return len(lines), len(lines)
 
 
-def _is_contained(lines: list[str], start: int, stop: int, inside: set[int], before: bool) -> bool:
+def _is_contained(lines: list[str], start: int, stop: int, fence_contents: set[int], default: bool) -> bool:
     """Whether what is indented here may belong to the last line that is not: code in a fence does not count."""
     for index in range(stop - 1, start - 1, -1):
         text = lines[index]
-        if text and not text[0].isspace() and index not in inside:
-            return text[0] in CONTAINS and CONTAINER.match(text) is not None
-    return before
+        if text and not text[0].isspace() and index not in fence_contents:
+            return text[0] in CONTAINER_FIRST_CHARS and CONTAINER_PATTERN.match(text) is not None
+    return default
 
 
-def _closes(text: str, fence: re.Match[str]) -> bool:
+def _is_closing_fence(text: str, fence: re.Match[str]) -> bool:
     """The same mark, at least as long, and not indented so far that it is code itself."""
     mark = fence["mark"]
     inner = text.lstrip(" \t>").rstrip()
@@ -117,14 +124,14 @@ def _closes(text: str, fence: re.Match[str]) -> bool:
     return len(lead) < len(fence["prefix"]) + 4 or "\t" in lead or ">" in lead
 
 
-def _left_open(text: str) -> str:
+def _find_missing_closer(text: str) -> str:
     """What ends the comment or raw block that this line begins and does not end."""
-    if not OPENS.search(text):
+    if not RAW_BLOCK_START_PATTERN.search(text):
         return ""
-    text = _without_code_spans(text)
+    text = _mask_code_spans(text)
     position = 0
-    while match := OPENS.search(text, position):
-        closer = ENCLOSED[match.group()]
+    while match := RAW_BLOCK_START_PATTERN.search(text, position):
+        closer = RAW_BLOCK_CLOSERS[match.group()]
         end = text.find(closer, match.end())
         if end < 0:
             return closer if closer != "</code>" else ""
@@ -132,14 +139,14 @@ def _left_open(text: str) -> str:
     return ""
 
 
-def _enclosed(text: str) -> list[Span]:
+def _find_raw_blocks(text: str) -> list[Span]:
     spans, position = [], 0
-    absent: set[str] = set()
-    while match := OPENS.search(text, position):
-        closer = ENCLOSED[match.group()]
-        end = -1 if closer in absent else text.find(closer, match.end())
+    missing_closers: set[str] = set()
+    while match := RAW_BLOCK_START_PATTERN.search(text, position):
+        closer = RAW_BLOCK_CLOSERS[match.group()]
+        end = -1 if closer in missing_closers else text.find(closer, match.end())
         if end < 0:
-            absent.add(closer)
+            missing_closers.add(closer)
             position = match.end()
             continue
         position = end + len(closer)
@@ -147,60 +154,60 @@ def _enclosed(text: str) -> list[Span]:
     return spans
 
 
-def _indented(lines: list[str], fenced: set[int]) -> set[int]:
+def _find_indented_code(lines: list[str], fenced: set[int]) -> set[int]:
     """Four spaces after an empty line, below something that is no list or other container."""
-    found: set[int] = set()
-    after_blank, in_code, contained = True, False, False
+    code_lines: set[int] = set()
+    after_blank, in_code, is_contained = True, False, False
     for index, text in enumerate(lines):
         if index in fenced:
             continue
         if not text or text.isspace():
             after_blank = True
             continue
-        deep = text.startswith(("    ", "\t"))
+        is_indented = text.startswith(("    ", "\t"))
         if not text[0].isspace():
-            contained = text[0] in CONTAINS and CONTAINER.match(text) is not None
-        in_code = deep and not contained and (after_blank or in_code)
+            is_contained = text[0] in CONTAINER_FIRST_CHARS and CONTAINER_PATTERN.match(text) is not None
+        in_code = is_indented and not is_contained and (after_blank or in_code)
         after_blank = False
         if in_code:
-            found.add(index)
-    return found
+            code_lines.add(index)
+    return code_lines
 
 
-def _without_code_spans(text: str) -> str:
+def _mask_code_spans(text: str) -> str:
     """Code spans: a run of backticks up to the next run of the same length in the same paragraph."""
     pieces = text.split("`")
     if "" in pieces[1:-1] or ("\\" in text and "\\`" in text):
-        return blanked(text, list(_inline(text)))
+        return mask_spans(text, list(_find_code_spans(text)))
     code = pieces[1::2]
     if len(pieces) % 2 and not any("\n" in piece or "\r" in piece for piece in code):
         pieces[1::2] = [" " * (len(piece) + 2) for piece in code]
         return "".join(pieces)
-    return PAIR.sub(lambda pair: blank(pair.group()), text)
+    return CODE_SPAN_PATTERN.sub(lambda pair: mask_text(pair.group()), text)
 
 
-def _inline(text: str) -> Iterator[Span]:
+def _find_code_spans(text: str) -> Iterator[Span]:
     start = 0
-    for gap in PARAGRAPH.finditer(text):
-        if text.find("`", start, gap.start()) >= 0:
-            yield from _code_spans(text[start : gap.start()], start)
-        start = gap.end()
-    yield from _code_spans(text[start:], start)
+    for paragraph_break in PARAGRAPH_BREAK_PATTERN.finditer(text):
+        if text.find("`", start, paragraph_break.start()) >= 0:
+            yield from _find_paragraph_code_spans(text[start : paragraph_break.start()], start)
+        start = paragraph_break.end()
+    yield from _find_paragraph_code_spans(text[start:], start)
 
 
-def _code_spans(paragraph: str, offset: int) -> Iterator[Span]:
-    runs = list(TICKS.finditer(paragraph))
-    later: dict[int, deque[int]] = {}
+def _find_paragraph_code_spans(paragraph: str, offset: int) -> Iterator[Span]:
+    runs = list(BACKTICKS_PATTERN.finditer(paragraph))
+    indexes_by_length: dict[int, deque[int]] = {}
     for index, run in enumerate(runs):
         # Inside a span a backslash means nothing, so an escaped backtick can close one.
-        later.setdefault(len(run.group().lstrip("\\")), deque()).append(index)
+        indexes_by_length.setdefault(len(run.group().lstrip("\\")), deque()).append(index)
     position = 0
     for index, run in enumerate(runs):
         if run.start() < position or run.group().startswith("\\"):
             continue
-        same = later[len(run.group())]
-        while same and same[0] <= index:
-            same.popleft()
-        if same:
-            position = runs[same[0]].end()
+        candidates = indexes_by_length[len(run.group())]
+        while candidates and candidates[0] <= index:
+            candidates.popleft()
+        if candidates:
+            position = runs[candidates[0]].end()
             yield offset + run.start(), offset + position

@@ -5,17 +5,24 @@ import re
 from urllib.parse import unquote
 
 from copydesk.jobs.pages import navigation
-from copydesk.jobs.pages.lines import spliced
-from copydesk.jobs.pages.link_targets import Site, encoded, percent, relative, rewritten, split
-from copydesk.jobs.pages.links import links
-from copydesk.jobs.pages.page_types import INDEXES, extension, is_page, stem
+from copydesk.jobs.pages.lines import apply_edits
+from copydesk.jobs.pages.link_targets import (
+    RepositoryPaths,
+    encode_like,
+    percent_encode,
+    relative_path,
+    rewrite_target,
+    split_target,
+)
+from copydesk.jobs.pages.links import find_links
+from copydesk.jobs.pages.page_types import INDEX_NAMES, extension, is_page, stem
 from copydesk.jobs.workspace.path_rules import PathRefused
-from copydesk.jobs.workspace.text_edits import Text, is_text
+from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
 Edits = list[tuple[int, int, str]]
 # A link that is only dots and slashes leads to a folder's index without naming it.
-UNNAMED = re.compile(rb"""\]\(<?[./]+[)#?> ]|=\{?["'][./]+["'#?]|\]:[ \t]*[./]+\s""")
+UNNAMED_LINK_PATTERN = re.compile(rb"""\]\(<?[./]+[)#?> ]|=\{?["'][./]+["'#?]|\]:[ \t]*[./]+\s""")
 
 
 def move_page(workspace: Workspace, old: str, new: str) -> list[str]:
@@ -25,97 +32,107 @@ def move_page(workspace: Workspace, old: str, new: str) -> list[str]:
     first. Code is left alone, and so are dot folders and what is no documentation, which no job may change."""
     if workspace.exists(new):
         raise PathRefused(f"{new} exists already.")
-    site = Site(workspace.paths())
-    after = site.moved(old, new)
-    moved = _with_own_links(workspace.read(old), old, new, site, after)
-    others = {}
-    for path in sorted(filter(workspace.is_documentation, site.paths - {old})):
-        changed = _with_new_place(workspace, path, old, new, site, after)
-        if changed is not None:
-            others[path] = changed
-    _carry_over(workspace, old, new, moved)
-    for path, data in others.items():
+    paths = RepositoryPaths(workspace.paths())
+    paths_after = paths.with_move(old, new)
+    moved_data = _update_own_links(workspace.read(old), old, new, paths, paths_after)
+    changed_files = {}
+    for path in sorted(filter(workspace.is_documentation, paths.paths - {old})):
+        new_data = _update_mentions(workspace, path, old, new, paths, paths_after)
+        if new_data is not None:
+            changed_files[path] = new_data
+    _move_file(workspace, old, new, moved_data)
+    for path, data in changed_files.items():
         workspace.write(path, data)
-    return list(others)
+    return list(changed_files)
 
 
-def _carry_over(workspace: Workspace, old: str, new: str, data: bytes) -> None:
+def _move_file(workspace: Workspace, old: str, new: str, data: bytes) -> None:
     """The old path goes first, so that a page can be renamed to the same name in another case."""
-    before = workspace.read(old)
+    old_data = workspace.read(old)
     workspace.delete(old)
     try:
         workspace.write(new, data)
     except PathRefused:
-        workspace.apply({old: before})
+        workspace.apply({old: old_data})
         raise
 
 
-def _with_own_links(data: bytes, old: str, new: str, site: Site, after: Site) -> bytes:
+def _update_own_links(data: bytes, old: str, new: str, paths: RepositoryPaths, paths_after: RepositoryPaths) -> bytes:
     if not is_page(old) or not is_text(data):
         return data
-    text = Text.of(data)
+    text = DecodedText.decode(data)
     edits: Edits = []
-    for link in links(old, text.body):
+    for link in find_links(old, text.body):
         if link.is_internal:
-            target = _own_link(link.target, old, new, site, after)
-            edits.append((link.start, link.end, _fitting(text, target)))
-    return text.encode(spliced(text.body, edits))
+            target = _update_own_link(link.target, old, new, paths, paths_after)
+            edits.append((link.start, link.end, _encode_for_file(text, target)))
+    return text.encode(apply_edits(text.body, edits))
 
 
-def _own_link(target: str, old: str, new: str, site: Site, after: Site) -> str:
-    found = site.resolve(old, target)
-    if found is None:
-        return _shifted(target, old, new, site)
-    goal = new if found.file == old else found.file
-    again = after.resolve(new, target)
-    return target if again and again.file == goal else rewritten(target, new, found, goal)
+def _update_own_link(target: str, old: str, new: str, paths: RepositoryPaths, paths_after: RepositoryPaths) -> str:
+    resolved = paths.resolve(old, target)
+    if resolved is None:
+        return _shift_target(target, old, new, paths)
+    file = new if resolved.file == old else resolved.file
+    resolved_after = paths_after.resolve(new, target)
+    return target if resolved_after and resolved_after.file == file else rewrite_target(target, new, resolved, file)
 
 
-def _shifted(target: str, old: str, new: str, site: Site) -> str:
+def _shift_target(target: str, old: str, new: str, paths: RepositoryPaths) -> str:
     """A relative link to something that is no file here, such as a folder or what a build makes, keeps its place."""
-    written, suffix = split(target)
-    joined = posixpath.normpath(posixpath.join(posixpath.dirname(old), unquote(written)))
-    names_something = "/" in written or extension(written) or joined in site.folders
-    if written.startswith("/") or not names_something or joined.startswith(".."):
+    old_path, query_and_anchor = split_target(target)
+    full_path = posixpath.normpath(posixpath.join(posixpath.dirname(old), unquote(old_path)))
+    names_something = "/" in old_path or extension(old_path) or full_path in paths.folders
+    if old_path.startswith("/") or not names_something or full_path.startswith(".."):
         return target
     if posixpath.dirname(old) == posixpath.dirname(new):
         return target
-    path = relative(joined, posixpath.dirname(new), written)
-    slash = "/" if written.endswith("/") and not path.endswith("/") else ""
-    return encoded(path, written) + slash + suffix
+    new_path = relative_path(full_path, posixpath.dirname(new), old_path)
+    slash = "/" if old_path.endswith("/") and not new_path.endswith("/") else ""
+    return encode_like(new_path, old_path) + slash + query_and_anchor
 
 
-def _with_new_place(workspace: Workspace, path: str, old: str, new: str, site: Site, after: Site) -> bytes | None:
+def _update_mentions(
+    workspace: Workspace, path: str, old: str, new: str, paths: RepositoryPaths, paths_after: RepositoryPaths
+) -> bytes | None:
     """The file's bytes with every mention of the moved page changed; None where there is none."""
-    listing = navigation.is_navigation(path)
-    if not (listing or is_page(path)) or not workspace.is_readable(path):
+    is_nav_file = navigation.is_nav_file(path)
+    if not (is_nav_file or is_page(path)) or not workspace.is_readable(path):
         return None
     data = workspace.read(path)
     if not is_text(data) or not _may_mention(data, old):
         return None
-    text = Text.of(data)
-    edits = _entries(path, text, old, new, site) if listing else _links(path, text, old, new, site, after)
-    return text.encode(spliced(text.body, edits)) if edits else None
+    text = DecodedText.decode(data)
+    edits = (
+        _edit_nav_entries(path, text, old, new, paths)
+        if is_nav_file
+        else _edit_links(path, text, old, new, paths, paths_after)
+    )
+    return text.encode(apply_edits(text.body, edits)) if edits else None
 
 
-def _links(path: str, text: Text, old: str, new: str, site: Site, after: Site) -> Edits:
+def _edit_links(
+    path: str, text: DecodedText, old: str, new: str, paths: RepositoryPaths, paths_after: RepositoryPaths
+) -> Edits:
     edits: Edits = []
-    for link in links(path, text.body):
-        found = site.resolve(path, link.target) if link.is_internal else None
-        if found is None or found.file != old:
+    for link in find_links(path, text.body):
+        resolved = paths.resolve(path, link.target) if link.is_internal else None
+        if resolved is None or resolved.file != old:
             continue
-        again = after.resolve(path, link.target)
-        if again is None or again.file != new:
-            edits.append((link.start, link.end, _fitting(text, rewritten(link.target, path, found, new))))
+        resolved_after = paths_after.resolve(path, link.target)
+        if resolved_after is None or resolved_after.file != new:
+            edits.append(
+                (link.start, link.end, _encode_for_file(text, rewrite_target(link.target, path, resolved, new)))
+            )
     return edits
 
 
-def _entries(path: str, text: Text, old: str, new: str, site: Site) -> Edits:
+def _edit_nav_entries(path: str, text: DecodedText, old: str, new: str, paths: RepositoryPaths) -> Edits:
     edits: Edits = []
-    for entry in navigation.entries(path, text.body):
-        found = navigation.page_of(site, path, text.body, entry.value)
-        if found and found[0] == old:
-            value = navigation.renamed(entry.value, found[1], new)
+    for entry in navigation.find_entries(path, text.body):
+        resolved = navigation.resolve_entry(paths, path, text.body, entry.value)
+        if resolved and resolved[0] == old:
+            value = navigation.rename_entry(entry.value, resolved[1], new)
             if value is not None:
                 edits.append((entry.start, entry.end, value))
     return edits
@@ -124,17 +141,17 @@ def _entries(path: str, text: Text, old: str, new: str, site: Site) -> Edits:
 def _may_mention(data: bytes, old: str) -> bool:
     """A cheap look before the page is read: does a piece of the name occur at all?"""
     name = stem(old)
-    plain = max(re.findall(r"[A-Za-z0-9_-]+", name), key=len, default="")
-    if plain.encode() in data:
+    name_part = max(re.findall(r"[A-Za-z0-9_-]+", name), key=len, default="")
+    if name_part.encode() in data:
         return True
-    if name not in INDEXES:
+    if name not in INDEX_NAMES:
         return False
-    folder = max(re.findall(r"[A-Za-z0-9_-]+", posixpath.basename(posixpath.dirname(old))), key=len, default="")
-    return folder.encode() in data or UNNAMED.search(data) is not None
+    folder_part = max(re.findall(r"[A-Za-z0-9_-]+", posixpath.basename(posixpath.dirname(old))), key=len, default="")
+    return folder_part.encode() in data or UNNAMED_LINK_PATTERN.search(data) is not None
 
 
-def _fitting(text: Text, target: str) -> str:
+def _encode_for_file(text: DecodedText, target: str) -> str:
     """Percent-encoded where the file's encoding has no such character."""
     if text.encoding == "utf-8":
         return target
-    return "".join(c if c <= "\xff" else percent(c) for c in target)
+    return "".join(c if c <= "\xff" else percent_encode(c) for c in target)

@@ -2,26 +2,26 @@
 
 from collections.abc import Mapping
 
-from copydesk.core.errors import Detail, InvalidRequest
-from copydesk.jobs.agent.models.model_names import FORMS, known_model
+from copydesk.core.errors import ErrorDetail, InvalidRequest
+from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
 
 
-def check_choices(values: Mapping[str, str]) -> None:
+def validate_options(values: Mapping[str, str]) -> None:
     """Raises InvalidRequest when the values name a model or a check that does not exist."""
     model, ignored = values.get("model", ""), values.get("ignored_checks", "")
-    if model and not known_model(model):
-        _refuse("model", f"There is no model '{model[:80]}'; write one of {', '.join(FORMS)}.")
+    if model and not is_model_name(model):
+        _raise_invalid("model", f"There is no model '{model[:80]}'; write one of {', '.join(NAME_FORMS)}.")
     if ignored:
-        _refuse_unknown_checks(ignored)
+        _validate_ignored_checks(ignored)
 
 
-def _refuse_unknown_checks(ignored: str) -> None:
+def _validate_ignored_checks(ignored: str) -> None:
     from copydesk.jobs.checks import RULES  # slow to import, and few changes name a check
 
     for name in filter(None, (part.strip().partition(":")[0] for part in ignored.split(","))):
         if name not in (*RULES, "*"):
-            _refuse("ignored_checks", f"There is no check '{name[:40]}'; there are {', '.join(RULES)}.")
+            _raise_invalid("ignored_checks", f"There is no check '{name[:40]}'; there are {', '.join(RULES)}.")
 
 
-def _refuse(field: str, message: str) -> None:
-    raise InvalidRequest(message, details=[Detail(field, message)])
+def _raise_invalid(field: str, message: str) -> None:
+    raise InvalidRequest(message, details=[ErrorDetail(field, message)])

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from copydesk.core.projects.collection_options import Collecting
+from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.policy import Policy
-from copydesk.core.projects.projects import Project, Projects, choices, new_project
-from copydesk.core.projects.sealed_secrets import Secrets
-from copydesk.jobs.projects.option_checks import check_choices
-from copydesk.jobs.publish.forges.registry import forge_of
-from copydesk.jobs.publish.repository_access import PATIENCE, usable_branch
+from copydesk.core.projects.projects import Project, Projects, build_project, split_options
+from copydesk.core.projects.sealed_secrets import SealedSecrets
+from copydesk.jobs.projects.option_checks import validate_options
+from copydesk.jobs.publish.forges.registry import detect_forge
+from copydesk.jobs.publish.repository_access import ACCESS_TIMEOUT_SECONDS, find_usable_branch
 
 
 @dataclass(frozen=True)
-class Wanted:
+class NewProject:
     name: str
     repository: str
     ref: str | None = None
@@ -25,37 +25,37 @@ class Wanted:
     token_env: str | None = None
     token: str | None = field(default=None, repr=False)
     allow_private: bool = True
-    choices: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
-def found_project(
+def create_project(
     projects: Projects,
-    secrets: Secrets,
-    wanted: Wanted,
+    secrets: SealedSecrets,
+    new: NewProject,
     *,
-    look: bool = True,
-    seconds: float = PATIENCE,
+    verify_repository: bool = True,
+    seconds: float = ACCESS_TIMEOUT_SECONDS,
     actor: str,
 ) -> Project:
     """InvalidRequest or RepositoryFailed says what is in the way; then nothing was kept."""
-    check_choices({**wanted.choices, "model": wanted.model or ""})
-    of_policy, of_collecting = choices(wanted.choices)
-    project = new_project(
-        wanted.name,
-        repository=wanted.repository,
-        ref=wanted.ref or "main",
-        root=wanted.root,
-        forge=wanted.forge or forge_of(wanted.repository),
-        model=wanted.model,
-        token_env=wanted.token_env,
-        allow_private=wanted.allow_private,
-        policy=Policy().changed(of_policy),
-        collecting=Collecting().changed(of_collecting),
+    validate_options({**new.options, "model": new.model or ""})
+    policy_values, collection_values = split_options(new.options)
+    project = build_project(
+        new.name,
+        repository=new.repository,
+        ref=new.ref or "main",
+        root=new.root,
+        forge=new.forge or detect_forge(new.repository),
+        model=new.model,
+        token_env=new.token_env,
+        allow_private=new.allow_private,
+        policy=Policy().with_values(policy_values),
+        collecting=CollectionOptions().with_values(collection_values),
     )
-    if look:
-        known = {"forge_token": wanted.token} if wanted.token else {}
-        project = replace(project, ref=usable_branch(project, known, wanted.ref, seconds))
+    if verify_repository:
+        project_secrets = {"forge_token": new.token} if new.token else {}
+        project = replace(project, ref=find_usable_branch(project, project_secrets, new.ref, seconds))
     projects.add(project, actor=actor)
-    if wanted.token is not None:
-        secrets.set(project.id, "forge_token", wanted.token, actor=actor)
+    if new.token is not None:
+        secrets.set(project.id, "forge_token", new.token, actor=actor)
     return project

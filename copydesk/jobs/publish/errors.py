@@ -3,7 +3,7 @@
 from copydesk.jobs.job import JobFailed, Reason, RepositoryFailed
 
 
-class RepositoryAway(RepositoryFailed):
+class RepositoryUnavailable(RepositoryFailed):
     """The repository did not answer; it may in a while."""
 
     retry_after: float | None = None
@@ -19,15 +19,15 @@ class ForgeRefused(JobFailed):
         self.status = status
 
 
-class AlreadyOpen(ForgeRefused):
+class PullAlreadyOpen(ForgeRefused):
     """The forge has an open pull request of this branch."""
 
 
-class NotYet(ForgeRefused):
+class BranchNotVisibleYet(ForgeRefused):
     """The forge has not noticed the pushed branch so far; it mostly does within seconds."""
 
 
-class ForgeAway(RepositoryAway):
+class ForgeUnavailable(RepositoryUnavailable):
     message = "No clear answer: the forge is down, slow or wants fewer requests. What was asked may have been done."
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:

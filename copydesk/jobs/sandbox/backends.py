@@ -4,72 +4,76 @@ import os
 import signal
 from typing import NoReturn
 
-from copydesk.jobs.sandbox import linux_security as kernel
-from copydesk.jobs.sandbox.protocol import Order
-from copydesk.jobs.sandbox.seccomp import NotSupported, seccomp_program
+from copydesk.jobs.sandbox import linux_security
+from copydesk.jobs.sandbox.protocol import SandboxRequest
+from copydesk.jobs.sandbox.seccomp import NotSupported, build_seccomp_program
 
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
-ETC = (
+SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
+READABLE_ETC_PATHS = (
     "/etc/alternatives", "/etc/ca-certificates", "/etc/fonts", "/etc/ld.so.cache", "/etc/ld.so.conf",
     "/etc/ld.so.conf.d", "/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/pki/tls/certs",
     "/etc/ssl/cert.pem", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
 )  # fmt: skip
 """What programs need to start at all, and certificates; nothing with a name, an address or a secret in it."""
-MACHINE = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat")
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+MACHINE_INFO_FILES = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat")
+DEVICE_FILES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 WORK, TMP, SHM = "/work", "/tmp", "/shm"  # noqa: S108 — in there they are nobody else's
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 — a folder on disk, where the warden counts what is in it
+SHARED_MEMORY_FOLDER = "/dev/shm"  # noqa: S108 — a folder on disk, where the warden counts what is in it
 
 
-def execute(order: Order, warden: int) -> NoReturn:
+def exec_command(request: SandboxRequest, supervisor_pid: int) -> NoReturn:
     """Becomes the command, in its sandbox, until it ends or the warden does; raises when that cannot be."""
-    if order.uid is not None:
+    if request.uid is not None:
         os.setgroups([])
-        os.setgid(order.uid)
-        os.setuid(order.uid)
-    if not kernel.die_with_parent(warden, signal.SIGKILL):
+        os.setgid(request.uid)
+        os.setuid(request.uid)
+    if not linux_security.die_with_parent(supervisor_pid, signal.SIGKILL):
         raise NotSupported("its warden died")
-    if order.backend == "bubblewrap":
-        _bubblewrap(order)
-    _landlock(order)
+    if request.backend == "bubblewrap":
+        _exec_bubblewrap(request)
+    _exec_landlock(request)
 
 
-def _bubblewrap(order: Order) -> NoReturn:
-    inside = [part for path in SYSTEM for part in _as_it_is(path)]
-    for path in filter(os.path.exists, (*ETC, *order.readable)):  # also False where this user may not go
-        inside += ["--ro-bind", path, path]
-    program = seccomp_program(pretend_modes=False)
-    passed, given = os.pipe()
-    os.write(given, program)
-    os.close(given)
-    os.set_inheritable(passed, True)
+def _exec_bubblewrap(request: SandboxRequest) -> NoReturn:
+    mounts = [part for path in SYSTEM_FOLDERS for part in _mount_arguments(path)]
+    for path in filter(
+        os.path.exists, (*READABLE_ETC_PATHS, *request.readable)
+    ):  # also False where this user may not go
+        mounts += ["--ro-bind", path, path]
+    program = build_seccomp_program(pretend_modes=False)
+    read_end, write_end = os.pipe()
+    os.write(write_end, program)
+    os.close(write_end)
+    os.set_inheritable(read_end, True)
     arguments = [
-        "bwrap", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", *inside, "--proc", "/proc", "--dev", "/dev",
-        "--bind", order.folder + SHM, SHARED_MEMORY, "--remount-ro", "/dev",
-        "--bind", order.folder + WORK, WORK, "--bind", order.folder + TMP, TMP, "--remount-ro", "/",
-        "--chdir", WORK, "--seccomp", str(passed), "--", "/bin/sh", "-c", order.command,
+        "bwrap", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", *mounts, "--proc", "/proc", "--dev", "/dev",
+        "--bind", request.folder + SHM, SHARED_MEMORY_FOLDER, "--remount-ro", "/dev",
+        "--bind", request.folder + WORK, WORK, "--bind", request.folder + TMP, TMP, "--remount-ro", "/",
+        "--chdir", WORK, "--seccomp", str(read_end), "--", "/bin/sh", "-c", request.command,
     ]  # fmt: skip
     try:
-        os.execvpe("bwrap", arguments, environment(TMP))  # noqa: S606
+        os.execvpe("bwrap", arguments, build_environment(TMP))  # noqa: S606
     except FileNotFoundError:
         raise NotSupported("it is not installed") from None
 
 
-def _landlock(order: Order) -> NoReturn:
-    work, tmp = order.folder + WORK, order.folder + TMP
-    program = seccomp_program(pretend_modes=True)
+def _exec_landlock(request: SandboxRequest) -> NoReturn:
+    work, tmp = request.folder + WORK, request.folder + TMP
+    program = build_seccomp_program(pretend_modes=True)
     os.chdir(work)
-    kernel.forbid_files((*SYSTEM, *ETC, *MACHINE, *order.readable), DEVICES, (work, tmp))
-    kernel.forbid_calls(program)
-    os.execve("/bin/sh", ["sh", "-c", order.command], environment(tmp))  # noqa: S606
+    linux_security.restrict_with_landlock(
+        (*SYSTEM_FOLDERS, *READABLE_ETC_PATHS, *MACHINE_INFO_FILES, *request.readable), DEVICE_FILES, (work, tmp)
+    )
+    linux_security.install_seccomp_filter(program)
+    os.execve("/bin/sh", ["sh", "-c", request.command], build_environment(tmp))  # noqa: S606
 
 
-def _as_it_is(path: str) -> list[str]:
+def _mount_arguments(path: str) -> list[str]:
     """A link such as /bin → usr/bin stays one."""
     return ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind-try", path, path]
 
 
-def environment(home: str) -> dict[str, str]:
+def build_environment(home: str) -> dict[str, str]:
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": home,

@@ -14,78 +14,80 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from copydesk.jobs.sandbox.backends import environment
+from copydesk.jobs.sandbox.backends import build_environment
 from copydesk.jobs.sandbox.protocol import Backend
-from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable, private_folder
+from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable, private_folder
 
 BACKENDS: tuple[Backend, ...] = ("bubblewrap", "landlock")
-SECONDS = 20.0
-NO_PYTHON = 99
+PROBE_TIMEOUT_SECONDS = 20.0
+NO_PYTHON_STATUS = 99
 CANARY = b"canary"
-SHELLS = {"PWD", "OLDPWD", "SHLVL", "_"}
+SHELL_VARIABLES = {"PWD", "OLDPWD", "SHLVL", "_"}
 """What a shell sets itself."""
-ATTACK = (
+ATTACK_COMMAND = (
     f'for python in {sys.base_prefix}/bin/python3 /usr/local/bin/python3 /usr/bin/python3; do "$python" -I -S -c "" '
-    f'2>/dev/null && exec "$python" -I -S escape_attempts.py; done; exit {NO_PYTHON}'
+    f'2>/dev/null && exec "$python" -I -S escape_attempts.py; done; exit {NO_PYTHON_STATUS}'
 )
 
 
-def probe(hidden: Sequence[Path] = (), backends: Sequence[Backend] = BACKENDS) -> Sandbox | Unavailable:
+def probe(hidden: Sequence[Path] = (), backends: Sequence[Backend] = BACKENDS) -> Sandbox | SandboxUnavailable:
     """The first sandbox that holds. `hidden` are folders that must not be seen inside: the data folder, for one."""
     if sys.platform != "linux":
-        return Unavailable("Check commands need Linux, for the sandbox that they run in.")
+        return SandboxUnavailable("Check commands need Linux, for the sandbox that they run in.")
     faults = []
     for backend in backends:
         try:
-            fault = _fault(backend, hidden)
+            fault = _find_fault(backend, hidden)
         except OSError as error:
             fault = str(error)
         if fault is None:
             return Sandbox(backend)
         faults.append(f"{backend}: {fault}")
-    return Unavailable(f"There is no sandbox for check commands on this machine ({'; '.join(faults)}).")
+    return SandboxUnavailable(f"There is no sandbox for check commands on this machine ({'; '.join(faults)}).")
 
 
-def _fault(backend: Backend, hidden: Sequence[Path]) -> str | None:
-    with private_folder() as folder, Target() as target:
+def _find_fault(backend: Backend, hidden: Sequence[Path]) -> str | None:
+    with private_folder() as folder, AttackTarget() as target:
         work = folder / "work"
         shutil.copy(Path(__file__).with_name("escape_attempts.py"), work)
-        (work / "told.json").write_text(json.dumps({**target.told, "hidden": [str(path) for path in hidden]}))
-        answer = Sandbox(backend).run(ATTACK, folder, seconds=SECONDS, readable=[sys.base_prefix])
-        said = answer.output.split("\n")
-        if answer.ending == "ended" and answer.status == NO_PYTHON:
+        (work / "told.json").write_text(json.dumps({**target.description, "hidden": [str(path) for path in hidden]}))
+        result = Sandbox(backend).run(ATTACK_COMMAND, folder, seconds=PROBE_TIMEOUT_SECONDS, readable=[sys.base_prefix])
+        output_lines = result.output.split("\n")
+        if result.ending == "ended" and result.status == NO_PYTHON_STATUS:
             return "there is no Python in /usr to prove it with"
-        if answer.ending != "ended" or answer.status != 0 or said[-2:] != ["tried", ""]:
-            return " ".join(answer.output.split())[-300:] or f"it ended with status {answer.status}"
-        broken = [*said[:-2], *target.harm()]
-        return f"from inside it one can {', '.join(broken)}" if broken else None
+        if result.ending != "ended" or result.status != 0 or output_lines[-2:] != ["tried", ""]:
+            return " ".join(result.output.split())[-300:] or f"it ended with status {result.status}"
+        escapes = [*output_lines[:-2], *target.find_harm()]
+        return f"from inside it one can {', '.join(escapes)}" if escapes else None
 
 
-class Target:
+class AttackTarget:
     """Things outside to attack: a file, sockets that listen, a process."""
 
-    def __enter__(self) -> "Target":
-        self._kept = ExitStack()
-        folder = Path(self._kept.enter_context(TemporaryDirectory(prefix="copydesk-probe-")))
+    def __enter__(self) -> "AttackTarget":
+        self._exit_stack = ExitStack()
+        folder = Path(self._exit_stack.enter_context(TemporaryDirectory(prefix="copydesk-probe-")))
         folder.chmod(0o755)  # to whom else it may be open, the sandbox must be what hides it
         self.file = folder / "file"
         self.file.write_bytes(CANARY)
         self.file.chmod(0o666)
         abstract = secrets.token_hex(8)
         self.listeners = [
-            self._listening(socket.AF_INET, ("127.0.0.1", 0)),
-            self._listening(socket.AF_UNIX, str(folder / "socket")),
-            self._listening(socket.AF_UNIX, "\0" + abstract),
+            self._open_listener(socket.AF_INET, ("127.0.0.1", 0)),
+            self._open_listener(socket.AF_UNIX, str(folder / "socket")),
+            self._open_listener(socket.AF_UNIX, "\0" + abstract),
         ]
         self.receivers = [
-            self._receiving(str(folder / "datagrams")),
-            self._receiving(f"\0{abstract}-datagrams"),
+            self._open_receiver(str(folder / "datagrams")),
+            self._open_receiver(f"\0{abstract}-datagrams"),
         ]
         for name in ("socket", "datagrams"):
             (folder / name).chmod(0o777)
-        self.victim = self._kept.enter_context(subprocess.Popen(["sleep", str(2 * SECONDS)], env={}))
-        self._kept.callback(self.victim.kill)
-        self.told: dict[str, Any] = {
+        self.victim = self._exit_stack.enter_context(
+            subprocess.Popen(["sleep", str(2 * PROBE_TIMEOUT_SECONDS)], env={})
+        )
+        self._exit_stack.callback(self.victim.kill)
+        self.description: dict[str, Any] = {
             "file": str(self.file),
             "port": self.listeners[0].getsockname()[1],
             "socket": str(folder / "socket"),
@@ -93,14 +95,14 @@ class Target:
             "abstract": abstract,
             "victim": self.victim.pid,
             "process": hashlib.sha256(Path("/proc/self/cmdline").read_bytes()).hexdigest(),
-            "environment": sorted(set(os.environ) - set(environment("")) - SHELLS),
+            "environment": sorted(set(os.environ) - set(build_environment("")) - SHELL_VARIABLES),
         }
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept.close()
+        self._exit_stack.close()
 
-    def harm(self) -> Iterator[str]:
+    def find_harm(self) -> Iterator[str]:
         """What only shows from outside."""
         if self.file.read_bytes() != CANARY or self.file.stat().st_mode & 0o777 != 0o666:
             yield "change a file outside"
@@ -115,14 +117,14 @@ class Target:
                 receiver.recv(1)
                 yield "send to a socket outside"
 
-    def _receiving(self, address: str) -> socket.socket:
-        receiver = self._kept.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+    def _open_receiver(self, address: str) -> socket.socket:
+        receiver = self._exit_stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         receiver.bind(address)
         receiver.setblocking(False)
         return receiver
 
-    def _listening(self, family: socket.AddressFamily, address: Any) -> socket.socket:
-        listener = self._kept.enter_context(socket.socket(family))
+    def _open_listener(self, family: socket.AddressFamily, address: Any) -> socket.socket:
+        listener = self._exit_stack.enter_context(socket.socket(family))
         listener.bind(address)
         listener.listen()
         listener.setblocking(False)

@@ -23,11 +23,11 @@ class Limits:
     output: int = 64_000
 
 
-USUAL = Limits()
+DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
-class Order:
+class SandboxRequest:
     """`folder` holds `work`, where the command runs, and `tmp`; it is the warden's to remove."""
 
     backend: Backend
@@ -38,16 +38,16 @@ class Order:
     """Folders that can be read beside the system's own."""
     uid: int | None = None
     """Whom to become before anything else; None to stay who we are."""
-    limits: Limits = USUAL
+    limits: Limits = DEFAULT_LIMITS
 
     @classmethod
-    def of(cls, told: bytes) -> "Order":
-        values = json.loads(told)
+    def from_json(cls, data: bytes) -> "SandboxRequest":
+        values = json.loads(data)
         return cls(**values | {"limits": Limits(**values["limits"])})
 
 
 @dataclass(frozen=True)
-class Answer:
+class SandboxResult:
     """`status` is the command's own; `output` the last of what it printed, or why it could not be started."""
 
     ending: Ending

@@ -14,29 +14,29 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
-from copydesk.jobs.sandbox.protocol import USUAL, Answer, Backend, Limits, Order
-from copydesk.jobs.sandbox.resource_usage import group_members
-from copydesk.jobs.sandbox.supervisor import remove
+from copydesk.jobs.sandbox.protocol import DEFAULT_LIMITS, Backend, Limits, SandboxRequest, SandboxResult
+from copydesk.jobs.sandbox.resource_usage import list_group_members
+from copydesk.jobs.sandbox.supervisor import remove_folder
 
-START = (
+SUPERVISOR_COMMAND = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from copydesk.jobs.sandbox.supervisor import main; main(int(sys.argv[2]))",
     str(Path(__file__).parents[3]),
 )
-PATIENCE = 60.0
+SUPERVISOR_GRACE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Unavailable:
+class SandboxUnavailable:
     """There is no sandbox on this machine; `why` is a sentence for whoever runs it."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class Sandbox:
     backend: Backend
-    limits: Limits = USUAL
+    limits: Limits = DEFAULT_LIMITS
 
     def run(
         self,
@@ -46,14 +46,16 @@ class Sandbox:
         seconds: float,
         stoppable: Stoppable = unstoppable,
         readable: Sequence[str] = (),
-    ) -> Answer:
+    ) -> SandboxResult:
         """Runs it in the folder's `work`. The folder is gone afterwards, also when this process is killed meanwhile.
 
         The thread that calls this waits for the warden, whom the kernel tells when that thread is gone.
         """
-        order = Order(self.backend, command, str(folder), seconds, list(readable), _somebody(), self.limits)
-        warden = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", *START, str(os.getpid())],
+        request = SandboxRequest(
+            self.backend, command, str(folder), seconds, list(readable), _pick_unused_uid(), self.limits
+        )
+        supervisor = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", *SUPERVISOR_COMMAND, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -61,28 +63,28 @@ class Sandbox:
             cwd="/",
             start_new_session=True,
         )
-        assert warden.stdin is not None
-        assert warden.stdout is not None
-        late = threading.Timer(seconds + PATIENCE, warden.kill)
-        late.start()
+        assert supervisor.stdin is not None
+        assert supervisor.stdout is not None
+        kill_timer = threading.Timer(seconds + SUPERVISOR_GRACE_SECONDS, supervisor.kill)
+        kill_timer.start()
         try:
-            with stoppable(warden.stdin.close):
+            with stoppable(supervisor.stdin.close):
                 with suppress(ValueError, BrokenPipeError):  # it was stopped before it began, or died
-                    warden.stdin.write(json.dumps(asdict(order)).encode() + b"\n")
-                    warden.stdin.flush()
-                said = warden.stdout.read()
+                    supervisor.stdin.write(json.dumps(asdict(request)).encode() + b"\n")
+                    supervisor.stdin.flush()
+                output = supervisor.stdout.read()
         finally:
-            late.cancel()
+            kill_timer.cancel()
             with suppress(BrokenPipeError):
-                warden.stdin.close()
-            warden.wait()
-            warden.stdout.close()
-        group, _, answer = said.partition(b"\n")
-        if answer:
-            return Answer(**json.loads(answer))
+                supervisor.stdin.close()
+            supervisor.wait()
+            supervisor.stdout.close()
+        group, _, result = output.partition(b"\n")
+        if result:
+            return SandboxResult(**json.loads(result))
         if group:
-            _end_group(int(group))
-        return Answer("broken", 0, "its warden died")
+            _kill_group(int(group))
+        return SandboxResult("broken", 0, "its warden died")
 
 
 @contextmanager
@@ -95,20 +97,20 @@ def private_folder() -> Iterator[Path]:
         yield folder
     finally:
         if folder.exists():
-            remove(str(folder))
+            remove_folder(str(folder))
 
 
-def _end_group(group: int) -> None:
+def _kill_group(group: int) -> None:
     """Ends what a warden that was killed left behind: the command died with it, but not what the command started."""
-    if any(int(each.stat[3]) == group for each in group_members(group)):
+    if any(int(each.stat[3]) == group for each in list_group_members(group)):
         with suppress(ProcessLookupError):
             os.killpg(group, signal.SIGKILL)
 
 
-def _somebody() -> int | None:
+def _pick_unused_uid() -> int | None:
     """Root's command runs as a user that nobody is, a new one each time: limits and ownership then mean something."""
     if os.geteuid() != 0:
         return None
     ranges = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
-    top = min(1 << 31, max(int(first) + int(count) for first, _, count in ranges))
-    return top - 2 - secrets.randbelow(min(top // 64, 1 << 24))
+    first_invalid_uid = min(1 << 31, max(int(first) + int(count) for first, _, count in ranges))
+    return first_invalid_uid - 2 - secrets.randbelow(min(first_invalid_uid // 64, 1 << 24))

@@ -8,43 +8,43 @@ import platform
 import struct
 
 # name: (on x86-64, on ARM64); None where the processor has no such call.
-SOCKETS = {
+SOCKET_CALLS = {
     "socket": (41, 198), "io_uring_setup": (425, 425), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
     "sendmsg": (46, 211), "sendmmsg": (307, 269),
 }  # fmt: skip
 """Pairs of sockets are allowed, for programs talk to their children by them, but nothing leads out of a pair: the two
 calls that could name an address in memory, or hand on descriptors that no limit counts, are refused."""
-WATCHES = {
+WATCH_CALLS = {
     "inotify_init": (253, None), "inotify_init1": (294, 26), "inotify_add_watch": (254, 27),
     "fanotify_init": (300, 262), "fanotify_mark": (301, 263),
 }  # fmt: skip
 """Landlock does not mind a watch on a folder outside, which tells the names of files as they come and go."""
-OTHERS = {
+OTHER_PROCESS_CALLS = {
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "pidfd_getfd": (438, 438),
     "kcmp": (312, 272), "process_madvise": (440, 440), "setpriority": (141, 140), "ioprio_set": (251, 30),
     "sched_setparam": (142, 118), "sched_setscheduler": (144, 119), "sched_setaffinity": (203, 122),
     "sched_setattr": (314, 274), "migrate_pages": (256, 238), "move_pages": (279, 239),
 }  # fmt: skip
 """Calls that reach into other processes of the same user."""
-KERNEL = {
+KERNEL_CALLS = {
     "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
     "chroot": (161, 51), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
     "mount_setattr": (442, 442), "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
     "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
 }  # fmt: skip
 """Namespaces, mounts, keys and the parts of the kernel that are attacked most."""
-LASTING = {
+LASTING_RESOURCE_CALLS = {
     "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180), "memfd_create": (319, 279),
 }  # fmt: skip
 """What outlives a process, or holds memory that no limit counts."""
-ATTRIBUTES = {
+XATTR_CALLS = {
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
     "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
     "setxattrat": (463, 463), "removexattrat": (466, 466), "file_setattr": (469, 469),
 }  # fmt: skip
-GROUPS = {"setsid": (112, 157), "setpgid": (109, 154)}
+PROCESS_GROUP_CALLS = {"setsid": (112, 157), "setpgid": (109, 154)}
 """Pretended, so that everything stays in one process group, which one signal ends whole."""
-MODES = {
+FILE_METADATA_CALLS = {
     "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
     "chown": (92, None), "lchown": (94, None), "fchown": (93, 55), "fchownat": (260, 54),
     "utime": (132, None), "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88),
@@ -59,17 +59,17 @@ SOL_SOCKET, BUFFER_SIZES = 1, (7, 8, 32, 33)
 """SO_SNDBUF, SO_RCVBUF and the same with FORCE: a buffer holds memory that no limit counts."""
 SET_PARENT_DEATH_SIGNAL, SET_DUMPABLE = 1, 4
 """Options of prctl that are pretended: by the first a command would outlive its warden, by the other hide from it."""
-NEW_NAMESPACES = 0x7E020000
-NEWER = 470
+NAMESPACE_FLAGS = 0x7E020000
+FIRST_UNKNOWN_CALL = 470
 """Calls that this list does not know yet do not exist inside; nor do the old ones by their second numbers."""
 
-PROCESSORS = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 LOAD, EQUAL, AT_LEAST, ANY_BIT, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-NUMBER, ARCHITECTURE = 0, 4
-FIRST_ARGUMENT, SECOND_ARGUMENT, THIRD_ARGUMENT = 16, 24, 32
+CALL_NUMBER_OFFSET, ARCHITECTURE_OFFSET = 0, 4
+FIRST_ARGUMENT_OFFSET, SECOND_ARGUMENT_OFFSET, THIRD_ARGUMENT_OFFSET = 16, 24, 32
 EPERM, ENOSYS, EOPNOTSUPP = 1, 38, 95
-Step = tuple[int, int, int, int]
+Instruction = tuple[int, int, int, int]
 """An operation of the filter: its code, how many steps to jump if true and if false, and its operand."""
 
 
@@ -77,45 +77,58 @@ class NotSupported(Exception):
     """This kernel or processor cannot do it; the message tells what is missing."""
 
 
-def seccomp_program(*, pretend_modes: bool, machine: str = "") -> bytes:
+def build_seccomp_program(*, pretend_modes: bool, machine: str = "") -> bytes:
     """A filter as the kernel and bubblewrap read it: everything is allowed but what is named above."""
     machine = machine or platform.machine()
-    if machine not in PROCESSORS:
+    if machine not in ARCHITECTURES:
         raise NotSupported(f"there is no list of system calls for {machine} processors")
-    column, architecture = PROCESSORS[machine]
-    answers: dict[int, int] = {}
+    column, architecture = ARCHITECTURES[machine]
+    errno_by_call: dict[int, int] = {}
     for calls, errno in (
-        (SOCKETS | WATCHES | OTHERS | KERNEL | LASTING, EPERM),
-        (ATTRIBUTES, EOPNOTSUPP),
-        (GROUPS | (MODES if pretend_modes else {}), 0),
+        (SOCKET_CALLS | WATCH_CALLS | OTHER_PROCESS_CALLS | KERNEL_CALLS | LASTING_RESOURCE_CALLS, EPERM),
+        (XATTR_CALLS, EOPNOTSUPP),
+        (PROCESS_GROUP_CALLS | (FILE_METADATA_CALLS if pretend_modes else {}), 0),
         ({"clone3": CLONE3}, ENOSYS),  # its flags lie in memory, out of sight; libraries fall back to clone
     ):
-        answers |= {number: errno for call in calls.values() if (number := call[column]) is not None}
-    steps: list[Step] = [(LOAD, 0, 0, ARCHITECTURE), (EQUAL, 1, 0, architecture), (RETURN, 0, 0, KILL)]
-    steps += [(LOAD, 0, 0, NUMBER), (AT_LEAST, 0, 1, NEWER), (RETURN, 0, 0, ERRNO | ENOSYS)]
-    for number, errno in answers.items():
-        steps += [(EQUAL, 0, 1, number), (RETURN, 0, 0, ERRNO | errno)]
-    for call, tests in _by_arguments():
-        steps += [(EQUAL, 0, len(tests), call[column]), *tests]
-    steps.append((RETURN, 0, 0, ALLOW))
-    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+        errno_by_call |= {number: errno for call in calls.values() if (number := call[column]) is not None}
+    instructions: list[Instruction] = [
+        (LOAD, 0, 0, ARCHITECTURE_OFFSET),
+        (EQUAL, 1, 0, architecture),
+        (RETURN, 0, 0, KILL),
+    ]
+    instructions += [
+        (LOAD, 0, 0, CALL_NUMBER_OFFSET),
+        (AT_LEAST, 0, 1, FIRST_UNKNOWN_CALL),
+        (RETURN, 0, 0, ERRNO | ENOSYS),
+    ]
+    for number, errno in errno_by_call.items():
+        instructions += [(EQUAL, 0, 1, number), (RETURN, 0, 0, ERRNO | errno)]
+    for call, tests in _argument_rules():
+        instructions += [(EQUAL, 0, len(tests), call[column]), *tests]
+    instructions.append((RETURN, 0, 0, ALLOW))
+    return b"".join(struct.pack("=HBBI", *step) for step in instructions)
 
 
-def _by_arguments() -> list[tuple[tuple[int, int], list[Step]]]:
+def _argument_rules() -> list[tuple[tuple[int, int], list[Instruction]]]:
     """The calls that are refused or allowed by their arguments, and the steps that decide, which end in a verdict."""
     allow, refuse, pretend = (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ERRNO)
     stream, packets = CONNECTED_TYPES
-    pair = [(LOAD, 0, 0, FIRST_ARGUMENT), (EQUAL, 0, 4, AF_UNIX), (LOAD, 0, 0, SECOND_ARGUMENT)]
-    pair += [(AND, 0, 0, SOCKET_TYPE_BITS), (EQUAL, 2, 0, stream), (EQUAL, 1, 0, packets), refuse, allow]
-    buffers = [(LOAD, 0, 0, SECOND_ARGUMENT), (EQUAL, 0, 5, SOL_SOCKET), (LOAD, 0, 0, THIRD_ARGUMENT)]
-    buffers += [(EQUAL, 4 - place, 0, option) for place, option in enumerate(BUFFER_SIZES)]
-    buffers += [allow, pretend]
+    pair_tests = [(LOAD, 0, 0, FIRST_ARGUMENT_OFFSET), (EQUAL, 0, 4, AF_UNIX), (LOAD, 0, 0, SECOND_ARGUMENT_OFFSET)]
+    pair_tests += [(AND, 0, 0, SOCKET_TYPE_BITS), (EQUAL, 2, 0, stream), (EQUAL, 1, 0, packets), refuse, allow]
+    buffer_tests = [
+        (LOAD, 0, 0, SECOND_ARGUMENT_OFFSET),
+        (EQUAL, 0, 5, SOL_SOCKET),
+        (LOAD, 0, 0, THIRD_ARGUMENT_OFFSET),
+    ]
+    buffer_tests += [(EQUAL, 4 - place, 0, option) for place, option in enumerate(BUFFER_SIZES)]
+    buffer_tests += [allow, pretend]
     return [
         # Limits are a process's own to set, and only its own; new processes, but no new namespaces.
-        (PRLIMIT, [(LOAD, 0, 0, FIRST_ARGUMENT), (EQUAL, 1, 0, 0), refuse, allow]),
-        (CLONE, [(LOAD, 0, 0, FIRST_ARGUMENT), (ANY_BIT, 0, 1, NEW_NAMESPACES), refuse, allow]),
-        (SOCKETPAIR, pair),
-        (SETSOCKOPT, buffers),
-        (PRCTL, [(LOAD, 0, 0, FIRST_ARGUMENT), (EQUAL, 1, 0, SET_PARENT_DEATH_SIGNAL), (EQUAL, 0, 1, SET_DUMPABLE),
+        (PRLIMIT, [(LOAD, 0, 0, FIRST_ARGUMENT_OFFSET), (EQUAL, 1, 0, 0), refuse, allow]),
+        (CLONE, [(LOAD, 0, 0, FIRST_ARGUMENT_OFFSET), (ANY_BIT, 0, 1, NAMESPACE_FLAGS), refuse, allow]),
+        (SOCKETPAIR, pair_tests),
+        (SETSOCKOPT, buffer_tests),
+        (PRCTL, [(LOAD, 0, 0, FIRST_ARGUMENT_OFFSET), (EQUAL, 1, 0, SET_PARENT_DEATH_SIGNAL),
+                 (EQUAL, 0, 1, SET_DUMPABLE),
                  pretend, allow]),
     ]  # fmt: skip

@@ -16,42 +16,41 @@ import time
 from contextlib import suppress
 from dataclasses import asdict
 
-from copydesk.jobs.sandbox import backends as confine
-from copydesk.jobs.sandbox import linux_security as kernel
-from copydesk.jobs.sandbox.protocol import Answer, Ending, Order
+from copydesk.jobs.sandbox import backends, linux_security
+from copydesk.jobs.sandbox.protocol import Ending, SandboxRequest, SandboxResult
 from copydesk.jobs.sandbox.resource_usage import (
     FolderMeter,
     count_sockets,
     count_tasks,
-    free_space,
-    group_members,
+    list_group_members,
+    measure_free_space,
     measure_memory,
 )
 from copydesk.jobs.sandbox.seccomp import NotSupported
 
-LOOK_SECONDS = 0.25
-FILES_OPEN = 1024
+LIMIT_CHECK_SECONDS = 0.25
+MAX_OPEN_FILES = 1024
 
 
-def main(worker: int) -> None:
-    stop = Stop()
+def main(worker_pid: int) -> None:
+    stop = StopFlag()
     signal.signal(signal.SIGTERM, stop)
-    if not kernel.die_with_parent(worker, signal.SIGTERM):
+    if not linux_security.die_with_parent(worker_pid, signal.SIGTERM):
         stop()
-    told = bytearray()
-    while not told.endswith(b"\n"):
-        told += os.read(0, 65_536) or b"\n"
-    order = Order.of(bytes(told))
+    received = bytearray()
+    while not received.endswith(b"\n"):
+        received += os.read(0, 65_536) or b"\n"
+    request = SandboxRequest.from_json(bytes(received))
     try:
-        answer = Warden(order, stop).watch()
+        result = Supervisor(request, stop).watch()
     except (OSError, NotSupported) as error:
-        answer = Answer("broken", 0, str(error))
+        result = SandboxResult("broken", 0, str(error))
     finally:
-        remove(order.folder)
-    sys.stdout.write("\n" + json.dumps(asdict(answer)))
+        remove_folder(request.folder)
+    sys.stdout.write("\n" + json.dumps(asdict(result)))
 
 
-class Stop:
+class StopFlag:
     """An order to stop; it is called as a signal's handler."""
 
     def __init__(self) -> None:
@@ -61,118 +60,121 @@ class Stop:
         self.is_set = True
 
 
-class Warden:
-    def __init__(self, order: Order, stop: Stop) -> None:
-        self.order, self.limits, self.stop = order, order.limits, stop
-        self.free = free_space(order.folder)
+class Supervisor:
+    def __init__(self, request: SandboxRequest, stop: StopFlag) -> None:
+        self.request, self.limits, self.stop = request, request.limits, stop
+        self.free_at_start = measure_free_space(request.folder)
         self.meter: FolderMeter | None = None
-        self.said = bytearray()
-        self.cut = False
-        os.makedirs(order.folder + confine.SHM, exist_ok=True)
-        kernel.adopt_orphans()
-        if order.uid is not None:
-            _give(order.folder, order.uid)
-        self.child, self.output = self._started()
-        sys.stdout.write(str(self.child))
+        self.output_tail = bytearray()
+        self.is_truncated = False
+        os.makedirs(request.folder + backends.SHM, exist_ok=True)
+        linux_security.become_subreaper()
+        if request.uid is not None:
+            _change_owner(request.folder, request.uid)
+        self.child_pid, self.output_pipe = self._start_child()
+        sys.stdout.write(str(self.child_pid))
         sys.stdout.flush()
 
-    def watch(self) -> Answer:
+    def watch(self) -> SandboxResult:
         try:
-            ending, status = self._until_it_ends()
+            ending, status = self._wait_for_end()
         finally:
-            self._end()
-        self._read()
-        mark = "…\n" if self.cut else ""
-        return Answer(ending, status, mark + self.said.decode("utf-8", "replace"))
+            self._kill_all()
+        self._read_output()
+        mark = "…\n" if self.is_truncated else ""
+        return SandboxResult(ending, status, mark + self.output_tail.decode("utf-8", "replace"))
 
-    def _started(self) -> tuple[int, int]:
+    def _start_child(self) -> tuple[int, int]:
         """The child's id and its output. It leads the process group that everything inside stays in."""
-        ours, theirs = os.pipe()
-        trouble, report = os.pipe()
-        warden = os.getpid()
-        child = os.fork()
-        if child == 0:
+        read_end, write_end = os.pipe()
+        error_read_end, error_write_end = os.pipe()
+        supervisor_pid = os.getpid()
+        child_pid = os.fork()
+        if child_pid == 0:
             try:
                 os.setsid()
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-                os.dup2(theirs, 1)
-                os.dup2(theirs, 2)
-                _limit(self.order)
-                confine.execute(self.order, warden)
+                os.dup2(write_end, 1)
+                os.dup2(write_end, 2)
+                _set_limits(self.request)
+                backends.exec_command(self.request, supervisor_pid)
             except BaseException as error:
-                os.write(report, str(error).encode()[:4000])
+                os.write(error_write_end, str(error).encode()[:4000])
             finally:
                 os._exit(127)
-        os.close(theirs)
-        os.close(report)
-        with os.fdopen(trouble, "rb") as pipe:
-            said = pipe.read()  # ends when the command starts, for the pipe is closed then
-        if said:
-            os.waitpid(child, 0)
-            raise NotSupported(said.decode("utf-8", "replace"))
-        os.set_blocking(ours, False)
-        return child, ours
+        os.close(write_end)
+        os.close(error_write_end)
+        with os.fdopen(error_read_end, "rb") as pipe:
+            error_text = pipe.read()  # ends when the command starts, for the pipe is closed then
+        if error_text:
+            os.waitpid(child_pid, 0)
+            raise NotSupported(error_text.decode("utf-8", "replace"))
+        os.set_blocking(read_end, False)
+        return child_pid, read_end
 
-    def _until_it_ends(self) -> tuple[Ending, int]:
-        deadline = time.monotonic() + self.order.seconds
-        due = dict.fromkeys((self._over_in_memory, self._over_on_disk), 0.0)
+    def _wait_for_end(self) -> tuple[Ending, int]:
+        deadline = time.monotonic() + self.request.seconds
+        next_checks = dict.fromkeys((self._find_memory_excess, self._find_disk_excess), 0.0)
         with selectors.DefaultSelector() as selector:
-            selector.register(self.output, selectors.EVENT_READ)
+            selector.register(self.output_pipe, selectors.EVENT_READ)
             selector.register(0, selectors.EVENT_READ)
             while True:
                 ready = {key.fd for key, _ in selector.select(0.02)}
                 if 0 in ready or self.stop.is_set:
                     return "stopped", 0
-                if self.output in ready and not self._read():
-                    selector.unregister(self.output)
-                ended, status = os.waitpid(self.child, os.WNOHANG)
+                if self.output_pipe in ready and not self._read_output():
+                    selector.unregister(self.output_pipe)
+                ended, status = os.waitpid(self.child_pid, os.WNOHANG)
                 if ended:
                     return "ended", os.waitstatus_to_exitcode(status)
                 if time.monotonic() > deadline:
                     return "time", 0
-                for look in [look for look, at in due.items() if time.monotonic() > at]:
-                    began = time.monotonic()
-                    if over := look():
-                        return over, 0
-                    due[look] = time.monotonic() + max(LOOK_SECONDS, 5 * (time.monotonic() - began))
+                for look in [look for look, due_at in next_checks.items() if time.monotonic() > due_at]:
+                    started_at = time.monotonic()
+                    if exceeded := look():
+                        return exceeded, 0
+                    next_checks[look] = time.monotonic() + max(LIMIT_CHECK_SECONDS, 5 * (time.monotonic() - started_at))
 
-    def _read(self) -> bool:
+    def _read_output(self) -> bool:
         """False when nobody can write any more. The end of an output says most, so that is what is kept."""
         with suppress(BlockingIOError):
-            while data := os.read(self.output, 65_536):
-                self.said += data
-                if len(self.said) > 2 * self.limits.output:
-                    del self.said[: -self.limits.output]
-                    self.cut = True
+            while data := os.read(self.output_pipe, 65_536):
+                self.output_tail += data
+                if len(self.output_tail) > 2 * self.limits.output:
+                    del self.output_tail[: -self.limits.output]
+                    self.is_truncated = True
             return False
         return True
 
-    def _over_in_memory(self) -> Ending | None:
-        members = group_members(self.child)
+    def _find_memory_excess(self) -> Ending | None:
+        members = list_group_members(self.child_pid)
         if measure_memory(members) > self.limits.memory:
             return "memory"
         return "sockets" if count_sockets(members, self.limits.sockets) > self.limits.sockets else None
 
-    def _over_on_disk(self) -> Ending | None:
+    def _find_disk_excess(self) -> Ending | None:
         """What was deleted and is still open takes room too, and is not in the folder: the disk has lost it."""
-        size, files = (before - now for before, now in zip(self.free, free_space(self.order.folder), strict=True))
+        size, files = (
+            before - now
+            for before, now in zip(self.free_at_start, measure_free_space(self.request.folder), strict=True)
+        )
         if size > 2 * self.limits.written:
             return "disk"
         if files > 2 * self.limits.files:
             return "files"
         if self.meter is None:
-            self.meter = FolderMeter(self.order.folder)
-        used = self.meter.result()
-        if used is None:
+            self.meter = FolderMeter(self.request.folder)
+        usage = self.meter.result()
+        if usage is None:
             return None
         self.meter = None
-        return "disk" if used.size > self.limits.written else "files" if used.files > self.limits.files else None
+        return "disk" if usage.size > self.limits.written else "files" if usage.files > self.limits.files else None
 
-    def _end(self) -> None:
+    def _kill_all(self) -> None:
         """One signal for the whole group, which no process can leave; then there is nobody left to wait for."""
         with suppress(ProcessLookupError):
-            os.killpg(self.child, signal.SIGKILL)
+            os.killpg(self.child_pid, signal.SIGKILL)
         if self.meter is not None:
             self.meter.stop()
         with suppress(ChildProcessError):
@@ -180,31 +182,31 @@ class Warden:
                 os.waitpid(-1, 0)
 
 
-def remove(folder: str) -> None:
+def remove_folder(folder: str) -> None:
     """By the system's own program: a command can leave folders deeper than any path or any recursion."""
     for command in (["chmod", "-Rf", "u+rwX", folder], ["rm", "-rf", "--", folder]):
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
-def _limit(order: Order) -> None:
+def _set_limits(request: SandboxRequest) -> None:
     """On each process; what they take together is looked at while they run."""
     # Where a user is shared, the others' processes count as well.
-    processes = order.limits.processes + (count_tasks(os.getuid()) if order.uid is None else 0)
-    for what, most in (
+    processes = request.limits.processes + (count_tasks(os.getuid()) if request.uid is None else 0)
+    for limit, maximum in (
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_CPU, int(order.seconds) + 1),
-        (resource.RLIMIT_DATA, order.limits.memory),
-        (resource.RLIMIT_FSIZE, order.limits.written),
-        (resource.RLIMIT_NOFILE, FILES_OPEN),
+        (resource.RLIMIT_CPU, int(request.seconds) + 1),
+        (resource.RLIMIT_DATA, request.limits.memory),
+        (resource.RLIMIT_FSIZE, request.limits.written),
+        (resource.RLIMIT_NOFILE, MAX_OPEN_FILES),
         (resource.RLIMIT_NPROC, processes),
     ):
-        hard = resource.getrlimit(what)[1]
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (most, most))
+        hard = resource.getrlimit(limit)[1]
+        maximum = maximum if hard == resource.RLIM_INFINITY else min(maximum, hard)
+        resource.setrlimit(limit, (maximum, maximum))
     os.nice(10)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
 
 
-def _give(folder: str, uid: int) -> None:
+def _change_owner(folder: str, uid: int) -> None:
     subprocess.run(["chown", "-hR", f"{uid}:{uid}", "--", folder], check=True)

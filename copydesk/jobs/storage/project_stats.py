@@ -8,7 +8,7 @@ from copydesk.core.db.database import Database
 from copydesk.jobs.job import ACTIVE, COMPLETED, FAILED
 from copydesk.jobs.storage.tables import jobs
 
-COUNTED = (
+SELECT_JOB_COUNTS = (
     select(
         jobs.c.project_id,
         func.sum(case((jobs.c.status == ACTIVE, 1), else_=0)).label("at_work"),
@@ -20,13 +20,13 @@ COUNTED = (
 
 
 @dataclass(frozen=True)
-class Standing:
+class ProjectJobCounts:
     at_work: int = 0
     proposed: int = 0
     """Pull requests that wait for people: once merged or closed, their jobs are archived."""
 
 
-def standings(database: Database) -> dict[str, Standing]:
+def count_jobs_by_project(database: Database) -> dict[str, ProjectJobCounts]:
     """By project; those without jobs are left out."""
     with database.read() as tx:
-        return {row.project_id: Standing(row.at_work, row.proposed) for row in tx.execute(COUNTED)}
+        return {row.project_id: ProjectJobCounts(row.at_work, row.proposed) for row in tx.execute(SELECT_JOB_COUNTS)}

@@ -10,12 +10,12 @@ from copydesk.jobs.job import ACTIVE
 from copydesk.jobs.storage.tables import jobs, runs
 
 # Each is answered by an index alone. Ids go by their makers' clocks, so that the least is the oldest, or nearly so.
-QUEUED = select(func.count(), func.min(runs.c.id)).where(runs.c.state == "queued")
-AT_WORK = select(func.count()).where(jobs.c.status == ACTIVE)
+COUNT_QUEUED_RUNS = select(func.count(), func.min(runs.c.id)).where(runs.c.state == "queued")
+COUNT_ACTIVE_JOBS = select(func.count()).where(jobs.c.status == ACTIVE)
 
 
 @dataclass(frozen=True)
-class Waiting:
+class QueueStats:
     active: int
     """Jobs that are not over."""
     queued: int
@@ -28,14 +28,16 @@ class Waiting:
     """For how long the oldest queued run has waited."""
 
 
-def waiting(database: Database) -> Waiting:
-    alive = runs.c.lease_until > database.now
+def read_queue_stats(database: Database) -> QueueStats:
+    is_leased = runs.c.lease_until > database.now
     age = select(database.now - runs.c.created_at).where(runs.c.id == bindparam("run"))
-    running = select(alive, func.count(), func.count(distinct(runs.c.worker)))
+    running = select(is_leased, func.count(), func.count(distinct(runs.c.worker)))
     with database.read() as tx:
-        active: int = tx.execute(AT_WORK).scalar_one()
-        queued, oldest = tx.execute(QUEUED).one()
-        waited = (tx.execute(age, {"run": oldest}).scalar() if oldest else None) or 0
-        found = {bool(row[0]): row for row in tx.execute(running.where(runs.c.state == "running").group_by(alive))}
-    here, gone = found.get(True, (True, 0, 0)), found.get(False, (False, 0, 0))
-    return Waiting(active, queued, here[1] + gone[1], gone[1], here[2], max(0, waited) / clock.SECOND)
+        active: int = tx.execute(COUNT_ACTIVE_JOBS).scalar_one()
+        queued, oldest = tx.execute(COUNT_QUEUED_RUNS).one()
+        waited_ms = (tx.execute(age, {"run": oldest}).scalar() if oldest else None) or 0
+        counts_by_lease = {
+            bool(row[0]): row for row in tx.execute(running.where(runs.c.state == "running").group_by(is_leased))
+        }
+    leased, orphaned = counts_by_lease.get(True, (True, 0, 0)), counts_by_lease.get(False, (False, 0, 0))
+    return QueueStats(active, queued, leased[1] + orphaned[1], orphaned[1], leased[2], max(0, waited_ms) / clock.SECOND)

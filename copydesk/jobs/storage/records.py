@@ -18,14 +18,14 @@ from copydesk.jobs.storage.tables import events, job_files, jobs, runs
 if TYPE_CHECKING:
     from copydesk.jobs.workspace.patches import FilePatch
 
-QUEUE = "queue"
-STOP = "stop"
+QUEUE_TOPIC = "queue"
+STOP_TOPIC = "stop"
 WORKFLOW_VERSION = 1
 
 # Statements are made once: making one costs as much as running it.
-JOB = select(jobs).where(jobs.c.id == bindparam("job"))
-JOB_FOR_UPDATE = JOB.with_for_update()
-NEW_EVENT = insert(events)
+SELECT_JOB = select(jobs).where(jobs.c.id == bindparam("job"))
+SELECT_JOB_FOR_UPDATE = SELECT_JOB.with_for_update()
+INSERT_EVENT = insert(events)
 
 
 def job_topic(job_id: str) -> str:
@@ -33,14 +33,14 @@ def job_topic(job_id: str) -> str:
 
 
 @dataclass(frozen=True)
-class Event:
+class JobEvent:
     seq: int
     at: int
     kind: str
     data: dict[str, Any]
 
 
-class Progress(NamedTuple):
+class JobProgress(NamedTuple):
     """How far a job is."""
 
     status: Status
@@ -72,7 +72,7 @@ class NewEvent(NamedTuple):
     data: dict[str, Any]
 
 
-def job_of(row: Row[Any]) -> Job:
+def job_from_row(row: Row[Any]) -> Job:
     fields = dict(row._mapping)
     fields["status"], fields["phase"] = Status(row.status), Phase(row.phase)
     fields["reason"] = Reason(row.reason) if row.reason else None
@@ -81,48 +81,50 @@ def job_of(row: Row[Any]) -> Job:
     return Job(**fields)
 
 
-def locked(database: Database, tx: Connection, job_id: str) -> Job | None:
+def get_job_for_update(database: Database, tx: Connection, job_id: str) -> Job | None:
     """The job, held until the transaction ends. (SQLite's write transaction holds everything.)"""
-    row = tx.execute(JOB if database.is_sqlite else JOB_FOR_UPDATE, {"job": job_id}).first()
-    return job_of(row) if row else None
+    row = tx.execute(SELECT_JOB if database.is_sqlite else SELECT_JOB_FOR_UPDATE, {"job": job_id}).first()
+    return job_from_row(row) if row else None
 
 
-def change(database: Database, tx: Connection, job_id: str, new_events: Sequence[NewEvent], **values: Any) -> None:
+def update_job(database: Database, tx: Connection, job_id: str, new_events: Sequence[NewEvent], **values: Any) -> None:
     """Updates the job and appends its events, numbered without gaps because the job's row is held meanwhile."""
     now = clock.now()
-    new = {f"new_{name}": value for name, value in values.items()}
-    statement = _update(tuple(sorted(values)))
-    last: int = tx.execute(statement, {"job": job_id, "new_events": len(new_events), "now": now, **new}).scalar_one()
+    new_values = {f"new_{name}": value for name, value in values.items()}
+    statement = _build_update(tuple(sorted(values)))
+    last_event: int = tx.execute(
+        statement, {"job": job_id, "new_events": len(new_events), "now": now, **new_values}
+    ).scalar_one()
     if new_events:
-        append(database, tx, job_id, last - len(new_events) + 1, now, new_events)
+        append_events(database, tx, job_id, last_event - len(new_events) + 1, now, new_events)
 
 
-def append(
-    database: Database, tx: Connection, job_id: str, first: int, at: int, new_events: Sequence[NewEvent]
+def append_events(
+    database: Database, tx: Connection, job_id: str, first_seq: int, at: int, new_events: Sequence[NewEvent]
 ) -> None:
     rows = [
-        {"job_id": job_id, "seq": first + number, "at": at, "kind": event.kind.value, "data": event.data}
+        {"job_id": job_id, "seq": first_seq + number, "at": at, "kind": event.kind.value, "data": event.data}
         for number, event in enumerate(new_events)
     ]
-    tx.execute(NEW_EVENT, rows)
+    tx.execute(INSERT_EVENT, rows)
     database.notify(tx, job_topic(job_id))
 
 
 @cache
-def _update(names: tuple[str, ...]) -> Update:
+def _build_update(names: tuple[str, ...]) -> Update:
     values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in names}
-    appended = {"last_event": jobs.c.last_event + bindparam("new_events"), "updated_at": bindparam("now")}
-    changed = update(jobs).where(jobs.c.id == bindparam("job")).values({**values, **appended})
-    return changed.returning(jobs.c.last_event)
+    event_values = {"last_event": jobs.c.last_event + bindparam("new_events"), "updated_at": bindparam("now")}
+    statement = update(jobs).where(jobs.c.id == bindparam("job")).values({**values, **event_values})
+    return statement.returning(jobs.c.last_event)
 
 
 @cache
-def stamped(table: Table, clock: str) -> Insert:
+def insert_at_database_time(table: Table, clock_sql: str) -> Insert:
     """A new row made at the database's time, so that rows of several machines are in the order they came."""
-    return insert(table).values(created_at=literal_column(clock))
+    return insert(table).values(created_at=literal_column(clock_sql))
 
 
-def enqueue(database: Database, tx: Connection, job_id: str, project_id: str, number: int) -> None:
+def enqueue_run(database: Database, tx: Connection, job_id: str, project_id: str, number: int) -> None:
     run: dict[str, Any] = {
         "id": new_id("run"),
         "job_id": job_id,
@@ -133,15 +135,15 @@ def enqueue(database: Database, tx: Connection, job_id: str, project_id: str, nu
         "attempt": 0,
         "crashes": 0,
     }
-    tx.execute(stamped(runs, database.clock), run)
+    tx.execute(insert_at_database_time(runs, database.clock_sql), run)
     save_trace_parent(tx, run["id"])
-    database.notify(tx, QUEUE)
+    database.notify(tx, QUEUE_TOPIC)
 
 
-def keep_files(tx: Connection, job_id: str, changed: "Sequence[FilePatch]") -> None:
+def save_changed_files(tx: Connection, job_id: str, patches: "Sequence[FilePatch]") -> None:
     """What the job changed so far, by file."""
     tx.execute(delete(job_files).where(job_files.c.job_id == job_id))
-    if changed:
+    if patches:
         rows = [
             {
                 "job_id": job_id,
@@ -152,6 +154,6 @@ def keep_files(tx: Connection, job_id: str, changed: "Sequence[FilePatch]") -> N
                 "deletions": patch.deletions,
                 "patch": patch.data,
             }
-            for patch in changed
+            for patch in patches
         ]
         tx.execute(insert(job_files), rows)

@@ -6,7 +6,7 @@ from copydesk.core import clock
 from copydesk.core.telemetry import traces
 from copydesk.jobs.storage.tables import steps
 
-STEP_NAME = "trace"
+TRACE_STEP_NAME = "trace"
 """The journal keeps it as a step of this name."""
 INSERT_TRACE_PARENT = text(
     """
@@ -14,15 +14,15 @@ INSERT_TRACE_PARENT = text(
     on conflict do nothing
     """
 )
-SELECT_TRACE_PARENT = select(steps.c.result).where(steps.c.run_id == bindparam("run"), steps.c.name == STEP_NAME)
+SELECT_TRACE_PARENT = select(steps.c.result).where(steps.c.run_id == bindparam("run"), steps.c.name == TRACE_STEP_NAME)
 
 
 def save_trace_parent(tx: Connection, run_id: str) -> None:
     """Stores the current trace as the run's, unless it has one or nothing is traced.
 
     Called within the transaction that creates the run, or before its first attempt."""
-    if traceparent := traces.current():
-        values = {"run": run_id, "name": STEP_NAME, "result": traceparent.encode(), "at": clock.now()}
+    if traceparent := traces.current_traceparent():
+        values = {"run": run_id, "name": TRACE_STEP_NAME, "result": traceparent.encode(), "at": clock.now()}
         tx.execute(INSERT_TRACE_PARENT, values)
 
 

@@ -7,125 +7,133 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from copydesk.core.db.database import Database
-from copydesk.core.errors import Explained, NoRoom, StoreDown, is_for_want_of_room
+from copydesk.core.errors import DiskFull, StoreUnavailable, UserFacingError, is_disk_full
 from copydesk.core.projects.projects import Projects
-from copydesk.core.projects.sealed_secrets import Secrets, model_keys
+from copydesk.core.projects.sealed_secrets import SealedSecrets, select_model_keys
 from copydesk.core.settings import Settings
-from copydesk.core.telemetry import instruments as measured
-from copydesk.core.telemetry import traces
+from copydesk.core.telemetry import instruments, traces
 from copydesk.jobs.agent.conversation import Model
-from copydesk.jobs.agent.models.registry import ModelUnavailable, model_for
-from copydesk.jobs.execution.journal import Journal, Lost
+from copydesk.jobs.agent.models.registry import ModelUnavailable, create_model
+from copydesk.jobs.execution.journal import Journal, LeaseLost
 from copydesk.jobs.execution.tracing import attempt_span
-from copydesk.jobs.execution.worker import Attempt, Interrupted
-from copydesk.jobs.job import FAILED, Ending, Job, JobFailed, Reason
-from copydesk.jobs.publish.forges.local import Pulls
-from copydesk.jobs.publish.forges.polling import notice_ends
-from copydesk.jobs.publish.repository_access import forge_of_project
+from copydesk.jobs.execution.worker import Attempt, AttemptStopped
+from copydesk.jobs.job import FAILED, Job, JobFailed, JobOutcome, Reason
+from copydesk.jobs.publish.forges.local import LocalPulls
+from copydesk.jobs.publish.forges.polling import archive_closed_pulls
+from copydesk.jobs.publish.repository_access import open_forge
 from copydesk.jobs.sandbox.probe import probe
-from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
-from copydesk.jobs.workflow.isolation import ChildPool, Limits
-from copydesk.jobs.workflow.maintenance import notice_merges, pack_mirrors, tidy
+from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
+from copydesk.jobs.workflow.isolation import ChildLimits, ChildPool
+from copydesk.jobs.workflow.maintenance import archive_and_expire, detect_merges, pack_mirrors
 from copydesk.jobs.workflow.run import Run
 from copydesk.jobs.workspace.repository_limits import MIB
 
 log = logging.getLogger(__name__)
 
-ModelFor = Callable[[str], Model]
-ROUND_SECONDS = 300.0
+ModelFactory = Callable[[str], Model]
+REMOTE_MAINTENANCE_SECONDS = 300.0
 
 
-class Performer:
+class RunExecutor:
     def __init__(
-        self, database: Database, settings: Settings, secrets: Secrets, pulls: Pulls, model: ModelFor | None = None
+        self,
+        database: Database,
+        settings: Settings,
+        secrets: SealedSecrets,
+        pulls: LocalPulls,
+        model_factory: ModelFactory | None = None,
     ) -> None:
         self.database, self.settings, self.secrets, self.pulls = database, settings, secrets, pulls
         self.projects = Projects(database)
-        self.model = model
-        limits = Limits(settings.call_cpu_seconds, settings.call_memory_megabytes * MIB)
+        self.model_factory = model_factory
+        limits = ChildLimits(settings.call_cpu_seconds, settings.call_memory_megabytes * MIB)
         self.children = ChildPool(limits, settings.worker_slots)
-        self._next_round = time.monotonic() + ROUND_SECONDS
-        self._probing = threading.Lock()
-        self._sandbox: Sandbox | Unavailable | None = None
+        self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
+        self._probe_lock = threading.Lock()
+        self._sandbox: Sandbox | SandboxUnavailable | None = None
         projects = self.projects.all()
         if projects:
             self.children.start()  # the first job would wait for it
         if any(project.policy.check_command for project in projects):
-            threading.Thread(target=self.sandbox, name="probe", daemon=True).start()
+            threading.Thread(target=self.get_sandbox, name="probe", daemon=True).start()
 
-    def perform(self, attempt: Attempt) -> None:
+    def execute(self, attempt: Attempt) -> None:
         """Carries the run out as far as it goes. A lost claim ends in silence: a later attempt owns the run."""
-        began = time.monotonic()
+        started = time.monotonic()
         self.children.start()  # it loads its modules while the repository is fetched
         with attempt_span(self.database, attempt.claim) as span:
-            ending = self._perform(attempt, span)
+            ending = self._execute(attempt, span)
             if ending is not None:
-                _note(ending, attempt.claim.number, attempt.claim.age / 1000 + time.monotonic() - began)
+                _record_outcome(
+                    ending, attempt.claim.run_number, attempt.claim.worked_ms / 1000 + time.monotonic() - started
+                )
 
-    def _perform(self, attempt: Attempt, span: traces.Span) -> Ending | None:
+    def _execute(self, attempt: Attempt, span: traces.Span) -> JobOutcome | None:
         """How the run ended, unless that is another's to say."""
         journal = Journal(self.database, attempt.claim)
         try:
-            ending = self._work(journal, attempt)
-        except Lost:
-            span.fail("lost")
+            ending = self._run_workflow(journal, attempt)
+        except LeaseLost:
+            span.mark_failed("lost")
             return None
-        except StoreDown:
+        except StoreUnavailable:
             raise
-        except Interrupted:
+        except AttemptStopped:
             if not attempt.timed_out:
-                span.fail("interrupted")
+                span.mark_failed("interrupted")
                 return None
             minutes = f"{self.settings.job_minutes:g} minutes"
-            ending = Ending(FAILED, Reason.TIMED_OUT, f"The job was not finished within {minutes}.")
+            ending = JobOutcome(FAILED, Reason.TIMED_OUT, f"The job was not finished within {minutes}.")
         except JobFailed as failure:
-            ending = Ending(FAILED, failure.reason, str(failure))
+            ending = JobOutcome(FAILED, failure.reason, str(failure))
         except Exception as failure:
-            if is_for_want_of_room(failure):
-                raise NoRoom from failure
+            if is_disk_full(failure):
+                raise DiskFull from failure
             log.exception("job %s failed", attempt.claim.job_id)
-            ending = Ending(FAILED, Reason.INTERNAL_ERROR, "Something went wrong inside Copydesk; its log says what.")
-        if not journal.settle(ending):
-            span.fail("lost")
+            ending = JobOutcome(
+                FAILED, Reason.INTERNAL_ERROR, "Something went wrong inside Copydesk; its log says what."
+            )
+        if not journal.finish_run(ending):
+            span.mark_failed("lost")
             return None
-        span.set(status=ending.status, reason=ending.reason or "none")
+        span.set_attributes(status=ending.status, reason=ending.reason or "none")
         if ending.status is FAILED:
-            span.fail(ending.reason or FAILED)
+            span.mark_failed(ending.reason or FAILED)
         return ending
 
-    def housekeeping(self) -> None:
+    def run_maintenance(self) -> None:
         """About once a minute; what reaches out to repositories less often."""
-        tidy(self.database, self.settings)
-        if time.monotonic() >= self._next_round:
-            self._next_round = time.monotonic() + ROUND_SECONDS
-            notice_merges(self.database, self.settings, self.pulls, self.secrets)
-            notice_ends(self.database, self.projects.all(), self.secrets)
+        archive_and_expire(self.database, self.settings)
+        if time.monotonic() >= self._next_remote_maintenance:
+            self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
+            detect_merges(self.database, self.settings, self.pulls, self.secrets)
+            archive_closed_pulls(self.database, self.projects.all(), self.secrets)
             pack_mirrors(self.settings)
 
     def close(self) -> None:
         """Ends the child processes."""
         self.children.close()
 
-    def sandbox(self) -> Sandbox | Unavailable:
+    def get_sandbox(self) -> Sandbox | SandboxUnavailable:
         """Probed once, by a real run, at start where a project has a check command: a machine does not change."""
-        with self._probing:
+        with self._probe_lock:
             if self._sandbox is None:
                 self._sandbox = probe([self.settings.data.absolute(), Path.home()])
-                if isinstance(self._sandbox, Unavailable):
-                    log.warning("check commands are refused: %s", self._sandbox.why)
+                if isinstance(self._sandbox, SandboxUnavailable):
+                    log.warning("check commands are refused: %s", self._sandbox.reason)
             return self._sandbox
 
-    def _work(self, journal: Journal, attempt: Attempt) -> Ending:
+    def _run_workflow(self, journal: Journal, attempt: Attempt) -> JobOutcome:
         if attempt.claim.crashes >= self.settings.most_attempts:
             raise JobFailed(f"Given up: its worker died in each of {self.settings.most_attempts} attempts.")
-        job, project = journal.job(), self.projects.get(attempt.claim.project_id)
+        job, project = journal.load_job(), self.projects.get(attempt.claim.project_id)
         try:
             secrets = self.secrets.all(project.id)
-        except StoreDown:
+        except StoreUnavailable:
             raise
-        except Explained as failure:
+        except UserFacingError as failure:
             raise JobFailed(str(failure), Reason.REPOSITORY_ERROR) from None
-        with forge_of_project(project, secrets, attempt.deadline) as forge:
+        with open_forge(project, secrets, attempt.deadline) as forge:
             return Run(
                 settings=self.settings,
                 journal=journal,
@@ -134,27 +142,27 @@ class Performer:
                 project=project,
                 secrets=secrets,
                 forge=forge,
-                model=lambda: self._model(job, secrets),
-                sandbox=self.sandbox,
+                model=lambda: self._create_model(job, secrets),
+                sandbox=self.get_sandbox,
                 children=self.children,
-            ).carry_out()
+            ).execute()
 
-    def _model(self, job: Job, secrets: Mapping[str, str]) -> Model:
+    def _create_model(self, job: Job, secrets: Mapping[str, str]) -> Model:
         try:
-            if self.model is not None:
-                return self.model(job.model)
-            return model_for(
+            if self.model_factory is not None:
+                return self.model_factory(job.model)
+            return create_model(
                 job.model,
                 url=self.settings.model_url,
-                keys=model_keys(secrets),
+                keys=select_model_keys(secrets),
                 window=self.settings.model_window,
             )
         except ModelUnavailable as error:
             raise JobFailed(str(error), Reason.MODEL_ERROR) from None
 
 
-def _note(ending: Ending, run: int, seconds: float) -> None:
+def _record_outcome(ending: JobOutcome, run_number: int, seconds: float) -> None:
     reason = ending.reason or "none"
-    measured.runs.add(ending.status, reason)
-    measured.run_seconds.observe(seconds, ending.status)
-    log.info("run %d ended as %s (%s) after %.1f seconds", run, ending.status, reason, seconds)
+    instruments.ended_runs.add(ending.status, reason)
+    instruments.run_seconds.observe(seconds, ending.status)
+    log.info("run %d ended as %s (%s) after %.1f seconds", run_number, ending.status, reason, seconds)

@@ -10,16 +10,16 @@ from copydesk.jobs.execution.journal import Journal, Step
 from copydesk.jobs.job import Job
 from copydesk.jobs.publish.forges import local
 from copydesk.jobs.publish.forges.forge import Forge, Proposal
-from copydesk.jobs.publish.forges.markers import number_of
-from copydesk.jobs.publish.forges.pull_requests import publish_pull
-from copydesk.jobs.publish.messages import heading
+from copydesk.jobs.publish.forges.markers import parse_pull_number
+from copydesk.jobs.publish.forges.pull_requests import create_or_update_pull
+from copydesk.jobs.publish.messages import format_pull_title
 from copydesk.jobs.publish.retry import Pause
 from copydesk.jobs.storage.records import EventKind, NewEvent
 
-BETWEEN_RUNS = "\n---\n\n"
+RUN_SEPARATOR = "\n---\n\n"
 
 
-class Opened(BaseModel):
+class OpenedPullRequest(BaseModel):
     link: str
     title: str
     text: str
@@ -30,7 +30,7 @@ class Opened(BaseModel):
 
 
 @dataclass(frozen=True)
-class Opening:
+class PullRequestOpener:
     """What this run proposes. `base` and `head` are the commits that the job's diff lies between."""
 
     job: Job
@@ -42,44 +42,60 @@ class Opening:
     base: str
     head: str
 
-    def here(self, journal: Journal, base_url: str) -> Opened:
+    def open_locally(self, journal: Journal, base_url: str) -> OpenedPullRequest:
         """Opens or updates a pull request of our own, in the transaction that stores the step."""
-        title, body = heading(self.title), self._whole(journal)
-        with journal.step("open", Opened) as step:
+        title, body = format_pull_title(self.title), self._combine_bodies(journal)
+        with journal.step("open", OpenedPullRequest) as step:
             if not step.is_done:
                 with step.transaction() as tx:
-                    pull = local.find_or_open(journal.database, tx, self.job, title, body, self.head, self.draft)
-                    opened = Opened(link=pull.link(base_url), title=pull.title, text=self.text, draft=pull.draft)
+                    pull = local.find_or_open_pull(journal.database, tx, self.job, title, body, self.head, self.draft)
+                    opened = OpenedPullRequest(
+                        link=pull.link(base_url), title=pull.title, text=self.text, draft=pull.draft
+                    )
                     self._save(step, opened)
         return step.result
 
-    def there(
-        self, journal: Journal, forge: Forge, asked_at: int, guard: Callable[[], None], pause: Pause, deadline: float
-    ) -> Opened:
+    def open_on_forge(
+        self,
+        journal: Journal,
+        forge: Forge,
+        asked_at: int,
+        check_still_active: Callable[[], None],
+        pause: Pause,
+        deadline: float,
+    ) -> OpenedPullRequest:
         """Opens or updates a pull request on the project's forge."""
         policy = self.project.policy
-        with journal.step("open", Opened) as step:
+        with journal.step("open", OpenedPullRequest) as step:
             if not step.is_done:
                 proposal = Proposal(
                     branch=self.job.branch,
                     base=self.job.ref,
-                    title=heading(self.title),
-                    body=self._whole(journal),
+                    title=format_pull_title(self.title),
+                    body=self._combine_bodies(journal),
                     draft=self.draft,
                     head=self.head,
                     labels=policy.labels,
                     reviewers=policy.reviewers,
                 )
-                known = number_of(self.job.pr_link) if self.job.pr_link else None
-                published = publish_pull(
-                    forge, proposal, known=known, asked_at=asked_at, guard=guard, pause=pause, deadline=deadline
+                known_number = parse_pull_number(self.job.pr_link) if self.job.pr_link else None
+                published = create_or_update_pull(
+                    forge,
+                    proposal,
+                    known_number=known_number,
+                    requested_at=asked_at,
+                    before_change=check_still_active,
+                    pause=pause,
+                    deadline=deadline,
                 )
                 pull, notes = published.pull, list(published.notes)
-                opened = Opened(link=pull.url, title=pull.title, text=self.text, draft=pull.draft, notes=notes)
+                opened = OpenedPullRequest(
+                    link=pull.url, title=pull.title, text=self.text, draft=pull.draft, notes=notes
+                )
                 self._save(step, opened)
         return step.result
 
-    def _save(self, step: Step[Opened], opened: Opened) -> None:
+    def _save(self, step: Step[OpenedPullRequest], opened: OpenedPullRequest) -> None:
         job = {
             "pr_link": opened.link,
             "title": opened.title,
@@ -89,7 +105,9 @@ class Opening:
         }
         step.save(opened, events=[NewEvent(EventKind.PULL_REQUEST, {"url": opened.link})], job=job)
 
-    def _whole(self, journal: Journal) -> str:
+    def _combine_bodies(self, journal: Journal) -> str:
         """The words of all runs, the newest last."""
-        before = [run.results["open"] for run in journal.earlier() if "open" in run.results]
-        return BETWEEN_RUNS.join([*(Opened.model_validate_json(result).text for result in before), self.text])
+        earlier_results = [run.results["open"] for run in journal.list_earlier_runs() if "open" in run.results]
+        return RUN_SEPARATOR.join(
+            [*(OpenedPullRequest.model_validate_json(result).text for result in earlier_results), self.text]
+        )

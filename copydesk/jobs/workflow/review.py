@@ -7,18 +7,18 @@ from typing import Any
 from pydantic import BaseModel
 
 from copydesk.core.projects.projects import Project
-from copydesk.jobs.checks import Report, as_data, told
+from copydesk.jobs.checks import CheckReport, format_for_api, format_for_model
 from copydesk.jobs.checks.check_command import CommandResult, run_command
 from copydesk.jobs.execution.stoppable import Stoppable
-from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
+from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Changes, Workspace
 
-COMMAND = "command"
-LONGEST_OUTPUT = 4000
+COMMAND_CHECK = "command"
+MAX_OUTPUT_CHARS = 4000
 
 
-class Reviewed(BaseModel):
+class ReviewResult(BaseModel):
     """`checks` is what the API shows: one entry for each check that ran."""
 
     checks: list[dict[str, Any]]
@@ -28,21 +28,21 @@ class Reviewed(BaseModel):
     """False where no model could: the check command is all that failed, and it could not be run."""
 
     @property
-    def sentences(self) -> list[str]:
+    def summary_lines(self) -> list[str]:
         """For the pull request."""
-        broken = any(entry["name"] == COMMAND and entry["old"] for entry in self.checks)
+        command_failed_before = any(entry["name"] == COMMAND_CHECK and entry["old"] for entry in self.checks)
         passed = [entry["name"] for entry in self.checks if entry["status"] == "passed"]
-        passed = [name for name in passed if not (broken and name == COMMAND)]
-        old = sum(entry["old"] for entry in self.checks if entry["name"] != COMMAND)
+        passed = [name for name in passed if not (command_failed_before and name == COMMAND_CHECK)]
+        old_count = sum(entry["old"] for entry in self.checks if entry["name"] != COMMAND_CHECK)
         lines = [f"passed: {', '.join(passed)}"] if passed else []
         lines += [f"**failed: {entry['name']}**" for entry in self.checks if entry["status"] == "failed"]
-        lines += ["the check command fails, as it did before the change"] if broken else []
-        if old:
-            lines.append(f"{old} older finding{'' if old == 1 else 's'} in the documentation left as found")
+        lines += ["the check command fails, as it did before the change"] if command_failed_before else []
+        if old_count:
+            lines.append(f"{old_count} older finding{'' if old_count == 1 else 's'} in the documentation left as found")
         return lines
 
 
-CheckWorkspace = Callable[[Workspace, Tree, Sequence[str], Sequence[str]], Report]
+CheckWorkspace = Callable[[Workspace, Tree, Sequence[str], Sequence[str]], CheckReport]
 """Checks a workspace against the tree it began with; also given are required front-matter fields and ignored checks."""
 
 
@@ -54,68 +54,72 @@ class Reviewer:
         project: Project,
         origin: Tree,
         check: CheckWorkspace,
-        sandbox: Callable[[], Sandbox | Unavailable],
+        sandbox: Callable[[], Sandbox | SandboxUnavailable],
         stoppable: Stoppable,
         tools: Sequence[str] = (),
     ) -> None:
         self.project, self.origin, self.stoppable, self.tools = project, origin, stoppable, tools
         self._check, self._sandbox = check, sandbox
-        self._last: tuple[Changes, Reviewed, str] | None = None
+        self._last: tuple[Changes, ReviewResult, str] | None = None
 
-    def review(self, workspace: Workspace) -> Reviewed:
-        return self._reviewed(workspace)[0]
+    def review(self, workspace: Workspace) -> ReviewResult:
+        return self._review_if_changed(workspace)[0]
 
-    def told(self, workspace: Workspace) -> str:
+    def describe_for_model(self, workspace: Workspace) -> str:
         """For the model, whatever was found."""
-        return self._reviewed(workspace)[1]
+        return self._review_if_changed(workspace)[1]
 
-    def faults(self, workspace: Workspace) -> str | None:
+    def explain_faults(self, workspace: Workspace) -> str | None:
         """For the model that says it is finished: None when it may be."""
         if not workspace.changes():
             return None
-        reviewed, text = self._reviewed(workspace)
-        if not reviewed.faults or not reviewed.can_mend:
+        result, text = self._review_if_changed(workspace)
+        if not result.faults or not result.can_mend:
             return None
         return f"Not finished yet: your changes bring these faults. Mend them, then call finish again.\n{text}"
 
-    def _reviewed(self, workspace: Workspace) -> tuple[Reviewed, str]:
+    def _review_if_changed(self, workspace: Workspace) -> tuple[ReviewResult, str]:
         changes = workspace.changes()
         if self._last is None or self._last[0] != changes:
-            self._last = (changes, *self._fresh(workspace))
+            self._last = (changes, *self._run_review(workspace))
         return self._last[1:]
 
-    def _fresh(self, workspace: Workspace) -> tuple[Reviewed, str]:
+    def _run_review(self, workspace: Workspace) -> tuple[ReviewResult, str]:
         policy = self.project.policy
         report = self._check(workspace, self.origin, policy.required_fields, policy.ignored_checks)
-        checks = as_data(report, policy.ignored_checks)
-        faults = [f"{found.path}:{found.line} {found.message}" for found in report.introduced]
-        text = told(report)
+        checks = format_for_api(report, policy.ignored_checks)
+        faults = [f"{finding.path}:{finding.line} {finding.message}" for finding in report.introduced]
+        text = format_for_model(report)
         if policy.check_command is not None:
-            entry, said, ran = self._run_command(policy.check_command, workspace)
+            entry, command_text, could_run = self._review_command(policy.check_command, workspace)
             checks.append(entry)
-            text += f"\n{said}"
+            text += f"\n{command_text}"
             if entry["introduced"]:
                 faults.append(entry["findings"][0]["message"])
-            return Reviewed(checks=checks, faults=faults, can_mend=ran or len(faults) > 1), text
-        return Reviewed(checks=checks, faults=faults), text
+            return ReviewResult(checks=checks, faults=faults, can_mend=could_run or len(faults) > 1), text
+        return ReviewResult(checks=checks, faults=faults), text
 
-    def _run_command(self, command: str, workspace: Workspace) -> tuple[dict[str, Any], str, bool]:
+    def _review_command(self, command: str, workspace: Workspace) -> tuple[dict[str, Any], str, bool]:
         """A command that fails on what the job began with as well does not speak against the change."""
-        result = self._ran(command, workspace)
+        result = self._execute_command(command, workspace)
         if result.ok:
-            return _entry("passed"), result.summary, True
-        said = f"{result.summary}\n{result.output[-LONGEST_OUTPUT:]}".rstrip()
+            return _command_entry("passed"), result.summary, True
+        message = f"{result.summary}\n{result.output[-MAX_OUTPUT_CHARS:]}".rstrip()
         if result.ran and self._failed_before:
-            return _entry("passed", old=1), f"{result.summary} It failed before your changes too: leave that.", True
-        found = [{"path": "", "line": 0, "message": said}]
-        return _entry("failed", introduced=1, findings=found), said, result.ran
+            return (
+                _command_entry("passed", old=1),
+                f"{result.summary} It failed before your changes too: leave that.",
+                True,
+            )
+        findings = [{"path": "", "line": 0, "message": message}]
+        return _command_entry("failed", introduced=1, findings=findings), message, result.ran
 
     @cached_property
     def _failed_before(self) -> bool:
         assert self.project.policy.check_command is not None
-        return not self._ran(self.project.policy.check_command, Workspace(self.origin)).ok
+        return not self._execute_command(self.project.policy.check_command, Workspace(self.origin)).ok
 
-    def _ran(self, command: str, workspace: Workspace) -> CommandResult:
+    def _execute_command(self, command: str, workspace: Workspace) -> CommandResult:
         return run_command(
             command,
             workspace,
@@ -127,7 +131,7 @@ class Reviewer:
         )
 
 
-def _entry(
+def _command_entry(
     status: str, *, introduced: int = 0, old: int = 0, findings: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    return {"name": COMMAND, "status": status, "introduced": introduced, "old": old, "findings": list(findings)}
+    return {"name": COMMAND_CHECK, "status": status, "introduced": introduced, "old": old, "findings": list(findings)}

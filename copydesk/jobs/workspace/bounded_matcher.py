@@ -23,27 +23,27 @@ class BoundedMatcher(SequenceMatcher[str]):
         return self._blocks
 
     def _find_blocks(self, old: Sequence[str], new: Sequence[str]) -> list[Match]:
-        same = Counter(new)
-        steps = [0, *accumulate(1 + same[item] for item in old)]
-        found: list[Match] = []
+        new_counts = Counter(new)
+        steps = [0, *accumulate(1 + new_counts[item] for item in old)]
+        blocks: list[Match] = []
         todo = [(0, len(old), 0, len(new))]
         while todo:
-            a, b, c, d = todo.pop()
-            if a == b or c == d:
+            old_start, old_end, new_start, new_end = todo.pop()
+            if old_start == old_end or new_start == new_end:
                 continue
-            if steps[b] - steps[a] > self.steps_left:
+            if steps[old_end] - steps[old_start] > self.steps_left:
                 self.steps_left = 0
                 break
-            self.steps_left -= steps[b] - steps[a]
-            longest = self.find_longest_match(a, b, c, d)
+            self.steps_left -= steps[old_end] - steps[old_start]
+            longest = self.find_longest_match(old_start, old_end, new_start, new_end)
             if longest.size:
-                found.append(longest)
-                todo.append((a, longest.a, c, longest.b))
-                todo.append((longest.a + longest.size, b, longest.b + longest.size, d))
-        return [*_joined(sorted(found)), Match(len(old), len(new), 0)]
+                blocks.append(longest)
+                todo.append((old_start, longest.a, new_start, longest.b))
+                todo.append((longest.a + longest.size, old_end, longest.b + longest.size, new_end))
+        return [*_join_adjacent(sorted(blocks)), Match(len(old), len(new), 0)]
 
 
-def _joined(blocks: list[Match]) -> list[Match]:
+def _join_adjacent(blocks: list[Match]) -> list[Match]:
     """Joins blocks that lie next to each other on both sides."""
     joined: list[Match] = []
     for block in blocks:

@@ -6,66 +6,69 @@ from functools import cached_property
 
 from copydesk.core.text.normal_forms import normalize
 from copydesk.jobs.workspace.bounded_matcher import MAX_STEPS, BoundedMatcher
-from copydesk.jobs.workspace.text_edits import Text, is_text, lines_with_endings, same_and_changed
+from copydesk.jobs.workspace.text_edits import DecodedText, diff_lines, is_text, split_lines
 
-FEW_LINES = 5
+MAX_SMALL_EDIT_LINES = 5
 """An edit of so few lines is meant as it is."""
-LONG_ENOUGH = 12
-REPLACED = 0.6
+MIN_REWRITE_LINES = 12
+REWRITE_SHARE = 0.6
 """A page of at least so many lines is rewritten when so much of its old and of its new words are not in the other."""
-MOST_COMPARED = 1_000_000
-INDENT = " \t>"
+MAX_WORD_PAIRS = 1_000_000
+INDENT_CHARS = " \t>"
 
-STYLES = str.maketrans(
+TYPOGRAPHY_TABLE = str.maketrans(
     {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "_": "*", "\u00a0": " "}
 )
-BULLET = re.compile(r"^(\s*(?:>\s*)*)(?:[*+-]|(\d+)[.)])(?=\s)")
-RULED = re.compile(r"[-=:]{2,}")
-FENCE = re.compile(r"`{3,}|~{3,}")
-BLOCK_STARTS = re.compile(r"\s*(?:[*+-]\s|\d+[.)]\s|#{1,6}\s|`{3}|~{3}|<|>)")
+BULLET_PATTERN = re.compile(r"^(\s*(?:>\s*)*)(?:[*+-]|(\d+)[.)])(?=\s)")
+RULE_PATTERN = re.compile(r"[-=:]{2,}")
+FENCE_PATTERN = re.compile(r"`{3,}|~{3,}")
+BLOCK_START_PATTERN = re.compile(r"\s*(?:[*+-]\s|\d+[.)]\s|#{1,6}\s|`{3}|~{3}|<|>)")
 
 
-def overreach(old: bytes, new: bytes, *, whole: bool = False) -> str | None:
+def explain_overreach(old: bytes, new: bytes, *, allow_rewrite: bool = False) -> str | None:
     """Why a file's new bytes go too far, with advice, or None. `whole` says that it is really to be written anew."""
     if not (is_text(old) and is_text(new)):
         return None
-    before, after = Text.of(old), Text.of(new)
+    before, after = DecodedText.decode(old), DecodedText.decode(new)
     if before.bom != after.bom:
         return "The change would add or drop the file's byte-order mark; leave it as it is."
-    comparison = Comparison.of(before.body, after.body)
-    if not (whole and comparison.meant > len(comparison.formal)) and (refusal := _reformats(comparison)):
+    comparison = Comparison.from_texts(before.body, after.body)
+    if not (allow_rewrite and comparison.meaningful_count > len(comparison.format_only_lines)) and (
+        refusal := _explain_reformatting(comparison)
+    ):
         return refusal
-    return None if whole else _rewrites(comparison)
+    return None if allow_rewrite else _explain_rewrite(comparison)
 
 
-def reformats(old: str, new: str) -> str | None:
+def explain_reformatting(old: str, new: str) -> str | None:
     """Why a piece of text, as read shows it, may not become the other: too much of it changes in form alone."""
-    return _reformats(Comparison.of(old.replace("\r\n", "\n"), new.replace("\r\n", "\n")))
+    return _explain_reformatting(Comparison.from_texts(old.replace("\r\n", "\n"), new.replace("\r\n", "\n")))
 
 
 def is_long(piece: str) -> bool:
     """Whether replacing it may amount to a rewrite."""
-    return piece.count("\n") + 1 >= LONG_ENOUGH
+    return piece.count("\n") + 1 >= MIN_REWRITE_LINES
 
 
-def rewrites(old: bytes, new: bytes) -> str | None:
+def explain_rewrite(old: bytes, new: bytes) -> str | None:
     """Why a file may not be edited so, when little of what it says is left."""
-    return _rewrites(Comparison.of(Text.of(old).body, Text.of(new).body))
+    return _explain_rewrite(Comparison.from_texts(DecodedText.decode(old).body, DecodedText.decode(new).body))
 
 
-def _reformats(comparison: "Comparison") -> str | None:
-    formal = comparison.formal
-    if comparison.touched <= FEW_LINES or not formal:
+def _explain_reformatting(comparison: "Comparison") -> str | None:
+    format_only = comparison.format_only_lines
+    if comparison.touched_count <= MAX_SMALL_EDIT_LINES or not format_only:
         return None
-    which = "a line" if len(formal) == 1 else f"{len(formal)} lines"
+    count = "a line" if len(format_only) == 1 else f"{len(format_only)} lines"
     return (
-        f"The change touches {which} in form alone (spaces, wrapping, quotes, bullets, line endings or the like): "
-        f"{comparison.old.shown(formal[0])!r}, for one. Leave those as they are, and edit only what changes in meaning."
+        f"The change touches {count} in form alone (spaces, wrapping, quotes, bullets, line endings or the like): "
+        f"{comparison.old.excerpt(format_only[0])!r}, for one."
+        " Leave those as they are, and edit only what changes in meaning."
     )
 
 
-def _rewrites(comparison: "Comparison") -> str | None:
-    if len(comparison.old.lines) < LONG_ENOUGH or not comparison.is_rewrite:
+def _explain_rewrite(comparison: "Comparison") -> str | None:
+    if len(comparison.old.lines) < MIN_REWRITE_LINES or not comparison.is_rewrite:
         return None
     return (
         "The change replaces most of what the page says. Edit only what the task asks for; "
@@ -73,51 +76,51 @@ def _rewrites(comparison: "Comparison") -> str | None:
     )
 
 
-def normal(line: str) -> list[str]:
+def normalize_words(line: str) -> list[str]:
     """The words of a line, alike for all ways to write the same."""
-    line = normalize("NFC", line).translate(STYLES).replace("…", "...")
-    line = BULLET.sub(lambda mark: f"{mark[1]}{f'{mark[2]}.' if mark[2] else '-'}", line)
-    return FENCE.sub("```", RULED.sub("--", line.replace("|", " | "))).split()
+    line = normalize("NFC", line).translate(TYPOGRAPHY_TABLE).replace("…", "...")
+    line = BULLET_PATTERN.sub(lambda mark: f"{mark[1]}{f'{mark[2]}.' if mark[2] else '-'}", line)
+    return FENCE_PATTERN.sub("```", RULE_PATTERN.sub("--", line.replace("|", " | "))).split()
 
 
-class Side:
+class TextVersion:
     """The lines before or after; what they say is looked at only where they changed."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
-        self.meant: set[int] = set()
+        self.meaningful_lines: set[int] = set()
         self._words: dict[int, list[str]] = {}
 
     def words(self, number: int) -> list[str]:
         if number not in self._words:
-            self._words[number] = normal(self.lines[number])
+            self._words[number] = normalize_words(self.lines[number])
         return self._words[number]
 
     def all_words(self, first: int, last: int) -> list[str]:
         return [word for number in range(first, last) for word in self.words(number)]
 
     @cached_property
-    def blocks(self) -> list[int]:
+    def block_numbers(self) -> list[int]:
         """For each line the number of the paragraph, list item or table that it belongs to."""
-        return list(_blocks(self.lines))
+        return list(_number_blocks(self.lines))
 
     @cached_property
-    def edited(self) -> set[int]:
+    def edited_blocks(self) -> set[int]:
         """The blocks in which something is meant."""
-        return {self.blocks[number] for number in self.meant}
+        return {self.block_numbers[number] for number in self.meaningful_lines}
 
     @cached_property
-    def length(self) -> int:
+    def word_count(self) -> int:
         """In words."""
         return sum(len(line.split()) for line in self.lines)
 
-    def is_row(self, number: int) -> bool:
+    def is_table_row(self, number: int) -> bool:
         return "|" in self.lines[number]
 
-    def shown(self, number: int) -> str:
+    def excerpt(self, number: int) -> str:
         return self.lines[number].strip()[:60] if number < len(self.lines) else ""
 
-    def word_lines(self, first: int, last: int) -> list[int]:
+    def word_line_numbers(self, first: int, last: int) -> list[int]:
         """For each word of these lines the line it stands in."""
         return [number for number in range(first, last) for _ in self.words(number)]
 
@@ -126,108 +129,147 @@ class Comparison:
     """Which lines are touched, which of them are meant, and which differ in form alone."""
 
     @classmethod
-    def of(cls, old: str, new: str) -> "Comparison":
-        return cls(lines_with_endings(old), lines_with_endings(new))
+    def from_texts(cls, old: str, new: str) -> "Comparison":
+        return cls(split_lines(old), split_lines(new))
 
     def __init__(self, old: list[str], new: list[str]) -> None:
-        self.old, self.new = Side(old), Side(new)
-        self.hunks = [
-            (a, b, c, d) for equal, a, b, c, d in same_and_changed(old, new) if not equal and (a, c) != (b, d)
-        ]
-        self.touched = max(sum(b - a for a, b, _, _ in self.hunks), sum(d - c for _, _, c, d in self.hunks))
-        self.removed = self.inserted = 0
+        self.old, self.new = TextVersion(old), TextVersion(new)
+        self.hunks = [(a, b, c, d) for equal, a, b, c, d in diff_lines(old, new) if not equal and (a, c) != (b, d)]
+        self.touched_count = max(sum(b - a for a, b, _, _ in self.hunks), sum(d - c for _, _, c, d in self.hunks))
+        self.removed_words = self.inserted_words = 0
         self._steps_left = MAX_STEPS
         for hunk in self.hunks:
-            self._find_meant(*hunk)
-        self.meant = max(len(self.old.meant), len(self.new.meant))
+            self._find_meaningful_lines(*hunk)
+        self.meaningful_count = max(len(self.old.meaningful_lines), len(self.new.meaningful_lines))
 
     @property
     def is_rewrite(self) -> bool:
-        return self.removed > REPLACED * self.old.length and self.inserted > REPLACED * self.new.length
+        return (
+            self.removed_words > REWRITE_SHARE * self.old.word_count
+            and self.inserted_words > REWRITE_SHARE * self.new.word_count
+        )
 
     @cached_property
-    def formal(self) -> list[int]:
+    def format_only_lines(self) -> list[int]:
         """The old lines, counted from 0, that change in form alone, away from what is meant."""
-        found: set[int] = set()
-        for a, b, c, d in self.hunks:
-            if not self._is_shift(a, b, c, d):
-                lost = self._formal(self.old, self.new, (a, b), (c, d))
-                found.update(lost or ([a] if self._formal(self.new, self.old, (c, d), (a, b)) else []))
-        blank = {n for n in found if n < len(self.old.lines) and not self.old.words(n)}
+        line_numbers: set[int] = set()
+        for old_start, old_end, new_start, new_end in self.hunks:
+            if not self._is_indentation_shift(old_start, old_end, new_start, new_end):
+                old_numbers = self._find_format_only(self.old, self.new, (old_start, old_end), (new_start, new_end))
+                line_numbers.update(
+                    old_numbers
+                    or (
+                        [old_start]
+                        if self._find_format_only(self.new, self.old, (new_start, new_end), (old_start, old_end))
+                        else []
+                    )
+                )
+        blank_lines = {n for n in line_numbers if n < len(self.old.lines) and not self.old.words(n)}
         # An empty line more or less comes with other edits, where a diff may show it by itself.
-        return sorted(found - blank if len(blank) <= self.meant else found)
+        return sorted(line_numbers - blank_lines if len(blank_lines) <= self.meaningful_count else line_numbers)
 
-    def _find_meant(self, a: int, b: int, c: int, d: int) -> None:
-        old_words, new_words = self.old.all_words(a, b), self.new.all_words(c, d)
-        self._find_moved(a, b, c, d)
+    def _find_meaningful_lines(self, old_start: int, old_end: int, new_start: int, new_end: int) -> None:
+        old_words, new_words = self.old.all_words(old_start, old_end), self.new.all_words(new_start, new_end)
+        self._find_moved_lines(old_start, old_end, new_start, new_end)
         if old_words == new_words:
             return
-        if len(old_words) * len(new_words) > MOST_COMPARED:
-            self._compare_lines(a, b, c, d)
+        if len(old_words) * len(new_words) > MAX_WORD_PAIRS:
+            self._compare_lines(old_start, old_end, new_start, new_end)
             return
-        old_lines, new_lines = self.old.word_lines(a, b), self.new.word_lines(c, d)
+        old_lines, new_lines = (
+            self.old.word_line_numbers(old_start, old_end),
+            self.new.word_line_numbers(new_start, new_end),
+        )
         matcher = BoundedMatcher(old_words, new_words, self._steps_left)
         self._steps_left = matcher.steps_left
-        for tag, i, j, k, m in matcher.get_opcodes():
+        for tag, old_first, old_last, new_first, new_last in matcher.get_opcodes():
             if tag != "equal":
-                self.removed += j - i
-                self.inserted += m - k
+                self.removed_words += old_last - old_first
+                self.inserted_words += new_last - new_first
                 # Where nothing is left on one side, the words around the gap are what was edited.
-                self.old.meant.update(old_lines[max(0, i - (i == j)) : j + (i == j)])
-                self.new.meant.update(new_lines[max(0, k - (k == m)) : m + (k == m)])
+                self.old.meaningful_lines.update(
+                    old_lines[max(0, old_first - (old_first == old_last)) : old_last + (old_first == old_last)]
+                )
+                self.new.meaningful_lines.update(
+                    new_lines[max(0, new_first - (new_first == new_last)) : new_last + (new_first == new_last)]
+                )
 
-    def _find_moved(self, a: int, b: int, c: int, d: int) -> None:
+    def _find_moved_lines(self, old_start: int, old_end: int, new_start: int, new_end: int) -> None:
         """Lines that stand elsewhere now, to the letter."""
-        old, new = set(self.old.lines[a:b]), set(self.new.lines[c:d])
-        self.old.meant.update(n for n in range(a, b) if self.old.words(n) and self.old.lines[n] in new)
-        self.new.meant.update(n for n in range(c, d) if self.new.words(n) and self.new.lines[n] in old)
+        old, new = set(self.old.lines[old_start:old_end]), set(self.new.lines[new_start:new_end])
+        self.old.meaningful_lines.update(
+            n for n in range(old_start, old_end) if self.old.words(n) and self.old.lines[n] in new
+        )
+        self.new.meaningful_lines.update(
+            n for n in range(new_start, new_end) if self.new.words(n) and self.new.lines[n] in old
+        )
 
-    def _compare_lines(self, a: int, b: int, c: int, d: int) -> None:
+    def _compare_lines(self, old_start: int, old_end: int, new_start: int, new_end: int) -> None:
         """Coarser, for what is too large to be compared word by word."""
-        old, new = {tuple(self.old.words(n)) for n in range(a, b)}, {tuple(self.new.words(n)) for n in range(c, d)}
-        gone = [n for n in range(a, b) if tuple(self.old.words(n)) not in new]
-        come = [n for n in range(c, d) if tuple(self.new.words(n)) not in old]
-        self.old.meant.update(gone)
-        self.new.meant.update(come)
-        self.removed += sum(len(self.old.words(n)) for n in gone)
-        self.inserted += sum(len(self.new.words(n)) for n in come)
+        old, new = (
+            {tuple(self.old.words(n)) for n in range(old_start, old_end)},
+            {tuple(self.new.words(n)) for n in range(new_start, new_end)},
+        )
+        removed = [n for n in range(old_start, old_end) if tuple(self.old.words(n)) not in new]
+        inserted = [n for n in range(new_start, new_end) if tuple(self.new.words(n)) not in old]
+        self.old.meaningful_lines.update(removed)
+        self.new.meaningful_lines.update(inserted)
+        self.removed_words += sum(len(self.old.words(n)) for n in removed)
+        self.inserted_words += sum(len(self.new.words(n)) for n in inserted)
 
-    def _formal(self, side: Side, other: Side, here: tuple[int, int], there: tuple[int, int]) -> list[int]:
+    def _find_format_only(
+        self, side: TextVersion, other: TextVersion, span: tuple[int, int], other_span: tuple[int, int]
+    ) -> list[int]:
         """A paragraph may be wrapped anew and a table set anew where it is edited; nothing else may."""
-        idle = [n for n in range(*here) if n not in side.meant]
-        any_meant = any(n in side.meant for n in range(*here)) or any(n in other.meant for n in range(*there))
-        same = {tuple(other.words(n)) for n in range(*there)}
-        found = []
-        for n in idle:
+        candidates = [n for n in range(*span) if n not in side.meaningful_lines]
+        any_meaningful = any(n in side.meaningful_lines for n in range(*span)) or any(
+            n in other.meaningful_lines for n in range(*other_span)
+        )
+        other_words = {tuple(other.words(n)) for n in range(*other_span)}
+        format_only = []
+        for n in candidates:
             if not side.words(n):
-                is_formal = not any_meant
-            elif side.is_row(n) or tuple(side.words(n)) not in same:
-                is_formal = side.blocks[n] not in side.edited
+                is_format_only = not any_meaningful
+            elif side.is_table_row(n) or tuple(side.words(n)) not in other_words:
+                is_format_only = side.block_numbers[n] not in side.edited_blocks
             else:
-                is_formal = True
-            if is_formal:
-                found.append(n)
-        return found
+                is_format_only = True
+            if is_format_only:
+                format_only.append(n)
+        return format_only
 
-    def _is_shift(self, a: int, b: int, c: int, d: int) -> bool:
+    def _is_indentation_shift(self, old_start: int, old_end: int, new_start: int, new_end: int) -> bool:
         """Lines that moved in or out together, next to one that is meant: a new group, tab, list or quotation."""
-        old = [self.old.lines[n] for n in range(a, b) if self.old.words(n) and n not in self.old.meant]
-        new = [self.new.lines[n] for n in range(c, d) if self.new.words(n) and n not in self.new.meant]
-        if len(old) != len(new) or not any(n in self.new.meant for n in range(c, d)):
+        old = [
+            self.old.lines[n]
+            for n in range(old_start, old_end)
+            if self.old.words(n) and n not in self.old.meaningful_lines
+        ]
+        new = [
+            self.new.lines[n]
+            for n in range(new_start, new_end)
+            if self.new.words(n) and n not in self.new.meaningful_lines
+        ]
+        if len(old) != len(new) or not any(n in self.new.meaningful_lines for n in range(new_start, new_end)):
             return False
-        same = all(one.lstrip(INDENT) == two.lstrip(INDENT) for one, two in zip(old, new, strict=True))
-        return same and len({_indent(two) - _indent(one) for one, two in zip(old, new, strict=True)}) <= 1
+        is_same_text = all(
+            one.lstrip(INDENT_CHARS) == two.lstrip(INDENT_CHARS) for one, two in zip(old, new, strict=True)
+        )
+        return (
+            is_same_text
+            and len({_indent_width(two) - _indent_width(one) for one, two in zip(old, new, strict=True)}) <= 1
+        )
 
 
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(INDENT))
+def _indent_width(line: str) -> int:
+    return len(line) - len(line.lstrip(INDENT_CHARS))
 
 
-def _blocks(lines: list[str]) -> Iterator[int]:
-    number, row = 0, False
+def _number_blocks(lines: list[str]) -> Iterator[int]:
+    number, was_row = 0, False
     for line in lines:
         is_row = "|" in line
-        if not line.strip() or BLOCK_STARTS.match(line) or is_row != row:
+        if not line.strip() or BLOCK_START_PATTERN.match(line) or is_row != was_row:
             number += 1
-        row = is_row
+        was_row = is_row
         yield number

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pygit2
 from pygit2.enums import DeltaStatus
 
-CHANGES = {DeltaStatus.ADDED: "added", DeltaStatus.DELETED: "deleted", DeltaStatus.RENAMED: "renamed"}
+CHANGE_NAMES = {DeltaStatus.ADDED: "added", DeltaStatus.DELETED: "deleted", DeltaStatus.RENAMED: "renamed"}
 
 
 @dataclass(frozen=True)
@@ -18,36 +18,36 @@ class FilePatch:
     data: bytes
 
 
-def patch_of(path: str, old: bytes | None, new: bytes | None, context: int = 3) -> FilePatch:
+def create_patch(path: str, old: bytes | None, new: bytes | None, context: int = 3) -> FilePatch:
     patch = pygit2.Patch.create_from(old, new, old_as_path=path, new_as_path=path, context_lines=context)
     _, additions, deletions = patch.line_stats
     change = "added" if old is None else "deleted" if new is None else "modified"
     return FilePatch(path, change, None, additions, deletions, patch.data or b"")
 
 
-def patches_between(repository: pygit2.Repository, old: pygit2.Oid, new: pygit2.Oid) -> list[FilePatch]:
+def diff_trees(repository: pygit2.Repository, old: pygit2.Oid, new: pygit2.Oid) -> list[FilePatch]:
     """Every file that differs between two trees, with moves recognised."""
     diff = repository[old].peel(pygit2.Tree).diff_to_tree(repository[new].peel(pygit2.Tree))
     diff.find_similar()
-    found = []
+    patches = []
     for patch in diff:
         assert patch is not None
         delta = patch.delta
         _, additions, deletions = patch.line_stats
-        change = CHANGES.get(delta.status, "modified")
+        change = CHANGE_NAMES.get(delta.status, "modified")
         previous = delta.old_file.path if change == "renamed" else None
-        found.append(FilePatch(delta.new_file.path, change, previous, additions, deletions, patch.data or b""))
-    return found
+        patches.append(FilePatch(delta.new_file.path, change, previous, additions, deletions, patch.data or b""))
+    return patches
 
 
-def changed_bytes(old: bytes, new: bytes) -> int:
+def count_changed_bytes(old: bytes, new: bytes) -> int:
     """The bytes between what both begin with and what both end with."""
-    head = common_prefix(old, new)
-    tail = common_prefix(old[head:][::-1], new[head:][::-1])
-    return max(len(old), len(new)) - head - tail
+    prefix = common_prefix_length(old, new)
+    suffix = common_prefix_length(old[prefix:][::-1], new[prefix:][::-1])
+    return max(len(old), len(new)) - prefix - suffix
 
 
-def common_prefix(a: bytes, b: bytes) -> int:
+def common_prefix_length(a: bytes, b: bytes) -> int:
     """By halving, so that large equal parts are compared by the machine and not by this loop."""
     low, high = 0, min(len(a), len(b))
     while low < high:

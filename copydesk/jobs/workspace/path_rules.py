@@ -5,17 +5,17 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-LONGEST_PATH, LONGEST_NAME = 1024, 255
+MAX_PATH_BYTES, MAX_NAME_BYTES = 1024, 255
 # Code points that HFS+ leaves out when it compares names, so that ".g\u200cit" is ".git" there.
-IGNORED = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
-SHORT_NAME = re.compile(r"git~\d+")
+IGNORED_CHARACTERS_PATTERN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+GIT_SHORT_NAME_PATTERN = re.compile(r"git~\d+")
 
 
 class PathRefused(Exception):
     """The path is refused; the message tells why."""
 
 
-def checked(path: str) -> str:
+def validate_path(path: str) -> str:
     """The path itself when it is safe to write; PathRefused otherwise."""
     if not path:
         raise PathRefused("The path is empty.")
@@ -25,31 +25,31 @@ def checked(path: str) -> str:
         raise PathRefused("The path is not valid Unicode.")
     if "\\" in path or path.startswith("/") or re.match(r"[A-Za-z]:", path):
         raise PathRefused("Paths are relative to the repository's root and use '/'.")
-    if len(path.encode()) > LONGEST_PATH:
-        raise PathRefused(f"The path is longer than {LONGEST_PATH} bytes.")
+    if len(path.encode()) > MAX_PATH_BYTES:
+        raise PathRefused(f"The path is longer than {MAX_PATH_BYTES} bytes.")
     if unicodedata.normalize("NFC", path) != path:
         raise PathRefused("The path is not in Unicode's NFC form; write it composed.")
     for name in path.split("/"):
-        _check_name(name)
+        _validate_name(name)
     return path
 
 
-def parents(path: str) -> Iterator[str]:
+def parent_folders(path: str) -> Iterator[str]:
     """The folders that a path lies in, innermost first."""
     while path := posixpath.dirname(path):
         yield path
 
 
-def _check_name(name: str) -> None:
+def _validate_name(name: str) -> None:
     if name in ("", ".", ".."):
         raise PathRefused("The path has an empty, '.' or '..' part; name the file directly.")
-    if len(name.encode()) > LONGEST_NAME:
-        raise PathRefused(f"A part of the path is longer than {LONGEST_NAME} bytes.")
-    if _means_dot_git(name):
+    if len(name.encode()) > MAX_NAME_BYTES:
+        raise PathRefused(f"A part of the path is longer than {MAX_NAME_BYTES} bytes.")
+    if _is_dot_git(name):
         raise PathRefused("The path leads into git's own folder.")
 
 
-def _means_dot_git(name: str) -> bool:
+def _is_dot_git(name: str) -> bool:
     """`.git` as other file systems would read it: any case, trailing dots and spaces, streams, 8.3 names."""
-    plain = IGNORED.sub("", name).casefold().split(":")[0].rstrip(" .")
-    return plain == ".git" or SHORT_NAME.fullmatch(plain) is not None
+    normalized = IGNORED_CHARACTERS_PATTERN.sub("", name).casefold().split(":")[0].rstrip(" .")
+    return normalized == ".git" or GIT_SHORT_NAME_PATTERN.fullmatch(normalized) is not None

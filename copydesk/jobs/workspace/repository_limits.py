@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from copydesk.core.settings import Settings, variable
+from copydesk.core.settings import Settings, env_variable
 from copydesk.jobs.job import RepositoryFailed
 
 MIB = 1024 * 1024
@@ -31,7 +31,7 @@ class RepositoryLimits:
     """Memory that a git command may take."""
 
     @classmethod
-    def of(cls, settings: Settings) -> "RepositoryLimits":
+    def from_settings(cls, settings: Settings) -> "RepositoryLimits":
         return cls(
             entries=settings.repository_files,
             depth=settings.repository_depth,
@@ -51,7 +51,7 @@ class RepositoryLimits:
         return self.entries * 320
 
 
-USUAL_LIMITS = RepositoryLimits()
+DEFAULT_LIMITS = RepositoryLimits()
 MAX_NAME_CHARS = 1024
 MAX_COMMIT_BYTES = 16 * MIB
 
@@ -59,21 +59,21 @@ MAX_COMMIT_BYTES = 16 * MIB
 def too_many_files(limits: RepositoryLimits) -> RepositoryTooLarge:
     return RepositoryTooLarge(
         f"The repository has more than {limits.entries:,} files and folders, the most that Copydesk reads. Use a "
-        f"smaller repository, or raise {variable('repository_files')}."
+        f"smaller repository, or raise {env_variable('repository_files')}."
     )
 
 
 def paths_too_long(limits: RepositoryLimits) -> RepositoryTooLarge:
     return RepositoryTooLarge(
         f"The paths of the repository's files have more than {limits.path_chars:,} characters together, the most that "
-        f"Copydesk reads. Shorten them, or raise {variable('repository_files')}."
+        f"Copydesk reads. Shorten them, or raise {env_variable('repository_files')}."
     )
 
 
 def too_deep(limits: RepositoryLimits) -> RepositoryTooLarge:
     return RepositoryTooLarge(
         f"The repository has more than {limits.depth:,} folders inside each other, the most that Copydesk reads. Use "
-        f"a flatter repository, or raise {variable('repository_depth')}."
+        f"a flatter repository, or raise {env_variable('repository_depth')}."
     )
 
 
@@ -87,19 +87,19 @@ def name_too_long() -> RepositoryTooLarge:
 def file_too_large(size: int, limits: RepositoryLimits, path: str = "") -> FileTooLarge:
     return FileTooLarge(
         f"{path or 'A file of the repository'} has {size / MIB:,.0f} MiB; Copydesk reads files of at most "
-        f"{limits.file_bytes // MIB:,} MiB. Make it smaller, or raise {variable('repository_file_megabytes')}."
+        f"{limits.file_bytes // MIB:,} MiB. Make it smaller, or raise {env_variable('repository_file_megabytes')}."
     )
 
 
 def mirror_too_large(limits: RepositoryLimits) -> RepositoryTooLarge:
     return RepositoryTooLarge(
         f"The repository takes more than {limits.mirror_bytes // MIB:,} MiB, the most that Copydesk keeps of one. Use "
-        f"a smaller repository, or raise {variable('repository_megabytes')}."
+        f"a smaller repository, or raise {env_variable('repository_megabytes')}."
     )
 
 
 def git_out_of_memory(limits: RepositoryLimits) -> RepositoryTooLarge:
     return RepositoryTooLarge(
         f"Git needed more than {limits.git_bytes // MIB:,} MiB of memory for the repository. Use a smaller repository, "
-        f"or raise {variable('git_megabytes')}."
+        f"or raise {env_variable('git_megabytes')}."
     )

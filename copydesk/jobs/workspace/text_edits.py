@@ -10,13 +10,13 @@ from functools import cached_property
 from copydesk.jobs.workspace.bounded_matcher import BoundedMatcher
 
 BOM = b"\xef\xbb\xbf"
-ENDING = re.compile(r"\r\n|\n")
-MOST_COMPARED = 4_000_000
+LINE_ENDING_PATTERN = re.compile(r"\r\n|\n")
+MAX_LINE_PAIRS = 4_000_000
 MAX_SEARCHED_CHARS = 1_000_000_000
 """Limits the characters of a file times the replacements that are sought in all of it."""
-CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+CONTROL_CHARACTER_PATTERN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 """Characters that no page needs, and that hide what stands beside them: C0 but for tab and line ends, DEL, C1."""
-WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+UTF16_AND_UTF32_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 """How files of UTF-16 and UTF-32 begin."""
 
 
@@ -35,7 +35,7 @@ class Replacement:
 
 
 @dataclass(frozen=True)
-class Text:
+class DecodedText:
     """A file's text together with what it takes to write the same bytes again."""
 
     body: str
@@ -43,7 +43,7 @@ class Text:
     bom: bytes
 
     @classmethod
-    def of(cls, data: bytes) -> "Text":
+    def decode(cls, data: bytes) -> "DecodedText":
         """UTF-8 where the bytes are, else Latin-1, in which every byte is a character and comes back as itself."""
         if b"\x00" in data:
             raise NotEditable("This is a binary file; it can be moved or deleted, not edited.")
@@ -63,7 +63,7 @@ class Text:
             ) from None
 
     @property
-    def shown(self) -> str:
+    def normalized_body(self) -> str:
         """As a reader sees it: lines end with \\n."""
         return self.body.replace("\r\n", "\n")
 
@@ -80,34 +80,37 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
-def find_new_control(old: str, new: str) -> str | None:
+def find_new_control_character(old: str, new: str) -> str | None:
     """Returns a control character that `new` has more often than `old`, or None."""
-    counts = Counter(CONTROL.findall(new))
-    had = Counter(CONTROL.findall(old)) if counts else counts
-    return next((character for character, count in counts.items() if count > had[character]), None)
+    new_counts = Counter(CONTROL_CHARACTER_PATTERN.findall(new))
+    old_counts = Counter(CONTROL_CHARACTER_PATTERN.findall(old)) if new_counts else new_counts
+    return next((character for character, count in new_counts.items() if count > old_counts[character]), None)
 
 
-def refuse_new_controls(old: str, new: str) -> None:
+def reject_new_control_characters(old: str, new: str) -> None:
     """Raises NotEditable where `new` brings a control character: it would make the page look binary, or hide text."""
-    if (character := find_new_control(old, new)) is not None:
+    if (character := find_new_control_character(old, new)) is not None:
         raise NotEditable(f"The text has the control character U+{ord(character):04X}; write it without.")
 
 
-def replace(data: bytes, replacements: Sequence[Replacement]) -> bytes:
+def apply_replacements(data: bytes, replacements: Sequence[Replacement]) -> bytes:
     """All of the replacements or none; each is sought in the file as it was, and they may not overlap."""
-    text = Text.of(data)
-    for wanted in replacements:
-        refuse_new_controls(wanted.old, wanted.new)
-    searched = _Searched(text.body)
+    text = DecodedText.decode(data)
+    for replacement in replacements:
+        reject_new_control_characters(replacement.old, replacement.new)
+    searchable = _SearchableText(text.body)
     if sum(wanted.line is None for wanted in replacements) * len(text.body) > MAX_SEARCHED_CHARS:
         raise NotEditable("These are too many replacements for so long a file; give 'line' with each of them.")
     spans: list[tuple[int, int, str]] = []
-    for number, wanted in enumerate(replacements, 1):
+    for number, replacement in enumerate(replacements, 1):
         try:
-            spans += [(a, b, _fit(text.body, a, b, wanted.new, searched.has_crlf)) for a, b in _find(searched, wanted)]
+            spans += [
+                (a, b, _fit_line_endings(text.body, a, b, replacement.new, searchable.has_crlf))
+                for a, b in _find_spans(searchable, replacement)
+            ]
         except NotEditable as error:
-            which = f"Replacement {number}: " if len(replacements) > 1 else ""
-            raise NotEditable(which + str(error)) from None
+            prefix = f"Replacement {number}: " if len(replacements) > 1 else ""
+            raise NotEditable(prefix + str(error)) from None
     spans.sort()
     pieces, position = [], 0
     for start, end, new in spans:
@@ -118,92 +121,100 @@ def replace(data: bytes, replacements: Sequence[Replacement]) -> bytes:
     return text.encode("".join(pieces) + text.body[position:])
 
 
-def written(data: bytes | None, body: str) -> bytes:
+def replace_body(data: bytes | None, body: str) -> bytes:
     """A whole new body, in the encoding the file has; lines that stay keep their bytes."""
     if data is None:
-        refuse_new_controls("", body)
+        reject_new_control_characters("", body)
         return body.encode("utf-8")
-    text = Text.of(data)
-    refuse_new_controls(text.body, body)
-    fitted = _fit(text.body, 0, len(text.body), body, "\r\n" in text.body)
-    return text.encode(_ended_as(text.body, fitted))
+    text = DecodedText.decode(data)
+    reject_new_control_characters(text.body, body)
+    fitted = _fit_line_endings(text.body, 0, len(text.body), body, "\r\n" in text.body)
+    return text.encode(_keep_final_newline(text.body, fitted))
 
 
-class _Searched:
+class _SearchableText:
     """A body as a reader sees it, and the way back from positions in that to positions in the body."""
 
     def __init__(self, body: str) -> None:
         self.text = body.replace("\r\n", "\n")
         self.has_crlf = len(self.text) < len(body)
-        self._crlf = [match.start() - n for n, match in enumerate(re.finditer("\r\n", body))] if self.has_crlf else []
+        self._crlf_positions = (
+            [match.start() - n for n, match in enumerate(re.finditer("\r\n", body))] if self.has_crlf else []
+        )
 
     @cached_property
-    def lines(self) -> list[int]:
+    def line_starts(self) -> list[int]:
         """Where each line begins, and where the last one ends."""
         return [0, *(match.end() for match in re.finditer("\n", self.text)), len(self.text) + 1]
 
-    def span(self, start: int, end: int) -> tuple[int, int]:
-        return start + bisect_left(self._crlf, start), end + bisect_left(self._crlf, end)
+    def body_span(self, start: int, end: int) -> tuple[int, int]:
+        return start + bisect_left(self._crlf_positions, start), end + bisect_left(self._crlf_positions, end)
 
 
-def _find(searched: _Searched, wanted: Replacement) -> list[tuple[int, int]]:
-    if not wanted.old:
+def _find_spans(searchable: _SearchableText, replacement: Replacement) -> list[tuple[int, int]]:
+    if not replacement.old:
         raise NotEditable("'old' is empty; give the text to replace, or use write for a new file.")
-    old, text = wanted.old.replace("\r\n", "\n"), searched.text
+    old, text = replacement.old.replace("\r\n", "\n"), searchable.text
     position, stop = 0, len(text)
-    if wanted.line is not None:
-        if wanted.line >= len(searched.lines):
-            raise NotEditable(f"The file has no line {wanted.line}; read it again.")
-        position = searched.lines[wanted.line - 1]
-        stop = searched.lines[wanted.line] - 1 + len(old)  # it begins on this line and may end on a later one
-    found = []
+    if replacement.line is not None:
+        if replacement.line >= len(searchable.line_starts):
+            raise NotEditable(f"The file has no line {replacement.line}; read it again.")
+        position = searchable.line_starts[replacement.line - 1]
+        stop = (
+            searchable.line_starts[replacement.line] - 1 + len(old)
+        )  # it begins on this line and may end on a later one
+    spans = []
     while (position := text.find(old, position, stop)) >= 0:
-        found.append(searched.span(position, position + len(old)))
+        spans.append(searchable.body_span(position, position + len(old)))
         position += len(old)
-    where = f" on line {wanted.line}" if wanted.line is not None else ""
-    if not found:
+    where = f" on line {replacement.line}" if replacement.line is not None else ""
+    if not spans:
         raise NotEditable(f"'old' does not occur{where}; read the file again and copy the text exactly.")
-    if len(found) > 1 and not wanted.everywhere:
+    if len(spans) > 1 and not replacement.everywhere:
         raise NotEditable(
-            f"'old' occurs {len(found)} times{where}; add surrounding text or 'line', or set 'everywhere'."
+            f"'old' occurs {len(spans)} times{where}; add surrounding text or 'line', or set 'everywhere'."
         )
-    return found
+    return spans
 
 
-def _fit(body: str, start: int, end: int, new: str, has_crlf: bool) -> str:
+def _fit_line_endings(body: str, start: int, end: int, new: str, has_crlf: bool) -> str:
     """`new` with the line endings that stand there: unchanged lines keep theirs, new ones take their neighbour's."""
     new = new.replace("\r\n", "\n")
     if not has_crlf:
         return new
-    old_lines, new_lines = lines_with_endings(body[start:end]), lines_with_endings(new)
-    shown = [ENDING.sub("\n", line) for line in old_lines]
+    old_lines, new_lines = split_lines(body[start:end]), split_lines(new)
+    normalized_lines = [LINE_ENDING_PATTERN.sub("\n", line) for line in old_lines]
     fitted: list[str] = []
-    near = ""
-    for equal, a, b, c, d in same_and_changed(shown, new_lines):
+    nearby_ending = ""
+    for equal, old_start, old_end, new_start, new_end in diff_lines(normalized_lines, new_lines):
         if equal:
-            fitted += old_lines[a:b]
+            fitted += old_lines[old_start:old_end]
             continue
-        for offset, line in enumerate(new_lines[c:d]):
+        for offset, line in enumerate(new_lines[new_start:new_end]):
             if line.endswith("\n"):
-                neighbour = old_lines[min(a + offset, b - 1)] if b > a else (fitted[-1] if fitted else "")
-                near = near or _ending_near(body, start)
-                line = line[:-1] + (_ending_of(neighbour) or near)
+                neighbor = (
+                    old_lines[min(old_start + offset, old_end - 1)]
+                    if old_end > old_start
+                    else (fitted[-1] if fitted else "")
+                )
+                nearby_ending = nearby_ending or _find_nearby_ending(body, start)
+                line = line[:-1] + (_line_ending(neighbor) or nearby_ending)
             fitted.append(line)
     return "".join(fitted)
 
 
-def _ended_as(old: str, new: str) -> str:
+def _keep_final_newline(old: str, new: str) -> str:
     """The final newline is nobody's to add or drop where the last line stays what it is."""
     if old.endswith("\n") == new.endswith("\n"):
         return new
     longer, shorter = (old, new) if old.endswith("\n") else (new, old)
-    ending = _ending_of(longer)
+    ending = _line_ending(longer)
     if longer.removesuffix(ending).rpartition("\n")[2] != shorter.rpartition("\n")[2]:
         return new
     return new + ending if longer is old else new.removesuffix(ending)
 
 
-def same_and_changed(old: list[str], new: list[str]) -> Iterator[tuple[bool, int, int, int, int]]:
+def diff_lines(old: list[str], new: list[str]) -> Iterator[tuple[bool, int, int, int, int]]:
     """Which lines stayed. The middle is compared line by line where that is cheap, else taken as changed."""
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
@@ -213,7 +224,7 @@ def same_and_changed(old: list[str], new: list[str]) -> Iterator[tuple[bool, int
         tail += 1
     old_end, new_end = len(old) - tail, len(new) - tail
     yield True, 0, head, 0, head
-    if (old_end - head) * (new_end - head) <= MOST_COMPARED:
+    if (old_end - head) * (new_end - head) <= MAX_LINE_PAIRS:
         matcher = BoundedMatcher(old[head:old_end], new[head:new_end])
         for tag, a, b, c, d in matcher.get_opcodes():
             yield tag == "equal", head + a, head + b, head + c, head + d
@@ -222,16 +233,16 @@ def same_and_changed(old: list[str], new: list[str]) -> Iterator[tuple[bool, int
     yield True, old_end, len(old), new_end, len(new)
 
 
-def lines_with_endings(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Lines that end with \\n alone count: a form feed or a lone \\r is part of its line."""
     return [line for line in re.split(r"(?<=\n)", text) if line]
 
 
-def _ending_of(line: str) -> str:
+def _line_ending(line: str) -> str:
     return "\r\n" if line.endswith("\r\n") else "\n" if line.endswith("\n") else ""
 
 
-def _ending_near(body: str, position: int) -> str:
+def _find_nearby_ending(body: str, position: int) -> str:
     """The ending of the line at this position, else of the one before it."""
     after = body.find("\n", position)
     if after >= 0:

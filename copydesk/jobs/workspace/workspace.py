@@ -6,8 +6,8 @@ from operator import itemgetter
 
 import pygit2
 
-from copydesk.jobs.workspace.git_tree import Entry, Tree
-from copydesk.jobs.workspace.path_rules import PathRefused, checked, parents
+from copydesk.jobs.workspace.git_tree import Tree, TreeEntry
+from copydesk.jobs.workspace.path_rules import PathRefused, parent_folders, validate_path
 from copydesk.jobs.workspace.repository_limits import file_too_large
 
 Changes = dict[str, bytes | None]
@@ -15,13 +15,13 @@ Changes = dict[str, bytes | None]
 
 
 class Workspace:
-    def __init__(self, tree: Tree, refuse: Callable[[str], None] = lambda path: None, root: str = "") -> None:
+    def __init__(self, tree: Tree, check_path: Callable[[str], None] = lambda path: None, root: str = "") -> None:
         """`refuse` raises PathRefused for a path that may not be changed; `root` is the documentation's folder."""
         self.tree = tree
         self.root = root
-        self._refuse = refuse
+        self._check_path = check_path
         self._overlay: Changes = {}
-        self._folded: dict[str, str] | None = None
+        self._paths_by_casefold: dict[str, str] | None = None
 
     def is_documentation(self, path: str) -> bool:
         """Everything may be read, but only what lies below the root is the job's to change."""
@@ -30,16 +30,16 @@ class Workspace:
     def exists(self, path: str) -> bool:
         if path in self._overlay:
             return self._overlay[path] is not None
-        entry = self.tree.entry(path)
+        entry = self.tree.find_entry(path)
         return entry is not None and entry.is_file
 
     def paths(self) -> list[str]:
         """Every regular file, sorted."""
-        return sorted(self._entries())
+        return sorted(self._list_entries())
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Every regular file with its bytes, in the order of their paths; those too large to be read are left out."""
-        for path, entry in sorted(self._entries().items(), key=itemgetter(0)):
+        for path, entry in sorted(self._list_entries().items(), key=itemgetter(0)):
             if entry is None:
                 yield path, self.read(path)
             elif self.tree.is_readable(entry):
@@ -47,28 +47,28 @@ class Workspace:
 
     def is_readable(self, path: str) -> bool:
         """Returns False for a file that is too large to be read."""
-        entry = None if path in self._overlay else self.tree.entry(path)
+        entry = None if path in self._overlay else self.tree.find_entry(path)
         return entry is None or not entry.is_file or self.tree.is_readable(entry)
 
     def read(self, path: str) -> bytes:
         """KeyError when there is no regular file at this path, FileTooLarge when it is beyond the bound."""
-        data = self._overlay[path] if path in self._overlay else self._original(path)
+        data = self._overlay[path] if path in self._overlay else self._read_original(path)
         if data is None:
             raise KeyError(path)
         return data
 
     def write(self, path: str, data: bytes) -> None:
         self._check_target(path)
-        self._refuse_unreadable(path)
-        self._refuse(path)
-        self._set(path, data)
+        self._check_readable(path)
+        self._check_path(path)
+        self._set_file(path, data)
 
     def delete(self, path: str) -> None:
         if not self.exists(path):
             raise KeyError(path)
-        self._refuse_unreadable(path)
-        self._refuse(path)
-        self._set(path, None)
+        self._check_readable(path)
+        self._check_path(path)
+        self._set_file(path, None)
 
     def changes(self) -> Changes:
         return dict(self._overlay)
@@ -76,74 +76,74 @@ class Workspace:
     def restore(self, changes: Changes) -> None:
         """Back to an earlier state, as `changes` gave it."""
         self._overlay = dict(changes)
-        self._folded = None
+        self._paths_by_casefold = None
 
     def apply(self, changes: Changes) -> None:
         """Takes over changes that were made before, in this workspace or one like it."""
         for path, data in changes.items():
-            self._set(path, data)
+            self._set_file(path, data)
 
-    def original(self, path: str) -> bytes | None:
+    def read_original(self, path: str) -> bytes | None:
         """The file as the tree has it, before any edit."""
-        return self._original(path)
+        return self._read_original(path)
 
-    def _entries(self) -> dict[str, Entry | None]:
+    def _list_entries(self) -> dict[str, TreeEntry | None]:
         """What is there; None stands for bytes of the overlay."""
-        found: dict[str, Entry | None] = dict(self.tree.files())
+        entries: dict[str, TreeEntry | None] = dict(self.tree.files())
         for path, data in self._overlay.items():
-            found[path] = None
+            entries[path] = None
             if data is None:
-                del found[path]
-        return found
+                del entries[path]
+        return entries
 
-    def _original(self, path: str) -> bytes | None:
-        entry = self.tree.entry(path)
+    def _read_original(self, path: str) -> bytes | None:
+        entry = self.tree.find_entry(path)
         return self.tree.read(entry, path) if entry is not None and entry.is_file else None
 
-    def _set(self, path: str, data: bytes | None) -> None:
+    def _set_file(self, path: str, data: bytes | None) -> None:
         """An edit that ends where the tree began is no change."""
-        entry = self.tree.entry(path)
-        original = entry.oid if entry is not None and entry.is_file else None
-        if original == (None if data is None else pygit2.hash(data)):
+        entry = self.tree.find_entry(path)
+        original_id = entry.oid if entry is not None and entry.is_file else None
+        if original_id == (None if data is None else pygit2.hash(data)):
             self._overlay.pop(path, None)
         else:
             self._overlay[path] = data
-        self._folded = None
+        self._paths_by_casefold = None
 
-    def _refuse_unreadable(self, path: str) -> None:
+    def _check_readable(self, path: str) -> None:
         """A change is shown and checked beside what was there before, so that has to be readable."""
         if not self.is_readable(path):
-            entry = self.tree.entry(path)
+            entry = self.tree.find_entry(path)
             assert entry is not None
             raise file_too_large(self.tree.size(entry), self.tree.limits, path)
 
     def _check_target(self, path: str) -> None:
         if self.exists(path):
             return
-        checked(path)
-        entry = self.tree.entry(path)
+        validate_path(path)
+        entry = self.tree.find_entry(path)
         if entry is not None and path not in self._overlay:
-            raise PathRefused(f"{path} is {_kind(entry)}; it cannot be replaced by a file.")
+            raise PathRefused(f"{path} is {_describe_entry(entry)}; it cannot be replaced by a file.")
         if any(other.startswith(path + "/") for other, data in self._overlay.items() if data is not None):
             raise PathRefused(f"{path} is a folder; it cannot be replaced by a file.")
-        for parent in parents(path):
-            entry = self.tree.entry(parent)
-            if self.exists(parent) or (entry is not None and _kind(entry) != "a folder"):
+        for parent in parent_folders(path):
+            entry = self.tree.find_entry(parent)
+            if self.exists(parent) or (entry is not None and _describe_entry(entry) != "a folder"):
                 raise PathRefused(f"{parent} is not a folder, so {path} cannot be made.")
-        twin = self._same_but_for_case(path)
-        if twin is not None:
-            raise PathRefused(f"{path} differs from {twin} only by case, which some file systems cannot keep apart.")
+        variant = self._find_case_variant(path)
+        if variant is not None:
+            raise PathRefused(f"{path} differs from {variant} only by case, which some file systems cannot keep apart.")
 
-    def _same_but_for_case(self, path: str) -> str | None:
-        if self._folded is None:
-            self._folded = {known.casefold(): known for known in self.paths()}
-        return self._folded.get(path.casefold())
+    def _find_case_variant(self, path: str) -> str | None:
+        if self._paths_by_casefold is None:
+            self._paths_by_casefold = {existing.casefold(): existing for existing in self.paths()}
+        return self._paths_by_casefold.get(path.casefold())
 
 
-def digest(data: bytes) -> str:
+def short_hash(data: bytes) -> str:
     """Short enough to quote, long enough to notice any change."""
     return hashlib.sha256(data).hexdigest()[:12]
 
 
-def _kind(entry: Entry) -> str:
+def _describe_entry(entry: TreeEntry) -> str:
     return {0o040000: "a folder", 0o120000: "a symbolic link", 0o160000: "a submodule"}.get(entry.mode, "a file")

@@ -8,32 +8,32 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from copydesk.core.errors import Explained
+from copydesk.core.errors import UserFacingError
 
-NAME = "manifest.json"
-FORMAT = 1
+MANIFEST_FILE = "manifest.json"
+FORMAT_VERSION = 1
 
 
-class NoBackup(Explained):
+class NotABackup(UserFacingError):
     message = "This is not a complete Copydesk backup."
 
 
-class Damaged(Explained):
+class BackupDamaged(UserFacingError):
     """The back-up is not what was written; the message says where."""
 
 
-class NewerBackup(Explained):
+class BackupTooNew(UserFacingError):
     message = "The backup was created by a newer version of Copydesk; restore it with that version."
 
 
-class Part(BaseModel):
+class FileChecksum(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     bytes: int
     sha256: str
 
 
-class Rows(BaseModel):
+class TableSummary(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     columns: list[str]
@@ -45,54 +45,59 @@ class Rows(BaseModel):
 class Manifest(BaseModel):
     model_config = ConfigDict(frozen=True)
 
-    format: int = FORMAT
+    format: int = FORMAT_VERSION
     version: str
     """Of the Copydesk that made it."""
     began: str
     """What was acknowledged before this moment is in it."""
     database: Literal["sqlite", "postgresql"]
     schema_version: str
-    tables: dict[str, Rows]
+    tables: dict[str, TableSummary]
     analytics: Literal["duckdb", "clickhouse"]
     analytics_schema: int
     analytics_rows: dict[str, int]
     settings: list[str]
     """The names of those that were set, as a reminder; never their values."""
     has_secret_key: bool
-    files: dict[str, Part]
+    files: dict[str, FileChecksum]
 
     def write(self, folder: Path) -> None:
-        facts = self.model_dump()
-        write_whole(folder / NAME, (json.dumps({**facts, "checksum": _checksum(facts)}, indent=2) + "\n").encode())
+        fields = self.model_dump()
+        write_durably(
+            folder / MANIFEST_FILE,
+            (json.dumps({**fields, "checksum": _compute_checksum(fields)}, indent=2) + "\n").encode(),
+        )
 
 
-def read(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> Manifest:
     try:
-        found = json.loads((folder / NAME).read_bytes())
-        checksum = found.pop("checksum")
+        fields = json.loads((folder / MANIFEST_FILE).read_bytes())
+        checksum = fields.pop("checksum")
     except (OSError, ValueError, KeyError, AttributeError):
-        raise NoBackup(f"{folder} is no back-up of Copydesk, or not a whole one: it has no sound {NAME}.") from None
-    if isinstance(found.get("format"), int) and found["format"] > FORMAT:
-        raise NewerBackup
-    if _checksum(found) != checksum:
-        raise Damaged(f"{folder / NAME} is not what was written.")
+        raise NotABackup(
+            f"{folder} is no back-up of Copydesk, or not a whole one: it has no sound {MANIFEST_FILE}."
+        ) from None
+    if isinstance(fields.get("format"), int) and fields["format"] > FORMAT_VERSION:
+        raise BackupTooNew
+    if _compute_checksum(fields) != checksum:
+        raise BackupDamaged(f"{folder / MANIFEST_FILE} is not what was written.")
     try:
-        return Manifest.model_validate(found)
+        return Manifest.model_validate(fields)
     except ValidationError:
-        raise NewerBackup from None
+        raise BackupTooNew from None
 
 
-def part_of(path: Path) -> Part:
+def checksum_file(path: Path) -> FileChecksum:
     """Reads the file back, to the end."""
     digest, size = sha256(), 0
     with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-            size += len(piece)
-    return Part(bytes=size, sha256=digest.hexdigest())
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+            size += len(chunk)
+    return FileChecksum(bytes=size, sha256=digest.hexdigest())
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_durably(path: Path, content: bytes) -> None:
     """Readable by its owner alone, and on the disk when this returns."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)
@@ -100,7 +105,7 @@ def write_whole(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def sync(path: Path) -> None:
+def sync_to_disk(path: Path) -> None:
     """A file's contents, or a folder's names, are on the disk when this returns."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -109,5 +114,5 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _checksum(facts: dict[str, Any]) -> str:
-    return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+def _compute_checksum(fields: dict[str, Any]) -> str:
+    return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

@@ -7,160 +7,174 @@ from pathlib import Path
 
 from sqlalchemy import Connection, select, text
 
-from copydesk.analytics.stores.duckdb.database import SCHEMA
-from copydesk.analytics.stores.shared.server import FILE
+from copydesk.analytics.stores.duckdb.database import DUCKDB_SCHEMA_VERSION
+from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.core.db.database import Database
-from copydesk.core.db.migrate import HEAD, UNFINISHED, refuse_newer, schema_of, versions
+from copydesk.core.db.migrate import (
+    SCHEMA_VERSION,
+    UNFINISHED_VERSION,
+    list_schema_versions,
+    read_schema_version,
+    reject_newer_schema,
+)
 from copydesk.core.db.tables import secrets
-from copydesk.core.errors import Explained
-from copydesk.core.projects.sealed_secrets import CannotUnseal, Secrets
+from copydesk.core.errors import UserFacingError
+from copydesk.core.projects.sealed_secrets import CannotUnseal, SealedSecrets
 from copydesk.core.settings import Settings
-from copydesk.transfer.backup import analytics_copy as copies
-from copydesk.transfer.backup.analytics_copy import FILES
-from copydesk.transfer.backup.create import KEY, RANGES
-from copydesk.transfer.backup.manifest import Manifest, NewerBackup, sync
-from copydesk.transfer.backup.table_load import load
-from copydesk.transfer.backup.verify import verify
-from copydesk.transfer.exclusive_access import alone, analytics_alone
+from copydesk.transfer.backup import analytics_copy
+from copydesk.transfer.backup.analytics_copy import COPY_FILES
+from copydesk.transfer.backup.create import KEY_FILE, RANGES_FILE
+from copydesk.transfer.backup.manifest import BackupTooNew, Manifest, sync_to_disk
+from copydesk.transfer.backup.table_load import load_tables
+from copydesk.transfer.backup.verify import verify_backup
+from copydesk.transfer.exclusive_access import exclusive_analytics_access, exclusive_connection
 from copydesk.transfer.progress import Progress
-from copydesk.transfer.table_contents import told
+from copydesk.transfer.table_contents import describe_contents
 
-VERSION = text("update alembic_version set version_num = :version")
+UPDATE_SCHEMA_VERSION = text("update alembic_version set version_num = :version")
 
 
-class CannotRestore(Explained):
+class RestoreFailed(UserFacingError):
     """The back-up does not fit the stores that the settings name; the message says why."""
 
 
-class WouldBeLost(Explained):
+class DataWouldBeLost(UserFacingError):
     """There is something where the back-up would go; the message says what."""
 
 
-def restore(settings: Settings, source: Path, progress: Progress, *, replace: bool) -> Manifest:
+def restore_backup(settings: Settings, source: Path, progress: Progress, *, replace: bool) -> Manifest:
     """Nothing is changed before all of it lies ready. Then the database commits, and says that it is not whole until
     the files have their places and ClickHouse is filled. Killed in between, it can be run again: a file that has its
     place already is known by its checksum."""
-    progress.begin("checking")
-    manifest = verify(source, progress)
-    _refuse_unfit(settings, manifest)
+    progress.start_stage("checking")
+    manifest = verify_backup(source, progress)
+    _check_compatibility(settings, manifest)
     settings.make_data_folder()
     data, url = settings.data.absolute(), settings.analytics_url
-    with ExitStack() as undoing, analytics_alone(data), alone(settings.database) as tx:
+    with (
+        ExitStack() as cleanup,
+        exclusive_analytics_access(data),
+        exclusive_connection(settings.resolved_database_url) as tx,
+    ):
         with tx.begin():
-            kept = _kept(tx)
+            existing = _describe_existing(tx)
             if not replace:
-                _refuse_loss(settings, kept, source, manifest)
-            places = _places(settings, source, manifest)
-            staged = {place: _staged(undoing, place, copy) for place, copy in places.items()}
-            load(tx, source, manifest, progress)
-            tx.execute(VERSION, {"version": UNFINISHED})
-        progress.begin("putting it in place")
-        for place, ready in staged.items():
-            copies.make_way(place)
-            os.replace(ready, place)
-        sync(data)
+                _refuse_data_loss(settings, existing, source, manifest)
+            sources = _plan_files(settings, source, manifest)
+            staged = {target: _stage_file(cleanup, target, copy) for target, copy in sources.items()}
+            load_tables(tx, source, manifest, progress)
+            tx.execute(UPDATE_SCHEMA_VERSION, {"version": UNFINISHED_VERSION})
+        progress.start_stage("putting it in place")
+        for place, staged_file in staged.items():
+            analytics_copy.delete_write_ahead_log(place)
+            os.replace(staged_file, place)
+        sync_to_disk(data)
         if not url:
             with tx.begin():
-                tx.execute(VERSION, {"version": HEAD})
+                tx.execute(UPDATE_SCHEMA_VERSION, {"version": SCHEMA_VERSION})
     if url:
-        progress.begin("views")
-        _fill(url, settings.database, source / FILES["clickhouse"])
+        progress.start_stage("views")
+        _restore_clickhouse(url, settings.resolved_database_url, source / COPY_FILES["clickhouse"])
     return manifest
 
 
-def _refuse_unfit(settings: Settings, manifest: Manifest) -> None:
-    url, newest = settings.analytics_url, SCHEMA
+def _check_compatibility(settings: Settings, manifest: Manifest) -> None:
+    url, newest_schema = settings.analytics_url, DUCKDB_SCHEMA_VERSION
     if manifest.analytics == "duckdb" and url:
-        raise CannotRestore(
+        raise RestoreFailed(
             "The back-up holds the views of an embedded store: restore it without COPYDESK_ANALYTICS_URL, then move"
             " them with 'copydesk migrate-stores --to-analytics'."
         )
     if manifest.analytics == "clickhouse" and not url:
-        raise CannotRestore("The back-up holds views of ClickHouse: name an empty one in COPYDESK_ANALYTICS_URL.")
+        raise RestoreFailed("The back-up holds views of ClickHouse: name an empty one in COPYDESK_ANALYTICS_URL.")
     if url:
-        from copydesk.analytics.stores.clickhouse.connection.cluster import cluster_at
-        from copydesk.analytics.stores.clickhouse.connection.url import address_of
-        from copydesk.analytics.stores.clickhouse.schema import NUMBER
+        from copydesk.analytics.stores.clickhouse.connection.cluster import build_cluster
+        from copydesk.analytics.stores.clickhouse.connection.url import parse_clickhouse_url
+        from copydesk.analytics.stores.clickhouse.schema import CLICKHOUSE_SCHEMA_VERSION
         from copydesk.transfer.clickhouse_target import require_empty_target
 
-        newest = NUMBER
-        with closing(cluster_at(address_of(url))) as cluster:
+        newest_schema = CLICKHOUSE_SCHEMA_VERSION
+        with closing(build_cluster(parse_clickhouse_url(url))) as cluster:
             require_empty_target(cluster)
-    if manifest.schema_version not in versions() or manifest.analytics_schema > newest:
-        raise NewerBackup
+    if manifest.schema_version not in list_schema_versions() or manifest.analytics_schema > newest_schema:
+        raise BackupTooNew
 
 
-def _places(settings: Settings, source: Path, manifest: Manifest) -> dict[Path, Path]:
+def _plan_files(settings: Settings, source: Path, manifest: Manifest) -> dict[Path, Path]:
     """Which files go where."""
     data = settings.data.absolute()
-    places = {data / RANGES: source / RANGES} if RANGES in manifest.files else {}
+    sources = {data / RANGES_FILE: source / RANGES_FILE} if RANGES_FILE in manifest.files else {}
     if manifest.has_secret_key and not settings.secret_key:
-        places[data / KEY] = source / KEY
-    if manifest.analytics == "duckdb" and not copies.is_same(data, source / FILE):
-        places[data / FILE] = source / FILE
-    return places
+        sources[data / KEY_FILE] = source / KEY_FILE
+    if manifest.analytics == "duckdb" and not analytics_copy.is_already_restored(data, source / DUCKDB_FILE):
+        sources[data / DUCKDB_FILE] = source / DUCKDB_FILE
+    return sources
 
 
-def _fill(url: str, main: str, copy: Path) -> None:
+def _restore_clickhouse(url: str, database_url: str, copy: Path) -> None:
     from copydesk.analytics.stores.clickhouse import ClickHouseStore
 
-    database = Database(main)
+    database = Database(database_url)
     store = ClickHouseStore(url, database)
     try:
         store.restore(copy)
         with database.write() as tx:
-            tx.execute(VERSION, {"version": HEAD})
+            tx.execute(UPDATE_SCHEMA_VERSION, {"version": SCHEMA_VERSION})
     finally:
         store.close()
         database.close()
 
 
-def still_sealed(settings: Settings) -> int:
+def count_sealed_projects(settings: Settings) -> int:
     """Of how many projects the key at hand opens no secrets. Where there is no key, none is made."""
-    has_key = settings.secret_key or (settings.data.absolute() / KEY).exists()
-    database = Database(settings.database)
+    has_key = settings.secret_key or (settings.data.absolute() / KEY_FILE).exists()
+    database = Database(settings.resolved_database_url)
     try:
         with database.read() as tx:
             projects = tx.execute(select(secrets.c.project_id).distinct()).scalars().all()
-        return sum(not has_key or _is_sealed(Secrets(database, settings), project) for project in projects)
+        return sum(not has_key or _is_sealed(SealedSecrets(database, settings), project) for project in projects)
     finally:
         database.close()
 
 
-def _is_sealed(known: Secrets, project_id: str) -> bool:
+def _is_sealed(project_secrets: SealedSecrets, project_id: str) -> bool:
     try:
-        known.all(project_id)
+        project_secrets.all(project_id)
     except CannotUnseal:
         return True
     return False
 
 
-def _kept(tx: Connection) -> str:
+def _describe_existing(tx: Connection) -> str:
     """What the database holds, in words. Nobody misses what a restore or a move has half filled."""
-    version = schema_of(tx)
-    if version == UNFINISHED:
+    version = read_schema_version(tx)
+    if version == UNFINISHED_VERSION:
         return ""
-    refuse_newer(version)
-    return told(tx)
+    reject_newer_schema(version)
+    return describe_contents(tx)
 
 
-def _refuse_loss(settings: Settings, kept: str, source: Path, manifest: Manifest) -> None:
+def _refuse_data_loss(settings: Settings, existing: str, source: Path, manifest: Manifest) -> None:
     data = settings.data.absolute()
-    found = [kept] if kept else []
-    if manifest.analytics == "duckdb" and not copies.is_same(data, source / FILE) and (views := copies.views_in(data)):
-        found.append(f"{views:,} views and visits")
-    key = data / KEY
-    if manifest.has_secret_key and key.exists() and key.read_bytes() != (source / KEY).read_bytes():
-        found.append(f"another key in {KEY}")
-    if found:
-        raise WouldBeLost(f"This would be lost: {', '.join(found)}. Say --replace if that is what you want.")
+    losses = [existing] if existing else []
+    if (
+        manifest.analytics == "duckdb"
+        and not analytics_copy.is_already_restored(data, source / DUCKDB_FILE)
+        and (views := analytics_copy.count_views(data))
+    ):
+        losses.append(f"{views:,} views and visits")
+    key = data / KEY_FILE
+    if manifest.has_secret_key and key.exists() and key.read_bytes() != (source / KEY_FILE).read_bytes():
+        losses.append(f"another key in {KEY_FILE}")
+    if losses:
+        raise DataWouldBeLost(f"This would be lost: {', '.join(losses)}. Say --replace if that is what you want.")
 
 
-def _staged(undoing: ExitStack, place: Path, copy: Path) -> Path:
+def _stage_file(cleanup: ExitStack, target: Path, copy: Path) -> Path:
     """Beside its place, so that taking it is a matter of a moment."""
-    ready = place.with_name(f"{place.name}.restoring")
-    undoing.callback(ready.unlink, missing_ok=True)
-    shutil.copyfile(copy, ready)
-    ready.chmod(0o600)
-    sync(ready)
-    return ready
+    staged_file = target.with_name(f"{target.name}.restoring")
+    cleanup.callback(staged_file.unlink, missing_ok=True)
+    shutil.copyfile(copy, staged_file)
+    staged_file.chmod(0o600)
+    sync_to_disk(staged_file)
+    return staged_file

@@ -10,15 +10,15 @@ from typing import Any
 from sqlalchemy import Connection, inspect
 
 from copydesk.core.db.database import Database
-from copydesk.transfer.backup.manifest import Damaged, Rows
+from copydesk.transfer.backup.manifest import BackupDamaged, TableSummary
 from copydesk.transfer.progress import Progress
-from copydesk.transfer.row_codec import AT_ONCE, TABLES, Lines, Tally, rows
+from copydesk.transfer.row_codec import ROWS_PER_BATCH, TABLES, RowCodec, TableDigest, stream_rows
 
-FOLDER = "database"
+TABLES_FOLDER = "database"
 
 
 @contextmanager
-def snapshot(database: Database) -> Iterator[Connection]:
+def open_snapshot(database: Database) -> Iterator[Connection]:
     """One moment's state throughout. Writers go on."""
     with database.read() as connection:
         if database.is_sqlite:
@@ -27,52 +27,52 @@ def snapshot(database: Database) -> Iterator[Connection]:
             yield connection
         else:
             connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-            with database.unhurried(connection):
+            with database.without_statement_timeout(connection):
                 connection.exec_driver_sql("set local idle_in_transaction_session_timeout = 0")  # the disk may be slow
                 yield connection
 
 
-def dump(tx: Connection, folder: Path, progress: Progress) -> dict[str, Rows]:
+def dump_tables(tx: Connection, folder: Path, progress: Progress) -> dict[str, TableSummary]:
     """Every table as it is, which may be an older schema's: a back-up changes nothing."""
-    (folder / FOLDER).mkdir(mode=0o700)
-    there = inspect(tx)
-    known = set(there.get_table_names())
-    dumped = {}
-    for name in (name for name in TABLES if name in known):
-        progress.begin(name)
-        lines = Lines(TABLES[name], {column["name"] for column in there.get_columns(name)})
-        counted = _write(tx, lines, file_of(folder, name), progress)
-        columns = [column.name for column in lines.columns]
-        dumped[name] = Rows(columns=columns, rows=counted.rows, checksum=counted.checksum)
-    return dumped
+    (folder / TABLES_FOLDER).mkdir(mode=0o700)
+    inspector = inspect(tx)
+    existing = set(inspector.get_table_names())
+    summaries = {}
+    for name in (name for name in TABLES if name in existing):
+        progress.start_stage(name)
+        codec = RowCodec(TABLES[name], {column["name"] for column in inspector.get_columns(name)})
+        digest = _write_table(tx, codec, table_path(folder, name), progress)
+        columns = [column.name for column in codec.columns]
+        summaries[name] = TableSummary(columns=columns, rows=digest.rows, checksum=digest.checksum)
+    return summaries
 
 
-def _write(tx: Connection, lines: Lines, path: Path, progress: Progress) -> Tally:
-    counted = Tally()
+def _write_table(tx: Connection, codec: RowCodec, path: Path, progress: Progress) -> TableDigest:
+    digest = TableDigest()
     with gzip.open(path, "wb", compresslevel=3) as file:
-        for row in rows(tx, lines.chosen()):
-            line = lines.line(row)
-            counted.add(line)
+        for row in stream_rows(tx, codec.build_select()):
+            line = codec.encode_row(row)
+            digest.add(line)
             file.write(line + b"\n")
-            if counted.rows % AT_ONCE == 0:
-                progress.advance(AT_ONCE)
-    progress.advance(counted.rows % AT_ONCE)
-    return counted
+            if digest.rows % ROWS_PER_BATCH == 0:
+                progress.advance(ROWS_PER_BATCH)
+    progress.advance(digest.rows % ROWS_PER_BATCH)
+    return digest
 
 
-def read(folder: Path, name: str, wanted: Rows) -> Iterator[bytes]:
+def read_lines(folder: Path, name: str, expected: TableSummary) -> Iterator[bytes]:
     """The lines of a table; Damaged when they are not those that were written, at the latest after the last."""
-    counted = Tally()
+    digest = TableDigest()
     try:
-        with gzip.open(file_of(folder, name), "rb") as file:
+        with gzip.open(table_path(folder, name), "rb") as file:
             for line in file:
-                counted.add(line := line.rstrip(b"\n"))
+                digest.add(line := line.rstrip(b"\n"))
                 yield line
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise Damaged(f"{file_of(folder, name)} cannot be read: {error}.") from None
-    if (counted.rows, counted.checksum) != (wanted.rows, wanted.checksum):
-        raise Damaged(f"{file_of(folder, name)} does not hold the {wanted.rows:,} rows that were written.")
+        raise BackupDamaged(f"{table_path(folder, name)} cannot be read: {error}.") from None
+    if (digest.rows, digest.checksum) != (expected.rows, expected.checksum):
+        raise BackupDamaged(f"{table_path(folder, name)} does not hold the {expected.rows:,} rows that were written.")
 
 
-def file_of(folder: Path, name: str) -> Path:
-    return folder / FOLDER / f"{name}.jsonl.gz"
+def table_path(folder: Path, name: str) -> Path:
+    return folder / TABLES_FOLDER / f"{name}.jsonl.gz"

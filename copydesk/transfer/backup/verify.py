@@ -2,34 +2,41 @@
 
 from pathlib import Path
 
-from copydesk.transfer.backup import table_dump as dump
-from copydesk.transfer.backup.analytics_copy import FILES, holds
-from copydesk.transfer.backup.manifest import NAME, Damaged, Manifest, NewerBackup, part_of, read
+from copydesk.transfer.backup import table_dump
+from copydesk.transfer.backup.analytics_copy import COPY_FILES, inspect_copy
+from copydesk.transfer.backup.manifest import (
+    MANIFEST_FILE,
+    BackupDamaged,
+    BackupTooNew,
+    Manifest,
+    checksum_file,
+    read_manifest,
+)
 from copydesk.transfer.progress import Progress
-from copydesk.transfer.row_codec import AT_ONCE, TABLES
+from copydesk.transfer.row_codec import ROWS_PER_BATCH, TABLES
 
 
-def verify(folder: Path, progress: Progress) -> Manifest:
-    manifest = read(folder)
-    views = FILES[manifest.analytics]
-    if {*manifest.files} != {*files_of(folder)} or views not in manifest.files:
-        missing = {*manifest.files, views} ^ {*files_of(folder)}
-        raise Damaged(f"{folder} does not hold the files that were written: see {', '.join(sorted(missing))}.")
-    for name, part in manifest.files.items():
-        if part_of(folder / name) != part:
-            raise Damaged(f"{folder / name} is not what was written.")
-    for name, wanted in manifest.tables.items():
-        if name not in TABLES or not {*wanted.columns} <= {*TABLES[name].columns.keys()}:
-            raise NewerBackup
-        for number, _ in enumerate(dump.read(folder, name, wanted), 1):
-            if number % AT_ONCE == 0:
-                progress.advance(AT_ONCE)
-    if holds(manifest.analytics, folder / views) != (manifest.analytics_schema, manifest.analytics_rows):
-        raise Damaged(f"{folder / views} does not hold the rows that were written.")
+def verify_backup(folder: Path, progress: Progress) -> Manifest:
+    manifest = read_manifest(folder)
+    views_file = COPY_FILES[manifest.analytics]
+    if {*manifest.files} != {*list_files(folder)} or views_file not in manifest.files:
+        missing = {*manifest.files, views_file} ^ {*list_files(folder)}
+        raise BackupDamaged(f"{folder} does not hold the files that were written: see {', '.join(sorted(missing))}.")
+    for name, checksum in manifest.files.items():
+        if checksum_file(folder / name) != checksum:
+            raise BackupDamaged(f"{folder / name} is not what was written.")
+    for name, expected in manifest.tables.items():
+        if name not in TABLES or not {*expected.columns} <= {*TABLES[name].columns.keys()}:
+            raise BackupTooNew
+        for number, _ in enumerate(table_dump.read_lines(folder, name, expected), 1):
+            if number % ROWS_PER_BATCH == 0:
+                progress.advance(ROWS_PER_BATCH)
+    if inspect_copy(manifest.analytics, folder / views_file) != (manifest.analytics_schema, manifest.analytics_rows):
+        raise BackupDamaged(f"{folder / views_file} does not hold the rows that were written.")
     return manifest
 
 
-def files_of(folder: Path) -> list[str]:
+def list_files(folder: Path) -> list[str]:
     """All but the manifest, which cannot name itself."""
-    found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
-    return sorted(name for name in found if name != NAME)
+    names = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
+    return sorted(name for name in names if name != MANIFEST_FILE)

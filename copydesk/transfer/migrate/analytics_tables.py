@@ -6,90 +6,107 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from copydesk.analytics.stores.clickhouse.connection.node import SLOW_SECONDS, Node
-from copydesk.analytics.stores.duckdb.database import Connection
+from copydesk.analytics.stores.clickhouse.connection.node import LONG_TIMEOUT_SECONDS, Node
+from copydesk.analytics.stores.duckdb.database import DuckConnection
 
-PART = 20_000
-NAME, SORT, SCOPE = {"project": "String"}, {"sort": "UInt8"}, {"scope": "UInt64"}
-DAY, KIND, AGENT = {"day": "UInt16"}, {"kind": "UInt8"}, {"agent": "String", "operator": "String"}
-RULE = {"rule": "String", "version": "String"}
+ROWS_PER_PART = 20_000
+PROJECT_COLUMN, SORT_COLUMN, SCOPE_COLUMN = {"project": "String"}, {"sort": "UInt8"}, {"scope": "UInt64"}
+DAY_COLUMN, KIND_COLUMN, AGENT_COLUMNS = {"day": "UInt16"}, {"kind": "UInt8"}, {"agent": "String", "operator": "String"}
+RULE_COLUMNS = {"rule": "String", "version": "String"}
 
 
 @dataclass(frozen=True)
-class Kind:
+class MovedTable:
     """A table of ClickHouse. The one of the same name here is what its rows come from, by sql/<name>.sql."""
 
     name: str
     columns: Mapping[str, str]
-    spread: str
+    shard_column: str
     """The column by which rows go to shards. A visitor must be on one shard alone; for others any will do."""
-    adding: str = ""
+    aggregate: str = ""
     """How rows that are otherwise the same add up, and what of them; without it, they are one row."""
-    added: str = ""
+    aggregated_column: str = ""
 
-    def parts(self, here: Connection) -> int:
-        [(highest,)] = here.execute(f"select coalesce(max(rowid), -1) from {self.name}").fetchall()  # noqa: S608
-        return int(highest) // PART + 1
+    def count_parts(self, source: DuckConnection) -> int:
+        [(highest,)] = source.execute(f"select coalesce(max(rowid), -1) from {self.name}").fetchall()  # noqa: S608
+        return int(highest) // ROWS_PER_PART + 1
 
-    def part(self, here: Connection, number: int, shards: int) -> Iterator[tuple[int, dict[str, Sequence[Any]]]]:
+    def read_part(
+        self, source: DuckConnection, number: int, shards: int
+    ) -> Iterator[tuple[int, dict[str, Sequence[Any]]]]:
         """The columns for each shard. Nothing changes the file, so that a part is the same whenever it is asked for."""
-        which = f"moved.rowid >= {number * PART} and moved.rowid < {(number + 1) * PART}"
-        rows = here.execute(f"{sql(self.name)} and {which}").fetchall()
-        place = list(self.columns).index(self.spread)
+        part_filter = f"moved.rowid >= {number * ROWS_PER_PART} and moved.rowid < {(number + 1) * ROWS_PER_PART}"
+        rows = source.execute(f"{load_sql(self.name)} and {part_filter}").fetchall()
+        shard_index = list(self.columns).index(self.shard_column)
         for shard in range(shards):
-            if mine := [row for row in rows if row[place] % shards == shard]:
-                yield shard, dict(zip(self.columns, zip(*mine, strict=True), strict=True))
+            if shard_rows := [row for row in rows if row[shard_index] % shards == shard]:
+                yield shard, dict(zip(self.columns, zip(*shard_rows, strict=True), strict=True))
 
-    def sum_here(self, here: Connection) -> tuple[int, int]:
-        line = f"concat_ws(chr(31), {', '.join(self._words)})"
-        number = f"md5_number_lower({line})::hugeint"
-        asked = f"select count(*), coalesce(sum({number}), 0) from ({self._grouped(f'({sql(self.name)})')})"  # noqa: S608
-        [(rows, total)] = here.execute(asked).fetchall()
+    def sum_source(self, source: DuckConnection) -> tuple[int, int]:
+        row_text = f"concat_ws(chr(31), {', '.join(self._compared_columns)})"
+        row_hash = f"md5_number_lower({row_text})::hugeint"
+        rows_query = self._build_grouped_query(f"({load_sql(self.name)})")
+        query = f"select count(*), coalesce(sum({row_hash}), 0) from ({rows_query})"  # noqa: S608
+        [(rows, total)] = source.execute(query).fetchall()
         return int(rows), int(total)
 
-    def sum_there(self, there: Node) -> tuple[int, int]:
+    def sum_target(self, target: Node) -> tuple[int, int]:
         """The number of different rows and the sum of half their MD5, which both engines know."""
-        line = f"arrayStringConcat([{', '.join(f'toString({word})' for word in self._words)}], char(31))"
-        number = f"toUInt128(reinterpretAsUInt64(substring(MD5({line}), 9, 8)))"
-        grouped = self._grouped(self.name).replace("bit_or", "groupBitOr")
-        [(rows, total)] = there.ask(f"select count(), sum({number}) from ({grouped})", seconds=SLOW_SECONDS)  # noqa: S608
+        row_text = (
+            f"arrayStringConcat([{', '.join(f'toString({column})' for column in self._compared_columns)}], char(31))"
+        )
+        row_hash = f"toUInt128(reinterpretAsUInt64(substring(MD5({row_text}), 9, 8)))"
+        grouped = self._build_grouped_query(self.name).replace("bit_or", "groupBitOr")
+        query = f"select count(), sum({row_hash}) from ({grouped})"  # noqa: S608
+        [(rows, total)] = target.query(query, timeout_seconds=LONG_TIMEOUT_SECONDS)
         return int(rows), int(total)
 
     @property
-    def _words(self) -> list[str]:
-        return [*self._same, *(["total"] if self.adding else [])]
+    def _compared_columns(self) -> list[str]:
+        return [*self._key_columns, *(["total"] if self.aggregate else [])]
 
     @property
-    def _same(self) -> list[str]:
-        return [f'"{name}"' for name in self.columns if name != self.added]
+    def _key_columns(self) -> list[str]:
+        return [f'"{name}"' for name in self.columns if name != self.aggregated_column]
 
-    def _grouped(self, rows: str) -> str:
-        same = ", ".join(self._same)
-        total = f", {self.adding}({self.added or '*'}) as total" if self.adding else ""
-        return f"select {same}{total} from {rows} group by {same}"  # noqa: S608 - ours
+    def _build_grouped_query(self, rows: str) -> str:
+        keys = ", ".join(self._key_columns)
+        total = f", {self.aggregate}({self.aggregated_column or '*'}) as total" if self.aggregate else ""
+        return f"select {keys}{total} from {rows} group by {keys}"  # noqa: S608 - ours
 
 
-KINDS = (
-    Kind("scopes", {**NAME, **SORT, **SCOPE, "path": "String", **AGENT, **KIND}, spread="scope"),
-    Kind("events", {**NAME, "id": "UInt64"}, spread="id"),
-    Kind("counts", {**NAME, **SORT, **SCOPE, **DAY, **KIND, "n": "Int64"}, spread="scope", adding="sum", added="n"),
-    Kind(
-        "visits",
-        {**NAME, "visitor": "UInt64", **SORT, **SCOPE, **DAY, "bits": "UInt8"},
-        spread="visitor",
-        adding="bit_or",
-        added="bits",
+MOVED_TABLES = (
+    MovedTable(
+        "scopes",
+        {**PROJECT_COLUMN, **SORT_COLUMN, **SCOPE_COLUMN, "path": "String", **AGENT_COLUMNS, **KIND_COLUMN},
+        shard_column="scope",
     ),
-    Kind(
+    MovedTable("events", {**PROJECT_COLUMN, "id": "UInt64"}, shard_column="id"),
+    MovedTable(
+        "counts",
+        {**PROJECT_COLUMN, **SORT_COLUMN, **SCOPE_COLUMN, **DAY_COLUMN, **KIND_COLUMN, "n": "Int64"},
+        shard_column="scope",
+        aggregate="sum",
+        aggregated_column="n",
+    ),
+    MovedTable(
+        "visits",
+        {**PROJECT_COLUMN, "visitor": "UInt64", **SORT_COLUMN, **SCOPE_COLUMN, **DAY_COLUMN, "bits": "UInt8"},
+        shard_column="visitor",
+        aggregate="bit_or",
+        aggregated_column="bits",
+    ),
+    MovedTable(
         "views",
-        {**NAME, "at": "Int64", "path": "String", **KIND, **AGENT, **RULE, "visitor": "UInt64", "host": "String",
+        {**PROJECT_COLUMN, "at": "Int64", "path": "String", **KIND_COLUMN, **AGENT_COLUMNS, **RULE_COLUMNS,
+         "visitor": "UInt64", "host": "String",
          "referrer": "String"},
-        spread="visitor",
-        adding="count",
+        shard_column="visitor",
+        aggregate="count",
     ),
 )  # fmt: skip
 
 
 @cache
-def sql(name: str) -> str:
+def load_sql(name: str) -> str:
     return files("copydesk.transfer.migrate").joinpath("sql", f"{name}.sql").read_text("utf-8")

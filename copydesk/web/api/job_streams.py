@@ -8,24 +8,24 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from copydesk.core.accounts.api_keys import Key
+from copydesk.core.accounts.api_keys import ApiKey
 from copydesk.core.accounts.sessions import Session
-from copydesk.core.db.notifications import ANYTHING
-from copydesk.core.errors import Refusal, StoreDown
+from copydesk.core.db.notifications import ANY_TOPIC
+from copydesk.core.errors import RequestError, StoreUnavailable
 from copydesk.core.rate_limits.limits import TooManyRequests
-from copydesk.core.runtime.thread_pool import call
+from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.job import ACTIVE, Job
-from copydesk.jobs.storage.records import Event, Progress, job_topic
+from copydesk.jobs.storage.records import JobEvent, JobProgress, job_topic
 
 log = logging.getLogger(__name__)
 
-CHECK_SECONDS = 2.0
+ACCESS_CHECK_SECONDS = 2.0
 """How long at most until a stream ends whose key or session did, where the database sends no signal of it."""
-AWAY_SECONDS = 1.0
-REST = 4
+STORE_RETRY_SECONDS = 1.0
+POLL_REST_FACTOR = 4
 """After a look at the database, the next one waits this multiple of its duration."""
-RETRY_AFTER = {"Retry-After": "10"}
+RETRY_AFTER_HEADERS = {"Retry-After": "10"}
 
 
 class TooManyStreams(TooManyRequests):
@@ -33,12 +33,12 @@ class TooManyStreams(TooManyRequests):
     message = "Too many live event streams are open for this API key or person."
 
 
-class StreamsBusy(Refusal):
+class StreamsBusy(RequestError):
     status, code = 503, "streams_busy"
     message = "The server has reached its limit of live event streams; try again later, or poll the job."
 
 
-class Holder(NamedTuple):
+class StreamHolder(NamedTuple):
     """Who listens: an API key, or a person in a session of the dashboard. A person's sessions share one cap."""
 
     key_id: str | None
@@ -47,143 +47,143 @@ class Holder(NamedTuple):
     address: str | None = None
 
     @classmethod
-    def from_key(cls, key: Key, address: str | None) -> "Holder":
+    def from_key(cls, key: ApiKey, address: str | None) -> "StreamHolder":
         return cls(key.id, None, key.id, address)
 
     @classmethod
-    def from_session(cls, session: Session) -> "Holder":
+    def from_session(cls, session: Session) -> "StreamHolder":
         return cls(None, session.id, session.person_id)
 
 
 @dataclass(eq=False)
-class Stream:
-    holder: Holder
+class LiveStream:
+    holder: StreamHolder
     project_id: str
     job_id: str
-    seen: int
+    last_sent_seq: int
     """The number of the last event that was sent."""
-    bell: asyncio.Event = field(default_factory=asyncio.Event)
+    wake_event: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when there is something to send, or the stream is over."""
     is_over: bool = False
     """Whether its holder may listen no longer."""
 
-    def may_listen(self, known: "Known") -> bool:
+    def may_listen(self, snapshot: "StreamSnapshot") -> bool:
         if self.holder.session_id is not None:
-            return self.holder.session_id in known.sessions
-        key = known.keys.get(self.holder.key_id or "")
-        is_open = key is not None and key.is_open and key.project_id == self.project_id
-        return is_open and key is not None and "read" in key.scopes and key.admits(self.holder.address)
+            return self.holder.session_id in snapshot.sessions
+        key = snapshot.keys.get(self.holder.key_id or "")
+        is_open = key is not None and key.is_active and key.project_id == self.project_id
+        return is_open and key is not None and "read" in key.scopes and key.allows_address(self.holder.address)
 
 
-class Known(NamedTuple):
+class StreamSnapshot(NamedTuple):
     """What one look at the database tells of all streams."""
 
-    jobs: dict[str, Progress]
-    keys: dict[str, Key]
+    jobs: dict[str, JobProgress]
+    keys: dict[str, ApiKey]
     sessions: set[str]
 
 
-class Streams:
+class StreamRegistry:
     """Looks at the database once for all streams, and wakes only those that have something to send: a stream costs
     nothing while its job does nothing, however much goes on elsewhere."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._max_total, self._max_per_owner = desk.settings.streams, desk.settings.streams_per_key
-        self._open: set[Stream] = set()
-        self._owners: Counter[str] = Counter()
-        self._topics: Counter[str] = Counter()
-        self._watch: asyncio.Task[None] | None = None
-        self._reads: dict[tuple[str, int], asyncio.Future[tuple[Job, list[Event]]]] = {}
+        self._open: set[LiveStream] = set()
+        self._open_by_owner: Counter[str] = Counter()
+        self._open_by_topic: Counter[str] = Counter()
+        self._watch_task: asyncio.Task[None] | None = None
+        self._pending_reads: dict[tuple[str, int], asyncio.Future[tuple[Job, list[JobEvent]]]] = {}
 
-    def check_room(self, holder: Holder) -> None:
+    def check_capacity(self, holder: StreamHolder) -> None:
         """Raises TooManyStreams or StreamsBusy where another stream would be one too many."""
-        if self._owners[holder.owner] >= self._max_per_owner:
+        if self._open_by_owner[holder.owner] >= self._max_per_owner:
             message = f"{self._max_per_owner} live streams of events are open for this API key or person; close some."
-            raise TooManyStreams(message, headers=RETRY_AFTER)
+            raise TooManyStreams(message, headers=RETRY_AFTER_HEADERS)
         if len(self._open) >= self._max_total:
-            raise StreamsBusy(headers=RETRY_AFTER)
+            raise StreamsBusy(headers=RETRY_AFTER_HEADERS)
 
     @contextmanager
-    def open(self, holder: Holder, project_id: str, job_id: str, after: int) -> Iterator[Stream]:
+    def open(self, holder: StreamHolder, project_id: str, job_id: str, after: int) -> Iterator[LiveStream]:
         """Takes a place for a stream, unless `check_room` raises."""
-        self.check_room(holder)
-        stream, topic = Stream(holder, project_id, job_id, after), job_topic(job_id)
+        self.check_capacity(holder)
+        stream, topic = LiveStream(holder, project_id, job_id, after), job_topic(job_id)
         self._open.add(stream)
-        self._owners[holder.owner] += 1
-        self._topics[topic] += 1
-        if self._watch is None:
-            self._watch = asyncio.create_task(self._watch_all())
+        self._open_by_owner[holder.owner] += 1
+        self._open_by_topic[topic] += 1
+        if self._watch_task is None:
+            self._watch_task = asyncio.create_task(self._watch_all())
         try:
             yield stream
         finally:
             self._open.remove(stream)
-            _count_down(self._owners, holder.owner)
-            _count_down(self._topics, topic)
-            if not self._open and self._watch is not None:
-                self._watch.cancel()
-                self._watch = None
+            _decrement(self._open_by_owner, holder.owner)
+            _decrement(self._open_by_topic, topic)
+            if not self._open and self._watch_task is not None:
+                self._watch_task.cancel()
+                self._watch_task = None
 
-    async def read(self, stream: Stream) -> tuple[Job, list[Event]]:
+    async def read(self, stream: LiveStream) -> tuple[Job, list[JobEvent]]:
         """Returns the job and its events that the stream has not sent. Streams that are as far share one read."""
-        key = stream.job_id, stream.seen
-        reading = self._reads.get(key)
-        if reading is None:
-            reading = asyncio.ensure_future(call(self._desk.jobs.events, stream.project_id, *key))
-            self._reads[key] = reading
-            reading.add_done_callback(lambda done: self._reads.pop(key, None))
-        return await asyncio.shield(reading)
+        key = stream.job_id, stream.last_sent_seq
+        pending_read = self._pending_reads.get(key)
+        if pending_read is None:
+            pending_read = asyncio.ensure_future(run_in_thread(self._desk.jobs.list_events, stream.project_id, *key))
+            self._pending_reads[key] = pending_read
+            pending_read.add_done_callback(lambda done: self._pending_reads.pop(key, None))
+        return await asyncio.shield(pending_read)
 
     async def _watch_all(self) -> None:
-        signals, loop, bell = self._desk.database.signals, asyncio.get_running_loop(), asyncio.Event()
+        signals, loop, wake_event = self._desk.database.notifications, asyncio.get_running_loop(), asyncio.Event()
 
-        def ring(topic: str) -> None:
-            if topic == ANYTHING or topic in self._topics:
-                loop.call_soon_threadsafe(bell.set)
+        def wake(topic: str) -> None:
+            if topic == ANY_TOPIC or topic in self._open_by_topic:
+                loop.call_soon_threadsafe(wake_event.set)
 
-        with signals.heard(ring):
-            while not signals.closing:
-                bell.clear()
-                rest = await self._look() * REST
-                if signals.closing:
+        with signals.subscribe(wake):
+            while not signals.is_closing:
+                wake_event.clear()
+                rest_seconds = await self._wake_ready_streams() * POLL_REST_FACTOR
+                if signals.is_closing:
                     break
-                await asyncio.sleep(min(rest, CHECK_SECONDS))
+                await asyncio.sleep(min(rest_seconds, ACCESS_CHECK_SECONDS))
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(bell.wait(), CHECK_SECONDS)
+                    await asyncio.wait_for(wake_event.wait(), ACCESS_CHECK_SECONDS)
         for stream in self._open:
-            stream.bell.set()
+            stream.wake_event.set()
 
-    async def _look(self) -> float:
+    async def _wake_ready_streams(self) -> float:
         """Rings the bells of streams that have something to send or are over. Returns the seconds that it took."""
         streams, began = list(self._open), asyncio.get_running_loop().time()
         try:
-            known = await call(self._read_known, streams)
-        except StoreDown:  # it will be back, and nobody has to listen anew for that
-            await asyncio.sleep(AWAY_SECONDS)
+            snapshot = await run_in_thread(self._read_snapshot, streams)
+        except StoreUnavailable:  # it will be back, and nobody has to listen anew for that
+            await asyncio.sleep(STORE_RETRY_SECONDS)
             return 0
         except Exception:
             log.exception("live streams could not be looked after; trying again")
-            await asyncio.sleep(AWAY_SECONDS)
+            await asyncio.sleep(STORE_RETRY_SECONDS)
             return 0
-        self._reads.clear()  # what began before this look may lack what it found
+        self._pending_reads.clear()  # what began before this look may lack what it found
         for stream in streams:
-            job = known.jobs.get(stream.job_id)
-            stream.is_over = not stream.may_listen(known)
-            if stream.is_over or job is None or job.last_event > stream.seen or job.status is not ACTIVE:
-                stream.bell.set()
+            job = snapshot.jobs.get(stream.job_id)
+            stream.is_over = not stream.may_listen(snapshot)
+            if stream.is_over or job is None or job.last_event > stream.last_sent_seq or job.status is not ACTIVE:
+                stream.wake_event.set()
         return asyncio.get_running_loop().time() - began
 
-    def _read_known(self, streams: Sequence[Stream]) -> Known:
+    def _read_snapshot(self, streams: Sequence[LiveStream]) -> StreamSnapshot:
         key_ids = {stream.holder.key_id for stream in streams if stream.holder.key_id}
         session_ids = {stream.holder.session_id for stream in streams if stream.holder.session_id}
-        return Known(
-            self._desk.jobs.progress({stream.job_id for stream in streams}),
+        return StreamSnapshot(
+            self._desk.jobs.read_progress({stream.job_id for stream in streams}),
             self._desk.keys.get_all(key_ids),
             self._desk.people.sessions.find_live(session_ids, "viewer"),
         )
 
 
-def _count_down(counter: Counter[str], name: str) -> None:
+def _decrement(counter: Counter[str], name: str) -> None:
     counter[name] -= 1
     if not counter[name]:
         del counter[name]

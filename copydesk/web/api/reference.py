@@ -4,24 +4,27 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from copydesk.web.responses.html import page
+from copydesk.web.responses.html import render_page
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/docs")
-def reference(request: Request) -> Response:
+def show_reference(request: Request) -> Response:
     schema = request.app.openapi()
     operations = [
         {"method": method.upper(), "path": path, **operation}
         for path, methods in schema["paths"].items()
         for method, operation in methods.items()
     ]
-    return page("reference.html", title="API reference", operations=operations, schemas=_schemas(schema))
+    return render_page("reference.html", title="API reference", operations=operations, schemas=_list_schemas(schema))
 
 
-def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
     return [
-        {"name": name, "fields": [{"name": field, **about} for field, about in body.get("properties", {}).items()]}
+        {
+            "name": name,
+            "fields": [{"name": field, **definition} for field, definition in body.get("properties", {}).items()],
+        }
         for name, body in schema["components"]["schemas"].items()
     ]

@@ -9,57 +9,57 @@ from fastapi import Request, Response
 
 from copydesk.analytics.stores.base import Store
 from copydesk.core.projects.projects import Project
-from copydesk.core.rate_limits.in_memory import SharedRate
-from copydesk.core.runtime.thread_pool import call
+from copydesk.core.rate_limits.in_memory import SharedRateLimiter
+from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
-from copydesk.web.api.schemas import View
-from copydesk.web.responses.csv_reports import prefers_csv, report_sheet
-from copydesk.web.responses.etags import is_known
+from copydesk.web.api.schemas import ApiModel
+from copydesk.web.responses.csv_reports import prefers_csv, render_report_csv
+from copydesk.web.responses.etags import etag_matches
 
 T = TypeVar("T")
-NEXT_PAGE_KEEPS = ("dateFrom", "dateTo", "limit")
+NEXT_PAGE_PARAMS = ("dateFrom", "dateTo", "limit")
 
 
-class Asking:
+class ReportRequest:
     """One request for a project's numbers."""
 
     def __init__(self, request: Request, desk: Desk, project: Project) -> None:
         self.request, self.desk, self.project = request, desk, project
         self._headers = {"Cache-Control": "private, no-cache"}
 
-    async def read(self, question: Callable[[], T]) -> T:
+    async def run_query(self, query: Callable[[], T]) -> T:
         """Counts as one export, so it is called once the request is known to be right."""
-        rate: SharedRate = self.request.app.state.exports
-        self._headers |= rate.take(self.project.id)
-        return await call(question)
+        rate: SharedRateLimiter = self.request.app.state.exports
+        self._headers |= rate.consume(self.project.id)
+        return await run_in_thread(query)
 
-    async def count(self, question: Callable[[Store], T]) -> T:
+    async def query_store(self, query: Callable[[Store], T]) -> T:
         """Asks the store, which first counts what has arrived."""
-        counted = self.project.collecting
+        options = self.project.collecting
         self._headers |= {
-            "Copydesk-Visitor-Key": counted.privacy,
-            "Copydesk-AI-Classes": ", ".join(counted.ai_classes) or "none",
+            "Copydesk-Visitor-Key": options.privacy,
+            "Copydesk-AI-Classes": ", ".join(options.ai_classes) or "none",
         }
-        return await self.read(lambda: question(self.desk.counted(self.project)))
+        return await self.run_query(lambda: query(self.desk.up_to_date_store(self.project)))
 
-    def table(self, name: str, view: View, following: int | None = None) -> Response:
+    def render_table(self, name: str, report: ApiModel, next_offset: int | None = None) -> Response:
         """The report of this name in the form that the client prefers; its rows are the view's field of that name."""
         self._headers["Vary"] = "Accept"
-        if following is not None:  # CSV has no other place to say that there is more
-            asked = {one: self.request.query_params.get(one) for one in NEXT_PAGE_KEEPS}
-            query = {one: value for one, value in asked.items() if value is not None}
-            self._headers["Link"] = f'<?{urlencode({**query, "offset": following})}>; rel="next"'
+        if next_offset is not None:  # CSV has no other place to say that there is more
+            params = {one: self.request.query_params.get(one) for one in NEXT_PAGE_PARAMS}
+            query = {one: value for one, value in params.items() if value is not None}
+            self._headers["Link"] = f'<?{urlencode({**query, "offset": next_offset})}>; rel="next"'
         if not prefers_csv(self.request.headers.get("accept", "")):
-            return self.json(view)
+            return self.render_json(report)
         self._headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
-        return self._tagged(report_sheet(name, view), "text/csv; charset=utf-8")
+        return self._respond_with_etag(render_report_csv(name, report), "text/csv; charset=utf-8")
 
-    def json(self, view: View) -> Response:
-        return self._tagged(view.model_dump_json(by_alias=True), "application/json")
+    def render_json(self, report: ApiModel) -> Response:
+        return self._respond_with_etag(report.model_dump_json(by_alias=True), "application/json")
 
-    def _tagged(self, text: str, media_type: str) -> Response:
+    def _respond_with_etag(self, text: str, media_type: str) -> Response:
         body = text.encode()
-        tag = self._headers["ETag"] = f'"{blake2b(body, digest_size=16).hexdigest()}"'
-        if is_known(tag, self.request.headers.get("if-none-match", "")):
+        etag = self._headers["ETag"] = f'"{blake2b(body, digest_size=16).hexdigest()}"'
+        if etag_matches(etag, self.request.headers.get("if-none-match", "")):
             return Response(status_code=304, headers=self._headers)
         return Response(body, media_type=media_type, headers=self._headers)

@@ -4,80 +4,88 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from copydesk.analytics.date_ranges import date_of
-from copydesk.analytics.feedback import PageRemarks, Remark
-from copydesk.analytics.page_view import Class
-from copydesk.analytics.stores.base import AgentRow, Interval, Moment, Page, Split
-from copydesk.core.clock import iso
-from copydesk.web.api.schemas import View
+from copydesk.analytics.date_ranges import format_day
+from copydesk.analytics.feedback import FeedbackEntry, PageFeedback
+from copydesk.analytics.page_view import VisitorClass
+from copydesk.analytics.stores.base import AgentRow, Counts, Interval, ReportPage, TimeseriesPoint
+from copydesk.core.clock import format_iso
+from copydesk.web.api.schemas import ApiModel
 
 
-class CountView(View):
+class CountResponse(ApiModel):
     human: int
     ai: int
     total: int
 
     @classmethod
-    def of(cls, split: Split) -> "CountView":
+    def from_split(cls, split: Counts) -> "CountResponse":
         return cls(human=split.human, ai=split.ai, total=split.total)
 
 
-class PageCountView(View):
+class PageCountResponse(ApiModel):
     path: str
     human: int
     ai: int
     total: int
 
     @classmethod
-    def all(cls, page: Page) -> list["PageCountView"]:
+    def list_from_page(cls, page: ReportPage) -> list["PageCountResponse"]:
         return [cls(path=r.path, human=r.count.human, ai=r.count.ai, total=r.count.total) for r in page.rows]
 
 
-class VisitorsView(View):
-    totals: CountView
+class VisitorsResponse(ApiModel):
+    totals: CountResponse
     """Unique visitors of the whole site over the range, whatever the page of results; `total` is the union."""
-    visitors: list[PageCountView]
+    visitors: list[PageCountResponse]
     """Most first, then by path."""
     has_more: bool
 
     @classmethod
-    def of(cls, page: Page) -> "VisitorsView":
-        return cls(totals=CountView.of(page.totals), visitors=PageCountView.all(page), has_more=page.has_more)
+    def from_page(cls, page: ReportPage) -> "VisitorsResponse":
+        return cls(
+            totals=CountResponse.from_split(page.totals),
+            visitors=PageCountResponse.list_from_page(page),
+            has_more=page.has_more,
+        )
 
 
-class ViewsView(View):
-    totals: CountView
+class ViewsResponse(ApiModel):
+    totals: CountResponse
     """Views of the whole site over the range, whatever the page of results; `total` is the sum."""
-    views: list[PageCountView]
+    views: list[PageCountResponse]
     """Most first, then by path."""
     has_more: bool
 
     @classmethod
-    def of(cls, page: Page) -> "ViewsView":
-        return cls(totals=CountView.of(page.totals), views=PageCountView.all(page), has_more=page.has_more)
+    def from_page(cls, page: ReportPage) -> "ViewsResponse":
+        return cls(
+            totals=CountResponse.from_split(page.totals),
+            views=PageCountResponse.list_from_page(page),
+            has_more=page.has_more,
+        )
 
 
-class AgentView(View):
+class AgentResponse(ApiModel):
     agent: str | None
     operator: str | None
     """Who runs it, where that is known."""
-    kind: Class = Field(alias="class")
+    kind: VisitorClass = Field(alias="class")
     visitors: int
     views: int
 
 
-class AgentsView(View):
-    agents: list[AgentView]
+class AgentsResponse(ApiModel):
+    agents: list[AgentResponse]
     """Every agent of every class, those that count as neither human nor AI too."""
     has_more: bool
 
     @classmethod
-    def of(cls, rows: Sequence[AgentRow], has_more: bool) -> "AgentsView":
+    def from_rows(cls, rows: Sequence[AgentRow], has_more: bool) -> "AgentsResponse":
         agents = [
-            AgentView(
+            AgentResponse(
                 agent=row.agent or None,
                 operator=row.operator or None,
-                kind=Class(row.kind),
+                kind=VisitorClass(row.kind),
                 visitors=row.visitors,
                 views=row.views,
             )
@@ -86,37 +94,37 @@ class AgentsView(View):
         return cls(agents=agents, has_more=has_more)
 
 
-class MomentView(View):
+class TimeseriesPointResponse(ApiModel):
     date: str = Field(json_schema_extra={"format": "date"})
     """The first day of the interval, which may lie before `dateFrom`."""
     human: int
     ai: int
     total: int
     """Unique visitors of the interval, as far as it lies in the range."""
-    views: CountView
+    views: CountResponse
 
 
-class TimeseriesView(View):
+class TimeseriesResponse(ApiModel):
     interval: Interval
-    timeseries: list[MomentView]
+    timeseries: list[TimeseriesPointResponse]
     """Oldest first; intervals in which there was nothing are left out."""
 
     @classmethod
-    def of(cls, interval: Interval, moments: Sequence[Moment]) -> "TimeseriesView":
+    def from_points(cls, interval: Interval, points: Sequence[TimeseriesPoint]) -> "TimeseriesResponse":
         rows = [
-            MomentView(
-                date=date_of(moment.day),
-                human=moment.visitors.human,
-                ai=moment.visitors.ai,
-                total=moment.visitors.total,
-                views=CountView.of(moment.views),
+            TimeseriesPointResponse(
+                date=format_day(point.day),
+                human=point.visitors.human,
+                ai=point.visitors.ai,
+                total=point.visitors.total,
+                views=CountResponse.from_split(point.views),
             )
-            for moment in moments
+            for point in points
         ]
         return cls(interval=interval, timeseries=rows)
 
 
-class RemarkView(View):
+class FeedbackEntryResponse(ApiModel):
     id: str
     path: str
     helpful: bool | None
@@ -125,18 +133,18 @@ class RemarkView(View):
     created_at: str
 
     @classmethod
-    def of(cls, remark: Remark) -> "RemarkView":
-        return cls(**{**vars(remark), "created_at": iso(remark.created_at)})
+    def from_remark(cls, remark: FeedbackEntry) -> "FeedbackEntryResponse":
+        return cls(**{**vars(remark), "created_at": format_iso(remark.created_at)})
 
 
-class FeedbackView(View):
-    feedback: list[RemarkView]
+class FeedbackResponse(ApiModel):
+    feedback: list[FeedbackEntryResponse]
     """Newest first."""
     next_cursor: str | None
     has_more: bool
 
 
-class PageRemarksView(View):
+class PageFeedbackResponse(ApiModel):
     path: str
     helpful: int
     unhelpful: int
@@ -144,11 +152,11 @@ class PageRemarksView(View):
     total: int
 
     @classmethod
-    def of(cls, page: PageRemarks) -> "PageRemarksView":
+    def from_page_remarks(cls, page: PageFeedback) -> "PageFeedbackResponse":
         return cls(**vars(page))
 
 
-class FeedbackByPageView(View):
-    pages: list[PageRemarksView]
+class FeedbackByPageResponse(ApiModel):
+    pages: list[PageFeedbackResponse]
     """Most first, then by path."""
     has_more: bool

@@ -6,102 +6,104 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
-from copydesk.core.clock import iso, iso_or_none
-from copydesk.core.projects.projects import LONGEST_REF, REF
-from copydesk.jobs.agent.models.model_names import NAME
-from copydesk.jobs.job import LONGEST_PROMPT, Job, Phase, Reason, Status
+from copydesk.core.clock import format_iso, format_iso_or_none
+from copydesk.core.projects.projects import MAX_REF_CHARS, REF_PATTERN
+from copydesk.jobs.agent.models.model_names import MODEL_NAME_PATTERN
+from copydesk.jobs.job import MAX_PROMPT_CHARS, Job, Phase, Reason, Status
 from copydesk.jobs.service import ChangedFile, NewJob
-from copydesk.jobs.storage.records import Event
+from copydesk.jobs.storage.records import JobEvent
 
 
-class View(BaseModel):
+class ApiModel(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True)
 
 
-class DetailView(View):
+class ErrorDetailResponse(ApiModel):
     field: str
     message: str
 
 
-class ErrorView(View):
+class ErrorResponse(ApiModel):
     error: str
     """One sentence for a person."""
     code: str
     """A stable word for a program."""
-    details: list[DetailView] | None = None
+    details: list[ErrorDetailResponse] | None = None
     """Each fault, where there are several or they belong to a field."""
     request_id: str
     """The same as in the header `X-Request-Id`."""
 
 
-class Body(BaseModel):
+class RequestModel(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, strict=True)
 
 
-BLANK = r"\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
-SAYS_SOMETHING = rf"^[^\x00]*[^{BLANK}][^\x00]*$"
-NO_NUL = r"^[^\x00]*$"
+BLANK_CHARS = r"\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
+NOT_BLANK_PATTERN = rf"^[^\x00]*[^{BLANK_CHARS}][^\x00]*$"
+NO_NUL_PATTERN = r"^[^\x00]*$"
 
 
-class MessageBody(Body):
+class JobMessageRequest(RequestModel):
     prompt: str = Field(
         min_length=1,
-        max_length=LONGEST_PROMPT,
+        max_length=MAX_PROMPT_CHARS,
         examples=["Also mention the new flag in the FAQ."],
-        json_schema_extra={"pattern": SAYS_SOMETHING},
+        json_schema_extra={"pattern": NOT_BLANK_PATTERN},
     )
     """What the agent should do."""
 
     @field_validator("prompt")
     @classmethod
-    def _says_something(cls, prompt: str) -> str:
-        if not re.search(f"[^{BLANK}]", prompt):
+    def _reject_blank(cls, prompt: str) -> str:
+        if not re.search(f"[^{BLANK_CHARS}]", prompt):
             raise ValueError("must not be empty")
-        return without_nul(prompt)
+        return reject_nul(prompt)
 
 
-class JobBody(MessageBody):
-    model: Annotated[str, Field(max_length=200, json_schema_extra={"pattern": NAME})] | None = Field(
+class NewJobRequest(JobMessageRequest):
+    model: Annotated[str, Field(max_length=200, json_schema_extra={"pattern": MODEL_NAME_PATTERN})] | None = Field(
         None, examples=["mechanic"]
     )
     """The model to use; the project's default when left out."""
-    ref: Annotated[str, Field(max_length=LONGEST_REF, json_schema_extra={"pattern": REF})] | None = Field(
+    ref: Annotated[str, Field(max_length=MAX_REF_CHARS, json_schema_extra={"pattern": REF_PATTERN})] | None = Field(
         None, examples=["main"]
     )
     """The branch to start from; the project's default when left out."""
     draft: bool = False
     """Open the pull request as a draft."""
-    title: Annotated[str, Field(min_length=1, max_length=200, json_schema_extra={"pattern": NO_NUL})] | None = None
+    title: Annotated[str, Field(min_length=1, max_length=200, json_schema_extra={"pattern": NO_NUL_PATTERN})] | None = (
+        None
+    )
     """The pull request's title; the agent's own when left out."""
 
     @field_validator("model", "ref", "title")
     @classmethod
-    def _is_storable(cls, value: str | None) -> str | None:
-        return None if value is None else without_nul(value)
+    def _reject_nul(cls, value: str | None) -> str | None:
+        return None if value is None else reject_nul(value)
 
-    def new_job(self) -> NewJob:
+    def to_new_job(self) -> NewJob:
         return NewJob(prompt=self.prompt, model=self.model, ref=self.ref, draft=self.draft, title=self.title)
 
 
-def without_nul(text: str) -> str:
+def reject_nul(text: str) -> str:
     if "\x00" in text:
         raise ValueError("must not contain a NUL character")
     return text
 
 
-class SourceView(View):
+class JobSourceResponse(ApiModel):
     repository: str
     ref: str
 
 
-class UsageView(View):
+class UsageResponse(ApiModel):
     requests: int
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
 
 
-class FileView(View):
+class ChangedFileResponse(ApiModel):
     path: str
     change: Literal["added", "modified", "renamed", "deleted"]
     previous: str | None
@@ -110,13 +112,13 @@ class FileView(View):
     deletions: int
 
 
-class FindingView(View):
+class FindingResponse(ApiModel):
     path: str
     line: int
     message: str
 
 
-class CheckView(View):
+class CheckResponse(ApiModel):
     name: str
     """The rule, or `command` for the project's own check command."""
     status: Literal["passed", "failed"]
@@ -124,14 +126,14 @@ class CheckView(View):
     """Faults that the job's change brings; these count."""
     old: int
     """Faults that were there before."""
-    findings: list[FindingView]
+    findings: list[FindingResponse]
     """The first of those that the change brings."""
 
 
-class JobView(View):
+class JobResponse(ApiModel):
     id: str
     status: Status
-    source: SourceView
+    source: JobSourceResponse
     model: str
     pr_link: str | None
     """The pull request; null while the job is active, and null when it changed no file."""
@@ -149,21 +151,21 @@ class JobView(View):
     branch: str
     updated_at: str
     finished_at: str | None
-    files_changed: list[FileView]
-    checks: list[CheckView]
+    files_changed: list[ChangedFileResponse]
+    checks: list[CheckResponse]
     """What was checked before publishing; empty until then."""
-    usage: UsageView
+    usage: UsageResponse
 
     @classmethod
-    def of(cls, job: Job, files: list[ChangedFile]) -> "JobView":
+    def from_job(cls, job: Job, files: list[ChangedFile]) -> "JobResponse":
         return cls(
             id=job.id,
             status=job.status,
-            source=SourceView(repository=job.repository, ref=job.ref),
+            source=JobSourceResponse(repository=job.repository, ref=job.ref),
             model=job.model,
             pr_link=None if job.status is Status.ACTIVE else job.pr_link,
-            created_at=iso(job.created_at),
-            archived_at=iso_or_none(job.archived_at),
+            created_at=format_iso(job.created_at),
+            archived_at=format_iso_or_none(job.archived_at),
             prompt=job.prompt,
             title=job.title,
             summary=job.summary,
@@ -171,20 +173,20 @@ class JobView(View):
             reason=job.reason,
             message=job.message,
             branch=job.branch,
-            updated_at=iso(job.updated_at),
-            finished_at=iso_or_none(job.finished_at),
-            files_changed=[FileView.model_validate(file.__dict__) for file in files],
-            checks=[CheckView.model_validate(check) for check in job.checks],
-            usage=UsageView.model_validate(job.usage.model_dump()),
+            updated_at=format_iso(job.updated_at),
+            finished_at=format_iso_or_none(job.finished_at),
+            files_changed=[ChangedFileResponse.model_validate(file.__dict__) for file in files],
+            checks=[CheckResponse.model_validate(check) for check in job.checks],
+            usage=UsageResponse.model_validate(job.usage.model_dump()),
         )
 
 
-class JobsView(View):
-    jobs: list[JobView]
+class JobListResponse(ApiModel):
+    jobs: list[JobResponse]
     next_cursor: str | None
 
 
-class ModelView(View):
+class ModelResponse(ApiModel):
     id: str
     default: bool
     available: bool
@@ -193,21 +195,21 @@ class ModelView(View):
     """What is not set."""
 
 
-class ModelsView(View):
-    models: list[ModelView]
+class ModelListResponse(ApiModel):
+    models: list[ModelResponse]
     default: str
 
 
-class EventView(View):
+class JobEventResponse(ApiModel):
     seq: int
     at: str
     kind: str
     data: dict[str, Any]
 
     @classmethod
-    def of(cls, event: Event) -> "EventView":
-        return cls(seq=event.seq, at=iso(event.at), kind=event.kind, data=event.data)
+    def from_event(cls, event: JobEvent) -> "JobEventResponse":
+        return cls(seq=event.seq, at=format_iso(event.at), kind=event.kind, data=event.data)
 
 
-class EventsView(View):
-    events: list[EventView]
+class JobEventListResponse(ApiModel):
+    events: list[JobEventResponse]

@@ -10,44 +10,44 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Scope
 
-from copydesk.analytics.classification.classifier import LONGEST_AGENT
-from copydesk.analytics.ingest.collector import CollectorBusy, views_of
-from copydesk.analytics.ingest.pipeline import accept
-from copydesk.analytics.ingest.raw_view import Raw, Site
-from copydesk.analytics.ingest.visitor_ids import NETWORK_OF_ONE_HOME
-from copydesk.analytics.ip_addresses import packed
-from copydesk.analytics.page_paths import clean
-from copydesk.analytics.page_view import Dropped, Reason, View
-from copydesk.analytics.stores.base import Logged
+from copydesk.analytics.classification.classifier import MAX_AGENT_CHARS
+from copydesk.analytics.ingest.collector import CollectorBusy, views_from_events
+from copydesk.analytics.ingest.pipeline import run_pipeline
+from copydesk.analytics.ingest.raw_view import RawView, SiteConfig
+from copydesk.analytics.ingest.visitor_ids import IPV6_NETWORK_BYTES
+from copydesk.analytics.ip_addresses import parse_ip
+from copydesk.analytics.page_paths import normalize_url
+from copydesk.analytics.page_view import Dropped, DropReason, PageView
+from copydesk.analytics.stores.base import LogResult
 from copydesk.core import clock
 from copydesk.core.ids import is_id
 from copydesk.core.projects.projects import Project, SiteNotFound
-from copydesk.core.rate_limits.in_memory import Rate, SharedRate
-from copydesk.core.rate_limits.limits import Limit
-from copydesk.core.runtime.thread_pool import call, run_in
-from copydesk.core.telemetry import instruments as measured
+from copydesk.core.rate_limits.in_memory import LocalRateLimiter, SharedRateLimiter
+from copydesk.core.rate_limits.limits import RateLimit
+from copydesk.core.runtime.thread_pool import run_in_pool, run_in_thread
+from copydesk.core.telemetry import instruments
 from copydesk.desk import Desk
-from copydesk.web.collection import cors as origins
-from copydesk.web.collection.payloads import FeedbackBeacon, ViewBeacon, beacon_in, events_in
+from copydesk.web.collection import cors
+from copydesk.web.collection.payloads import FeedbackBeacon, ViewBeacon, parse_beacon, parse_events
 
 if TYPE_CHECKING:
-    from copydesk.analytics.classification.bot_signatures import Directory
+    from copydesk.analytics.classification.bot_signatures import KeyDirectory
 
-MINUTE = 60_000
-SMALL = 8 * 1024
+MINUTE_MS = 60_000
+MAX_INLINE_BODY_BYTES = 8 * 1024
 """Bytes that are read at once; what takes longer, or may unpack to more, is read beside the event loop."""
-MOST_BODIES = 64
+MAX_WAITING_BODIES = 64
 """Larger ones that may wait to be read."""
-PIXEL = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\4\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;"
-NO_STORE = {"Cache-Control": "no-store"}
-NOTHING = Logged(0)
-ONE_ACCEPTED = b'{"accepted":1,"duplicates":0,"dropped":[]}'
+PIXEL_GIF = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\4\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;"
+NO_STORE_HEADERS = {"Cache-Control": "no-store"}
+NOTHING_LOGGED = LogResult(0)
+ONE_ACCEPTED_BODY = b'{"accepted":1,"duplicates":0,"dropped":[]}'
 
 T = TypeVar("T")
-Drops = Sequence[tuple[int, Dropped]]
+NumberedDrops = Sequence[tuple[int, Dropped]]
 
 
-class Caller(NamedTuple):
+class CollectRequest(NamedTuple):
     """A browser, or whatever else calls the public collector."""
 
     method: str
@@ -57,167 +57,175 @@ class Caller(NamedTuple):
     address: str | None
 
 
-def caller(scope: Scope, headers: Headers) -> Caller:
+def collect_request_from_scope(scope: Scope, headers: Headers) -> CollectRequest:
     query = scope["query_string"].decode("latin-1")
     target = scope["path"] + (f"?{query}" if query else "")
-    return Caller(scope["method"], target, headers, scope["state"]["address"])
+    return CollectRequest(scope["method"], target, headers, scope["state"]["address"])
 
 
-class Arrivals:
+class ViewIntake:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._collector = desk.collector
-        per_site = Limit("collect-site", desk.settings.collect_per_minute, MINUTE)
-        self._per_site = SharedRate(per_site, desk.database, desk.limit_teller)
-        self._per_address = Rate(Limit("collect-address", desk.settings.collect_per_address, MINUTE))
-        self._feedback_per_address = Rate(Limit("feedback-address", desk.settings.feedback_per_address, 60 * MINUTE))
-        self._bodies = 0
-        self._met: set[str] = set()
-        self._looking: dict[str, asyncio.Future[Any]] = {}
+        per_site = RateLimit("collect-site", desk.settings.collect_per_minute, MINUTE_MS)
+        self._per_site = SharedRateLimiter(per_site, desk.database, desk.rate_limit_executor)
+        self._per_address = LocalRateLimiter(RateLimit("collect-address", desk.settings.collect_per_address, MINUTE_MS))
+        self._feedback_per_address = LocalRateLimiter(
+            RateLimit("feedback-address", desk.settings.feedback_per_address, 60 * MINUTE_MS)
+        )
+        self._waiting_bodies = 0
+        self._loaded_names: set[str] = set()
+        self._pending_lookups: dict[str, asyncio.Future[Any]] = {}
 
-    async def events(self, project: Project, headers: Headers, body: bytes) -> Response:
-        site = await self._looked_up(project.id, lambda: self._desk.sites.of(project))
-        if len(body) <= SMALL and "content-encoding" not in headers:
-            views, dropped = _read(headers, body, site)
+    async def receive_events(self, project: Project, headers: Headers, body: bytes) -> Response:
+        site = await self._look_up(project.id, lambda: self._desk.sites.for_project(project))
+        if len(body) <= MAX_INLINE_BODY_BYTES and "content-encoding" not in headers:
+            views, dropped = _parse_views(headers, body, site)
         else:
-            views, dropped = await self._read_beside(headers, body, site)
-        logged = await self._collector.keep(views)
-        _count(logged, dropped)
-        return _answer(logged.accepted, len(logged.duplicates), dropped)
+            views, dropped = await self._parse_in_thread(headers, body, site)
+        logged = await self._collector.save(views)
+        _record_metrics(logged, dropped)
+        return _build_response(logged.accepted, len(logged.duplicates), dropped)
 
-    async def beacon(self, site_id: str, caller: Caller, body: bytes) -> Response:
-        project, site = await self._admitted(site_id, caller)
-        allowed = origins.allowed(project.collecting.origins, caller.headers.get("origin"))
-        sent = beacon_in(caller.headers, body)
-        if isinstance(sent, FeedbackBeacon):
-            self._feedback_per_address.take(_network(caller))
-            return await self._feedback(project, site, sent, allowed)
-        view = await self._view(project, site, caller, sent)
+    async def receive_beacon(self, site_id: str, request: CollectRequest, body: bytes) -> Response:
+        project, site = await self._admit(site_id, request)
+        cors_headers = cors.build_cors_headers(project.collecting.origins, request.headers.get("origin"))
+        payload = parse_beacon(request.headers, body)
+        if isinstance(payload, FeedbackBeacon):
+            self._feedback_per_address.consume(_rate_limit_key(request))
+            return await self._store_feedback(project, site, payload, cors_headers)
+        view = await self._build_view(project, site, request, payload)
         if isinstance(view, Dropped):
-            _count(NOTHING, [(0, view)])
-            return _answer(0, 0, [(0, view)], allowed)
-        logged = await self._collector.keep([view])
-        _count(logged)
-        return _answer(logged.accepted, len(logged.duplicates), (), allowed)
+            _record_metrics(NOTHING_LOGGED, [(0, view)])
+            return _build_response(0, 0, [(0, view)], cors_headers)
+        logged = await self._collector.save([view])
+        _record_metrics(logged)
+        return _build_response(logged.accepted, len(logged.duplicates), (), cors_headers)
 
-    async def pixel(self, site_id: str, caller: Caller, page: str | None) -> Response:
+    async def receive_pixel(self, site_id: str, request: CollectRequest, page_url: str | None) -> Response:
         """The page gets its image whatever becomes of the view; why it was dropped is for whoever looks."""
-        project, site = await self._admitted(site_id, caller)
-        referring = caller.headers.get("referer", "")
-        origins.allowed(project.collecting.origins, origins.of(referring or page or ""))
-        view = await self._view(project, site, caller, ViewBeacon.model_construct(u=page or referring))
-        headers = {**NO_STORE, **origins.EMBEDDED}
+        project, site = await self._admit(site_id, request)
+        referrer = request.headers.get("referer", "")
+        cors.build_cors_headers(project.collecting.origins, cors.parse_origin(referrer or page_url or ""))
+        view = await self._build_view(project, site, request, ViewBeacon.model_construct(u=page_url or referrer))
+        headers = {**NO_STORE_HEADERS, **cors.CROSS_ORIGIN_HEADERS}
         if isinstance(view, Dropped):
             headers["X-Dropped"] = view.reason
-            _count(NOTHING, [(0, view)])
+            _record_metrics(NOTHING_LOGGED, [(0, view)])
         else:
-            _count(await self._collector.keep([view]))
-        return Response(PIXEL, headers=headers, media_type="image/gif")
+            _record_metrics(await self._collector.save([view]))
+        return Response(PIXEL_GIF, headers=headers, media_type="image/gif")
 
-    async def preflight(self, site_id: str, caller: Caller) -> Response:
-        project, _ = await self._admitted(site_id, caller)
-        allowed = origins.allowed(project.collecting.origins, caller.headers.get("origin"))
-        return Response(status_code=204, headers={**allowed, **origins.PREFLIGHT})
+    async def answer_preflight(self, site_id: str, request: CollectRequest) -> Response:
+        project, _ = await self._admit(site_id, request)
+        cors_headers = cors.build_cors_headers(project.collecting.origins, request.headers.get("origin"))
+        return Response(status_code=204, headers={**cors_headers, **cors.PREFLIGHT_HEADERS})
 
-    async def _admitted(self, site_id: str, caller: Caller) -> tuple[Project, Site]:
-        self._per_address.take(_network(caller))
+    async def _admit(self, site_id: str, request: CollectRequest) -> tuple[Project, SiteConfig]:
+        self._per_address.consume(_rate_limit_key(request))
         if not is_id(site_id, "site"):
             raise SiteNotFound
-        found = await self._looked_up(site_id, lambda: self._desk.sites.named(site_id))
-        self._per_site.take(site_id)
-        return found
+        project_and_site = await self._look_up(site_id, lambda: self._desk.sites.find_by_site_id(site_id))
+        self._per_site.consume(site_id)
+        return project_and_site
 
-    async def _looked_up(self, name: str, look: Callable[[], T]) -> T:
+    async def _look_up(self, name: str, load: Callable[[], T]) -> T:
         """A first look may have tables to read and a key to make: it is done in a thread, and shared."""
-        if name in self._met:
-            return look() if self._desk.database.is_sqlite else await call(look)
-        looking = self._looking.get(name)
-        if looking is None:
-            looking = self._looking[name] = asyncio.ensure_future(call(look))
-            looking.add_done_callback(lambda _: self._looking.pop(name))
-        found: T = await asyncio.shield(looking)
-        self._met.add(name)
-        return found
+        if name in self._loaded_names:
+            return load() if self._desk.database.is_sqlite else await run_in_thread(load)
+        lookup = self._pending_lookups.get(name)
+        if lookup is None:
+            lookup = self._pending_lookups[name] = asyncio.ensure_future(run_in_thread(load))
+            lookup.add_done_callback(lambda _: self._pending_lookups.pop(name))
+        result: T = await asyncio.shield(lookup)
+        self._loaded_names.add(name)
+        return result
 
-    async def _read_beside(self, headers: Headers, body: bytes, site: Site) -> tuple[list[View], Drops]:
+    async def _parse_in_thread(
+        self, headers: Headers, body: bytes, site: SiteConfig
+    ) -> tuple[list[PageView], NumberedDrops]:
         """One body after the other: more threads would only queue for the interpreter."""
-        if self._bodies >= MOST_BODIES:
+        if self._waiting_bodies >= MAX_WAITING_BODIES:
             raise CollectorBusy
-        self._bodies += 1
+        self._waiting_bodies += 1
         try:
-            return await run_in("read", _read, headers, body, site)
+            return await run_in_pool("read", _parse_views, headers, body, site)
         finally:
-            self._bodies -= 1
+            self._waiting_bodies -= 1
 
-    async def _view(self, project: Project, site: Site, caller: Caller, sent: ViewBeacon) -> View | Dropped:
+    async def _build_view(
+        self, project: Project, site: SiteConfig, request: CollectRequest, payload: ViewBeacon
+    ) -> PageView | Dropped:
         """Who is there is what the request itself shows. Its Accept is not read: it asks for our answer, not a page."""
-        headers = caller.headers
+        headers = request.headers
         if project.collecting.do_not_track and (headers.get("dnt") == "1" or headers.get("sec-gpc") == "1"):
-            return Dropped(Reason.DO_NOT_TRACK)
-        raw = Raw(
+            return Dropped(DropReason.DO_NOT_TRACK)
+        raw = RawView(
             site,
-            sent.u,
+            payload.u,
             clock.now(),
-            user_agent=headers.get("user-agent", "")[:LONGEST_AGENT],
-            address=packed(caller.address) if caller.address else None,
-            referrer=sent.r,
+            user_agent=headers.get("user-agent", "")[:MAX_AGENT_CHARS],
+            address=parse_ip(request.address) if request.address else None,
+            referrer=payload.r,
             purpose=headers.get("sec-purpose") or headers.get("purpose") or headers.get("x-moz"),
-            signer=await self._signer(caller) if "signature-input" in headers else None,
-            visitor_id=None if sent.v in (None, "") else str(sent.v),
-            event_id=sent.e,
+            signer=await self._find_signer(request) if "signature-input" in headers else None,
+            visitor_id=None if payload.v in (None, "") else str(payload.v),
+            event_id=payload.e,
         )
-        return accept(raw)
+        return run_pipeline(raw)
 
-    async def _signer(self, caller: Caller) -> str | None:
-        url = self._desk.settings.base_url + caller.target
-        return await call(self._directory.signer, caller.method, url, dict(caller.headers))
+    async def _find_signer(self, request: CollectRequest) -> str | None:
+        url = self._desk.settings.base_url + request.target
+        return await run_in_thread(self._signer_directory.find_signer, request.method, url, dict(request.headers))
 
     @cached_property
-    def _directory(self) -> "Directory":
-        from copydesk.analytics.classification.agent_table import table
-        from copydesk.analytics.classification.bot_signatures import Directory
+    def _signer_directory(self) -> "KeyDirectory":
+        from copydesk.analytics.classification.agent_table import load_agent_table
+        from copydesk.analytics.classification.bot_signatures import KeyDirectory
 
-        return Directory(table().signers)
+        return KeyDirectory(load_agent_table().signers)
 
-    async def _feedback(
-        self, project: Project, site: Site, sent: FeedbackBeacon, allowed: Mapping[str, str]
+    async def _store_feedback(
+        self, project: Project, site: SiteConfig, payload: FeedbackBeacon, cors_headers: Mapping[str, str]
     ) -> Response:
-        place = clean(sent.u, site.base, site.keep)
-        if isinstance(place, Dropped):
-            return _answer(0, 0, [(0, place)], allowed)
-        await call(self._desk.feedback.add, project.id, place.path, sent.h, sent.c or "", clock.now())
-        self._desk.keeper.arrived()  # which deletes feedback that is too old
-        return _answer(1, 0, (), allowed)
+        location = normalize_url(payload.u, site.base_path, site.kept_params)
+        if isinstance(location, Dropped):
+            return _build_response(0, 0, [(0, location)], cors_headers)
+        await run_in_thread(self._desk.feedback.add, project.id, location.path, payload.h, payload.c or "", clock.now())
+        self._desk.fold_scheduler.notify_new_views()  # which deletes feedback that is too old
+        return _build_response(1, 0, (), cors_headers)
 
 
-def _network(caller: Caller) -> bytes:
+def _rate_limit_key(request: CollectRequest) -> bytes:
     """Returns what one sender has at once: an IPv4 address, or a whole network of IPv6."""
-    address = packed(caller.address or "") or b""
-    return address if len(address) == 4 else address[:NETWORK_OF_ONE_HOME]
+    address = parse_ip(request.address or "") or b""
+    return address if len(address) == 4 else address[:IPV6_NETWORK_BYTES]
 
 
-def _read(headers: Headers, body: bytes, site: Site) -> tuple[list[View], Drops]:
-    return views_of(events_in(headers, body), site, clock.now())
+def _parse_views(headers: Headers, body: bytes, site: SiteConfig) -> tuple[list[PageView], NumberedDrops]:
+    return views_from_events(parse_events(headers, body), site, clock.now())
 
 
-def _count(logged: Logged, dropped: Drops = ()) -> None:
+def _record_metrics(logged: LogResult, dropped: NumberedDrops = ()) -> None:
     if logged.accepted:
-        measured.views.add("accepted", by=logged.accepted)
+        instruments.views.add("accepted", by=logged.accepted)
     if logged.duplicates:
-        measured.views.add("duplicate", by=len(logged.duplicates))
+        instruments.views.add("duplicate", by=len(logged.duplicates))
     for _, drop in dropped:
-        measured.views.add(drop.reason)
+        instruments.views.add(drop.reason)
 
 
-def _answer(accepted: int, duplicates: int, dropped: Drops, headers: Mapping[str, str] | None = None) -> Response:
-    body = ONE_ACCEPTED
+def _build_response(
+    accepted: int, duplicates: int, dropped: NumberedDrops, headers: Mapping[str, str] | None = None
+) -> Response:
+    body = ONE_ACCEPTED_BODY
     if dropped or (accepted, duplicates) != (1, 0):
-        listed = [_drop(number, drop) for number, drop in dropped]
-        told = {"accepted": accepted, "duplicates": duplicates, "dropped": listed}
-        body = json.dumps(told, separators=(",", ":")).encode()
-    return Response(body, 202, {**NO_STORE, **(headers or {})}, "application/json")
+        entries = [_describe_drop(number, drop) for number, drop in dropped]
+        payload = {"accepted": accepted, "duplicates": duplicates, "dropped": entries}
+        body = json.dumps(payload, separators=(",", ":")).encode()
+    return Response(body, 202, {**NO_STORE_HEADERS, **(headers or {})}, "application/json")
 
 
-def _drop(number: int, drop: Dropped) -> dict[str, object]:
-    named = {"field": drop.field} if drop.field else {}
-    return {"index": number, "reason": drop.reason, **named, "message": drop.message}
+def _describe_drop(index: int, drop: Dropped) -> dict[str, object]:
+    field_entry = {"field": drop.field} if drop.field else {}
+    return {"index": index, "reason": drop.reason, **field_entry, "message": drop.message}

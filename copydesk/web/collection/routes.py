@@ -9,41 +9,41 @@ import msgspec
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 
 from copydesk.analytics.ingest.event_schema import Event
-from copydesk.analytics.page_view import Reason
-from copydesk.web.api.jobs import Opened, ProjectId, bearer, errors
-from copydesk.web.api.schemas import ErrorView, View
-from copydesk.web.collection.cors import EMBEDDED
-from copydesk.web.collection.intake import Arrivals, caller
+from copydesk.analytics.page_view import DropReason
+from copydesk.web.api.jobs import CurrentProject, ProjectId, bearer, error_responses
+from copydesk.web.api.schemas import ApiModel, ErrorResponse
+from copydesk.web.collection.cors import CROSS_ORIGIN_HEADERS
+from copydesk.web.collection.intake import ViewIntake, collect_request_from_scope
 from copydesk.web.collection.payloads import FeedbackBeacon, ViewBeacon
-from copydesk.web.responses.etags import is_known
+from copydesk.web.responses.etags import etag_matches
 
 router = APIRouter(tags=["collecting"])
-BEACON = File(__file__).parents[1] / "static" / "beacon.js"
+BEACON_SCRIPT = File(__file__).parents[1] / "static" / "beacon.js"
 
 
-class DroppedView(View):
+class DroppedEventResponse(ApiModel):
     index: int
     """Which event it was, counted from 0; of lines, the number of the line, counted from 0."""
-    reason: Reason
+    reason: DropReason
     field: str | None = None
     """The field that is at fault, where it is one."""
     message: str
     """The reason in a sentence."""
 
 
-class CollectedView(View):
+class CollectedResponse(ApiModel):
     accepted: int
     """Views that are kept: durable before this answer."""
     duplicates: int
     """Events that were known before."""
-    dropped: list[DroppedView]
+    dropped: list[DroppedEventResponse]
     """Events that are no views, each with its reason. With the other two this adds up to what was sent."""
 
 
-SENT = msgspec.json.schema_components((Event,))[1]["Event"]
+EVENT_SCHEMA = msgspec.json.schema_components((Event,))[1]["Event"]
 EVENTS_BODY = {
     "application/json": {
-        "schema": {"anyOf": [SENT, {"type": "array", "items": SENT}]},
+        "schema": {"anyOf": [EVENT_SCHEMA, {"type": "array", "items": EVENT_SCHEMA}]},
         "examples": {
             "one": {"value": {"url": "https://docs.example.com/guide", "userAgent": "ChatGPT-User/1.0"}},
             "several": {"value": [{"path": "/guide", "ip": "203.0.113.7"}, {"path": "/guide", "eventId": "7c9e6679"}]},
@@ -62,56 +62,60 @@ BEACON_BODY = {
         },
     }
 }
-ERRORS = errors(413, 415)
+EVENTS_ERRORS = error_responses(413, 415)
 PUBLIC_ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorView} for status in (400, 403, 404, 413, 415, 429, 500, 503)
+    status: {"model": ErrorResponse} for status in (400, 403, 404, 413, 415, 429, 500, 503)
 }
 
 
-async def arrivals_of(request: Request) -> Arrivals:
-    arrivals: Arrivals = request.state.arrivals
-    return arrivals
+async def get_intake(request: Request) -> ViewIntake:
+    intake: ViewIntake = request.state.arrivals
+    return intake
 
 
-AllArrivals = Annotated[Arrivals, Depends(arrivals_of)]
+CurrentIntake = Annotated[ViewIntake, Depends(get_intake)]
 SiteId = Annotated[str, Path(alias="siteId", description="The site, as `copydesk project show` prints it.")]
 
 
 @router.post(
     "/v1/analytics/{projectId}/events",
     status_code=202,
-    response_model=CollectedView,
-    responses=ERRORS,
+    response_model=CollectedResponse,
+    responses=EVENTS_ERRORS,
     dependencies=[Depends(bearer)],
     openapi_extra={"requestBody": {"required": True, "content": EVENTS_BODY}},
     operation_id="sendEvents",
 )
-async def send_events(project_id: ProjectId, project: Opened, arrivals: AllArrivals, request: Request) -> Response:
+async def send_events(
+    project_id: ProjectId, project: CurrentProject, intake: CurrentIntake, request: Request
+) -> Response:
     """Page views as the site's server saw them: one event, an array of up to 1,000, or one on each of up to 10,000
     lines (`application/x-ndjson`); with `Content-Encoding: gzip` where it is packed. Answers once they are durable.
 
     What can be read is taken: an event that is no view, or has an unknown or wrong field, is dropped with its reason,
     and the others are kept."""
-    return await arrivals.events(project, request.headers, await request.body())
+    return await intake.receive_events(project, request.headers, await request.body())
 
 
 @router.post(
     "/v1/collect/{siteId}",
     status_code=202,
-    response_model=CollectedView,
+    response_model=CollectedResponse,
     responses=PUBLIC_ERRORS,
     openapi_extra={"requestBody": {"required": True, "content": BEACON_BODY}},
     operation_id="sendBeacon",
 )
-async def send_beacon(site_id: SiteId, arrivals: AllArrivals, request: Request) -> Response:
+async def send_beacon(site_id: SiteId, intake: CurrentIntake, request: Request) -> Response:
     """What the beacon sends from a page: a view, or feedback. Public, and open to the origins that the project allows.
     The same JSON is taken as `text/plain`, which a browser sends to another site without asking first."""
-    return await arrivals.beacon(site_id, caller(request.scope, request.headers), await request.body())
+    return await intake.receive_beacon(
+        site_id, collect_request_from_scope(request.scope, request.headers), await request.body()
+    )
 
 
 @router.options("/v1/collect/{siteId}", include_in_schema=False)
-async def preflight(site_id: SiteId, arrivals: AllArrivals, request: Request) -> Response:
-    return await arrivals.preflight(site_id, caller(request.scope, request.headers))
+async def preflight(site_id: SiteId, intake: CurrentIntake, request: Request) -> Response:
+    return await intake.answer_preflight(site_id, collect_request_from_scope(request.scope, request.headers))
 
 
 @router.get(
@@ -122,12 +126,12 @@ async def preflight(site_id: SiteId, arrivals: AllArrivals, request: Request) ->
 )
 async def pixel(
     site_id: SiteId,
-    arrivals: AllArrivals,
+    intake: CurrentIntake,
     request: Request,
     u: Annotated[str | None, Query(description="The page; the `Referer` header says it otherwise.")] = None,
 ) -> Response:
     """Counts a view where no script runs. The header `X-Dropped` gives the reason when it is not counted."""
-    return await arrivals.pixel(site_id, caller(request.scope, request.headers), u)
+    return await intake.receive_pixel(site_id, collect_request_from_scope(request.scope, request.headers), u)
 
 
 @router.get(
@@ -138,14 +142,19 @@ async def pixel(
 )
 async def beacon(if_none_match: Annotated[str, Header()] = "") -> Response:
     """The script that a page loads to be counted."""
-    script, tag = _script()
-    headers = {"ETag": tag, "Cache-Control": "public, max-age=86400", "Access-Control-Allow-Origin": "*", **EMBEDDED}
-    if is_known(tag, if_none_match):
+    script, etag = _load_script()
+    headers = {
+        "ETag": etag,
+        "Cache-Control": "public, max-age=86400",
+        "Access-Control-Allow-Origin": "*",
+        **CROSS_ORIGIN_HEADERS,
+    }
+    if etag_matches(etag, if_none_match):
         return Response(status_code=304, headers=headers)
     return Response(script, headers={**headers, "X-Content-Type-Options": "nosniff"}, media_type="text/javascript")
 
 
 @lru_cache
-def _script() -> tuple[bytes, str]:
-    script = BEACON.read_bytes()
+def _load_script() -> tuple[bytes, str]:
+    script = BEACON_SCRIPT.read_bytes()
     return script, f'"{sha256(script).hexdigest()[:16]}"'

@@ -7,14 +7,14 @@ from socket import AF_INET, AF_INET6, inet_ntop
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from copydesk.analytics.ip_addresses import client, packed, trusted
+from copydesk.analytics.ip_addresses import build_trusted_networks, find_client_address, parse_ip
 
 
-class Callers:
+class ClientAddressFinder:
     """Believes `X-Forwarded-For` of trusted proxies alone, by the same rules as the import of access logs."""
 
     def __init__(self, trusted_proxies: Sequence[str]) -> None:
-        self._proxies = trusted(trusted_proxies)
+        self._proxies = build_trusted_networks(trusted_proxies)
         self._has_proxies = bool(trusted_proxies)
 
     def find_address(self, scope: Scope, headers: Headers) -> str | None:
@@ -23,14 +23,14 @@ class Callers:
         None means that it is not known: a local socket, or a trusted proxy that names no address."""
         peer = scope["client"][0] if scope.get("client") else None
         if not self._has_proxies:
-            return plain_address(peer) if peer else None
-        address = client(peer, headers.getlist("x-forwarded-for"), self._proxies)
-        return plain_address(address) if address else None
+            return normalize_address(peer) if peer else None
+        address = find_client_address(peer, headers.getlist("x-forwarded-for"), self._proxies)
+        return normalize_address(address) if address else None
 
 
 @lru_cache(maxsize=1 << 12)
-def plain_address(text: str) -> str | None:
-    address = packed(text)
+def normalize_address(text: str) -> str | None:
+    address = parse_ip(text)
     if address is None:
         return None
     return inet_ntop(AF_INET if len(address) == 4 else AF_INET6, address)

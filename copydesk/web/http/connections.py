@@ -4,20 +4,20 @@ import logging
 import resource
 import time
 
-from copydesk.analytics.ip_addresses import Networks, packed
-from copydesk.core.errors import Refusal
+from copydesk.analytics.ip_addresses import NetworkTable, parse_ip
+from copydesk.core.errors import RequestError
 
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 10_000
-LOG_SECONDS = 60.0
+LOG_INTERVAL_SECONDS = 60.0
 RESERVED_FILES = 256
 """Files that the databases, the worker and the log need beside the connections."""
 IPV6_NETWORK_BYTES = 8
 """A home or a server has a whole /64 of IPv6 addresses, so they count as one."""
 
 
-class TooManyConnections(Refusal):
+class TooManyConnections(RequestError):
     status, code = 429, "too_many_connections"
     message = "Too many connections are open from this address; close some or reuse them."
 
@@ -25,7 +25,7 @@ class TooManyConnections(Refusal):
         super().__init__(headers={"Retry-After": "5"})
 
 
-class ServerFull(Refusal):
+class ServerFull(RequestError):
     status, code = 503, "server_full"
     message = "The server has reached its limit of open connections; try again shortly."
 
@@ -38,21 +38,21 @@ class Connections:
 
     A trusted proxy carries the connections of many clients, so only the total holds for it."""
 
-    def __init__(self, per_address: int, proxies: Networks[bool], total: int | None = None) -> None:
+    def __init__(self, per_address: int, proxies: NetworkTable[bool], total: int | None = None) -> None:
         """`per_address` 0 means no cap of an address, except that no one address gets more than half of the total."""
         self.total = total or max_connections()
         self.per_address = min(per_address or self.total, max(1, self.total // 2))
         self._proxies = proxies
         self.lingering = 0
         """Refused connections that are not closed yet."""
-        self._logs_again_at = 0.0
+        self._next_log_at = 0.0
         self._open = 0
         self._open_by_address: dict[bytes, int] = {}
 
-    def admit(self, peer: str | None) -> Refusal | None:
+    def admit(self, peer: str | None) -> RequestError | None:
         """Counts a connection; returns why it must be closed where it is one too many. Call `release` in any case."""
         self._open += 1
-        address = self._address(peer)
+        address = self._counted_address(peer)
         if address is not None:
             count = self._open_by_address[address] = self._open_by_address.get(address, 0) + 1
             if count > self.per_address:
@@ -61,22 +61,22 @@ class Connections:
 
     def release(self, peer: str | None) -> None:
         self._open -= 1
-        address = self._address(peer)
+        address = self._counted_address(peer)
         if address is None:
             return
         count = self._open_by_address.pop(address) - 1
         if count:
             self._open_by_address[address] = count
 
-    def log_refusal(self, refusal: Refusal) -> None:
+    def log_refusal(self, refusal: RequestError) -> None:
         """Logs at most one line a minute: a flood of connections must not become a flood of lines."""
-        if time.monotonic() >= self._logs_again_at:
-            self._logs_again_at = time.monotonic() + LOG_SECONDS
+        if time.monotonic() >= self._next_log_at:
+            self._next_log_at = time.monotonic() + LOG_INTERVAL_SECONDS
             log.warning("connections are refused: %s", refusal.code)
 
-    def _address(self, peer: str | None) -> bytes | None:
+    def _counted_address(self, peer: str | None) -> bytes | None:
         """Returns whom a connection counts for; None for a trusted proxy and for a local socket."""
-        address = packed(peer) if peer else None
+        address = parse_ip(peer) if peer else None
         if address is None or self._proxies.get(address):
             return None
         return address if len(address) == 4 else address[:IPV6_NETWORK_BYTES]

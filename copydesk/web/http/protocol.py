@@ -11,14 +11,14 @@ from typing import ClassVar
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from copydesk.core.errors import Refusal
+from copydesk.core.errors import RequestError
 from copydesk.core.ids import new_request_id
 from copydesk.web.http.connections import Connections
 from copydesk.web.http.request_body import MAX_DRAINED_BYTES, BodyTimeout
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_PIPELINED_REQUESTS = 100
-FREE_PIECES, MIN_PIECE_BYTES = 2_000, 16
+MAX_UNCHECKED_CHUNKS, MIN_AVERAGE_CHUNK_BYTES = 2_000, 16
 """After so many pieces of a body, they must have this size on average: each costs the same, however small it is."""
 LINGER_SECONDS = 5.0
 DRAIN_SECONDS = 15.0
@@ -28,7 +28,7 @@ MAX_LINGERING_REFUSALS = 64
 """Refused connections that stay open for a moment, so that the client gets to read why."""
 
 
-class NotHttp(Refusal):
+class NotHttp(RequestError):
     message = "This is not a valid HTTP request."
 
 
@@ -36,7 +36,7 @@ class UpgradeWithBody(NotHttp):
     message = "The server supports no other protocol; send the request without Upgrade."
 
 
-class HeadersTooLarge(Refusal):
+class HeadersTooLarge(RequestError):
     status, code = 431, "headers_too_large"
     message = "The request line and the headers are larger than 64 KiB together."
 
@@ -45,11 +45,11 @@ class HeadersTimeout(BodyTimeout):
     message = "The request headers did not arrive in time."
 
 
-class Refused(Exception):
+class ParserStopped(Exception):
     """Stops the parser; `Protocol.refusal` says why."""
 
 
-class Protocol(HttpToolsProtocol):
+class HttpProtocol(HttpToolsProtocol):
     """Closes a connection that breaks a bound. Deadlines are looked at once a second, by `Deadlines.enforce`.
 
     `deadline` is when the head must be complete, or a body that was already answered; infinite while the request is
@@ -58,7 +58,7 @@ class Protocol(HttpToolsProtocol):
     open_connections: ClassVar[Connections]
     header_seconds: ClassVar[float]
 
-    refusal: Refusal | None = None
+    refusal: RequestError | None = None
     deadline = math.inf
     write_deadline = math.inf
     _is_lingering = False
@@ -66,11 +66,11 @@ class Protocol(HttpToolsProtocol):
     _least_unread_bytes = math.inf
     """The least that was left of an answer to send, at any look since it began to wait for its reader."""
     _is_in_message = False
-    _silent_bytes = 0
+    _bytes_since_report = 0
     """Bytes since the parser last reported a complete head or a part of a body, this report's own feed not counted."""
     _last_feed_bytes = 0
     """Size of the feed with that report: the next head may have begun in it."""
-    _pieces = _piece_bytes = _dropped_bytes = 0
+    _body_chunks = _body_chunk_bytes = _dropped_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -79,10 +79,10 @@ class Protocol(HttpToolsProtocol):
         if refusal is not None:
             self._refuse_connection(refusal)
 
-    def _refuse_connection(self, refusal: Refusal) -> None:
+    def _refuse_connection(self, refusal: RequestError) -> None:
         """Answers before any request. A connection that is closed while its client sends would be reset, unread."""
         self.open_connections.log_refusal(refusal)
-        self._answer(refusal)
+        self._send_error(refusal)
         if self.open_connections.lingering >= MAX_LINGERING_REFUSALS:
             self.transport.close()
             return
@@ -99,13 +99,13 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._is_lingering:
-            self._drop(len(data))
+            self._count_drained(len(data))
             return
-        self._silent_bytes += len(data)
+        self._bytes_since_report += len(data)
         self._feed(data)
-        if not self._silent_bytes:
+        if not self._bytes_since_report:
             self._last_feed_bytes = len(data)
-        elif self._silent_bytes > MAX_HEAD_BYTES and not self._is_lingering:
+        elif self._bytes_since_report > MAX_HEAD_BYTES and not self._is_lingering:
             self.refuse(NotHttp() if self._is_in_message else HeadersTooLarge())
 
     def _feed(self, data: bytes) -> None:
@@ -120,29 +120,34 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade() and _has_body(self.headers):
-            self._stop(UpgradeWithBody())  # the parser takes the body for something else than HTTP
-        if self._silent_bytes + self._last_feed_bytes > MAX_HEAD_BYTES and self._head_bytes() > MAX_HEAD_BYTES:
-            self._stop(HeadersTooLarge())
+            self._stop_parser(UpgradeWithBody())  # the parser takes the body for something else than HTTP
+        if self._bytes_since_report + self._last_feed_bytes > MAX_HEAD_BYTES and self._head_bytes() > MAX_HEAD_BYTES:
+            self._stop_parser(HeadersTooLarge())
         if len(self.pipeline) >= MAX_PIPELINED_REQUESTS:
-            self._stop(NotHttp(f"At most {MAX_PIPELINED_REQUESTS} requests may be sent ahead on one connection."))
+            self._stop_parser(
+                NotHttp(f"At most {MAX_PIPELINED_REQUESTS} requests may be sent ahead on one connection.")
+            )
         self.deadline = math.inf
         self._is_in_message = True
-        self._silent_bytes = self._pieces = self._piece_bytes = self._dropped_bytes = 0
+        self._bytes_since_report = self._body_chunks = self._body_chunk_bytes = self._dropped_bytes = 0
         super().on_headers_complete()
         self.headers = []  # trailers, which would come here, are not part of the request's headers
 
     def on_body(self, body: bytes) -> None:
-        self._silent_bytes = 0
-        self._pieces += 1
-        self._piece_bytes += len(body)
-        if self._pieces > FREE_PIECES and self._piece_bytes < self._pieces * MIN_PIECE_BYTES:
-            self._stop(NotHttp("The body is sent in too many, too small chunks."))
+        self._bytes_since_report = 0
+        self._body_chunks += 1
+        self._body_chunk_bytes += len(body)
+        if (
+            self._body_chunks > MAX_UNCHECKED_CHUNKS
+            and self._body_chunk_bytes < self._body_chunks * MIN_AVERAGE_CHUNK_BYTES
+        ):
+            self._stop_parser(NotHttp("The body is sent in too many, too small chunks."))
         if self.cycle.response_complete:
-            self._drop(len(body))
+            self._count_drained(len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._silent_bytes = 0
+        self._bytes_since_report = 0
         self._is_in_message = False
         super().on_message_complete()
 
@@ -182,8 +187,8 @@ class Protocol(HttpToolsProtocol):
         """Ends a connection whose deadline is over, with an answer where one is possible."""
         if self._is_being_read():
             return
-        began = self._silent_bytes and not self._is_in_message and not self._is_lingering
-        if began and self.write_deadline == math.inf:
+        has_begun_head = self._bytes_since_report and not self._is_in_message and not self._is_lingering
+        if has_begun_head and self.write_deadline == math.inf:
             self.refuse(HeadersTimeout())
         elif self._is_lingering or self._is_in_message or self.write_deadline < math.inf:
             self.transport.abort()
@@ -194,7 +199,7 @@ class Protocol(HttpToolsProtocol):
         """Answers with the reason that stopped the parser."""
         self.refuse(self.refusal or NotHttp())
 
-    def refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: RequestError) -> None:
         """Answers, and closes the connection once the client has: else it might not get to read the answer."""
         self.deadline = self.loop.time() + LINGER_SECONDS
         self._is_lingering = True
@@ -211,10 +216,10 @@ class Protocol(HttpToolsProtocol):
         if was_answered or self.transport.is_closing():
             self.transport.abort()
             return
-        self._answer(refusal)
+        self._send_error(refusal)
         self.transport.write_eof()
 
-    def _answer(self, refusal: Refusal) -> None:
+    def _send_error(self, refusal: RequestError) -> None:
         request_id = new_request_id()
         body = json.dumps({"error": refusal.message, "code": refusal.code, "requestId": request_id}).encode()
         headers = {
@@ -228,11 +233,11 @@ class Protocol(HttpToolsProtocol):
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self.transport.write(f"{head}{lines}\r\n".encode() + body)
 
-    def _stop(self, refusal: Refusal) -> None:
+    def _stop_parser(self, refusal: RequestError) -> None:
         self.refusal = refusal
-        raise Refused
+        raise ParserStopped
 
-    def _drop(self, size: int) -> None:
+    def _count_drained(self, size: int) -> None:
         """Reads on for a while after the answer, which a client may look at only once it has sent all it has."""
         self._dropped_bytes += size
         if self._dropped_bytes > MAX_DRAINED_BYTES:
@@ -247,7 +252,7 @@ def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
     return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in headers)
 
 
-def enforce_deadlines(connections: "set[Protocol]", now: float) -> None:
+def enforce_deadlines(connections: "set[HttpProtocol]", now: float) -> None:
     """Ends the connections whose time is over. One look at all of them a second costs less than a timer for each."""
     for connection in [each for each in connections if each.deadline < now or each.write_deadline < now]:
         connection.time_out()

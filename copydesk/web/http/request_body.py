@@ -6,16 +6,16 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
-from copydesk.core.errors import Refusal, TooLarge
+from copydesk.core.errors import RequestError, RequestTooLarge
 
 MAX_DRAINED_BYTES = 64 * 1024 * 1024
 """What is too large is read and dropped up to here, so that the client is there to hear the answer."""
 MIN_BYTES_PER_SECOND = 32 * 1024
-FREE_BYTES = 64 * 1024
+FREE_BYTES_PER_BODY = 64 * 1024
 """The part of every body that takes nothing of the memory for bodies: small requests never wait for large ones."""
 
 
-class BodyTimeout(Refusal):
+class BodyTimeout(RequestError):
     status, code = 408, "request_timeout"
     message = "The request body did not arrive in time."
 
@@ -23,7 +23,7 @@ class BodyTimeout(Refusal):
         super().__init__(headers={"Connection": "close"})
 
 
-class BodiesBusy(Refusal):
+class BodyMemoryFull(RequestError):
     status, code = 503, "server_busy"
     message = "The server is busy with other large requests; try again shortly."
 
@@ -42,14 +42,14 @@ class BodyMemory:
 
     def grow(self, before: int, after: int, has_key: bool) -> None:
         """Counts a body that grows from one size to another; raises BodiesBusy, and counts nothing, without room."""
-        more = max(0, after - FREE_BYTES) - max(0, before - FREE_BYTES)
+        growth = max(0, after - FREE_BYTES_PER_BODY) - max(0, before - FREE_BYTES_PER_BODY)
         held = sum(self._held.values()) if has_key else self._held[False]
-        if more > 0 and held + more > self._limits[has_key]:
-            raise BodiesBusy
-        self._held[has_key] += more
+        if growth > 0 and held + growth > self._limits[has_key]:
+            raise BodyMemoryFull
+        self._held[has_key] += growth
 
     def release(self, size: int, has_key: bool) -> None:
-        self._held[has_key] -= max(0, size - FREE_BYTES)
+        self._held[has_key] -= max(0, size - FREE_BYTES_PER_BODY)
 
 
 class BodyReader:
@@ -62,9 +62,9 @@ class BodyReader:
 
         Counts what arrives, whatever the headers say of it."""
         declared = headers.get("content-length", "")
-        waits_for_leave = "100-continue" in headers.get("expect", "").lower()
-        if declared.isdecimal() and int(declared) > (max_bytes if waits_for_leave else MAX_DRAINED_BYTES):
-            raise _too_large(max_bytes)
+        expects_continue = "100-continue" in headers.get("expect", "").lower()
+        if declared.isdecimal() and int(declared) > (max_bytes if expects_continue else MAX_DRAINED_BYTES):
+            raise _too_large_error(max_bytes)
         body = _Body(self.memory, max_bytes, has_key)
         if declared or "transfer-encoding" in headers:
             return await self._read_in_time(receive, body)
@@ -84,7 +84,7 @@ class BodyReader:
                     if has_more and not body.is_too_large:
                         timeout.reschedule(deadline + body.size / MIN_BYTES_PER_SECOND)
             if not body.is_too_large:
-                return bytes(body.kept)
+                return bytes(body.content)
         except TimeoutError:
             if not body.is_too_large:
                 body.drop()
@@ -92,14 +92,14 @@ class BodyReader:
         except BaseException:
             body.drop()
             raise
-        raise _too_large(body.max_bytes)
+        raise _too_large_error(body.max_bytes)
 
 
 class _Body:
     """A body as it arrives. Once it is too large, nothing of it is kept."""
 
     def __init__(self, memory: BodyMemory, max_bytes: int, has_key: bool) -> None:
-        self.kept, self.size = bytearray(), 0
+        self.content, self.size = bytearray(), 0
         self.max_bytes = max_bytes
         self._memory, self._has_key = memory, has_key
 
@@ -112,12 +112,12 @@ class _Body:
         if self.is_too_large:
             self.drop()
         else:
-            self._memory.grow(len(self.kept), self.size, self._has_key)
-            self.kept += part
+            self._memory.grow(len(self.content), self.size, self._has_key)
+            self.content += part
 
     def drop(self) -> None:
-        self._memory.release(len(self.kept), self._has_key)
-        self.kept = bytearray()
+        self._memory.release(len(self.content), self._has_key)
+        self.content = bytearray()
 
 
 def _read_part(message: Message) -> tuple[bytes, bool]:
@@ -129,17 +129,17 @@ def _read_part(message: Message) -> tuple[bytes, bool]:
 
 def replay(message: Message, receive: Receive) -> Receive:
     """Returns a `receive` that gives this message, and then what happens on the connection."""
-    is_given = False
+    is_replayed = False
 
     async def receive_again() -> Message:
-        nonlocal is_given
-        if is_given:
+        nonlocal is_replayed
+        if is_replayed:
             return await receive()
-        is_given = True
+        is_replayed = True
         return message
 
     return receive_again
 
 
-def _too_large(max_bytes: int) -> TooLarge:
-    return TooLarge(f"The request body is larger than {max_bytes // 1024} KiB.")
+def _too_large_error(max_bytes: int) -> RequestTooLarge:
+    return RequestTooLarge(f"The request body is larger than {max_bytes // 1024} KiB.")

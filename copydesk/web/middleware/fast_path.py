@@ -11,50 +11,56 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from copydesk.core.projects.projects import Project
-from copydesk.core.runtime.thread_pool import Together, call
+from copydesk.core.runtime.thread_pool import WriteBatcher, run_in_thread
 from copydesk.desk import Desk
-from copydesk.web.api.schemas import JobBody, JobView
-from copydesk.web.collection.intake import Arrivals, caller
+from copydesk.web.api.schemas import JobResponse, NewJobRequest
+from copydesk.web.collection.intake import ViewIntake, collect_request_from_scope
 
-CREATE = re.compile(r"/v2/agent/[^/]+/job")
-POLL = re.compile(r"/v2/agent/[^/]+/job/([^/]+)")
-EVENTS = re.compile(r"/v1/analytics/[^/]+/events")
-BEACON = re.compile(r"/v1/collect/([^/]+)")
-PLAIN = frozenset({"application/json", "application/x-ndjson"})
-FROM_A_PAGE = frozenset({"text/plain;charset=UTF-8", "application/json"})
+CREATE_JOB_PATH = re.compile(r"/v2/agent/[^/]+/job")
+GET_JOB_PATH = re.compile(r"/v2/agent/[^/]+/job/([^/]+)")
+EVENTS_PATH = re.compile(r"/v1/analytics/[^/]+/events")
+BEACON_PATH = re.compile(r"/v1/collect/([^/]+)")
+EVENT_MEDIA_TYPES = frozenset({"application/json", "application/x-ndjson"})
+BEACON_MEDIA_TYPES = frozenset({"text/plain;charset=UTF-8", "application/json"})
 
 
-class Quick:
-    def __init__(self, desk: Desk, arrivals: Arrivals) -> None:
+class FastPath:
+    def __init__(self, desk: Desk, intake: ViewIntake) -> None:
         self.jobs = desk.jobs
-        self.arrivals = arrivals
-        self.write = Together(desk.database).call if desk.database.is_sqlite else call
+        self.intake = intake
+        self.run_write = WriteBatcher(desk.database).run if desk.database.is_sqlite else run_in_thread
 
-    async def answer(self, scope: Scope, headers: Headers, body: bytes) -> Response | None:
+    async def try_respond(self, scope: Scope, headers: Headers, body: bytes) -> Response | None:
         """None when the request should take the framework's way. Refusals are raised, as they are there."""
         method, path, project = scope["method"], scope["path"], scope["state"]["project"]
         if method == "POST":
-            kind = headers.get("content-type", "")
-            if project and kind in PLAIN and EVENTS.fullmatch(path):
-                return await self.arrivals.events(project, headers, body)
-            if kind in FROM_A_PAGE and (beacon := BEACON.fullmatch(path)):
-                return await self.arrivals.beacon(beacon[1], caller(scope, headers), body)
-            if project and kind == "application/json" and CREATE.fullmatch(path):
-                return await self._create(project, path, headers, body)
-        elif method == "GET" and project and (poll := POLL.fullmatch(path)):
-            return _json(200, JobView.of(*await call(self.jobs.get_with_files, project.id, poll[1])), {})
+            content_type = headers.get("content-type", "")
+            if project and content_type in EVENT_MEDIA_TYPES and EVENTS_PATH.fullmatch(path):
+                return await self.intake.receive_events(project, headers, body)
+            if content_type in BEACON_MEDIA_TYPES and (beacon_match := BEACON_PATH.fullmatch(path)):
+                return await self.intake.receive_beacon(
+                    beacon_match[1], collect_request_from_scope(scope, headers), body
+                )
+            if project and content_type == "application/json" and CREATE_JOB_PATH.fullmatch(path):
+                return await self._create_job(project, path, headers, body)
+        elif method == "GET" and project and (job_match := GET_JOB_PATH.fullmatch(path)):
+            return _json_response(
+                200, JobResponse.from_job(*await run_in_thread(self.jobs.get_with_files, project.id, job_match[1])), {}
+            )
         return None
 
-    async def _create(self, project: Project, path: str, headers: Headers, body: bytes) -> Response | None:
+    async def _create_job(self, project: Project, path: str, headers: Headers, body: bytes) -> Response | None:
         if "idempotency-key" in headers:
             return None
         try:
-            new = JobBody.model_validate_json(body).new_job()
+            new_job = NewJobRequest.model_validate_json(body).to_new_job()
         except ValidationError:
             return None
-        created = await self.write(self.jobs.create, project, new)
-        return _json(201, JobView.of(created.job, []), {**created.headers, "Location": f"{path}/{created.job.id}"})
+        created = await self.run_write(self.jobs.create, project, new_job)
+        return _json_response(
+            201, JobResponse.from_job(created.job, []), {**created.headers, "Location": f"{path}/{created.job.id}"}
+        )
 
 
-def _json(status: int, view: JobView, headers: dict[str, str]) -> Response:
+def _json_response(status: int, view: JobResponse, headers: dict[str, str]) -> Response:
     return Response(view.model_dump_json(by_alias=True), status, headers, "application/json")

@@ -12,41 +12,41 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from copydesk.core.errors import KeyMissing, KeyRejected, Refusal, StoreDown
+from copydesk.core.errors import KeyMissing, KeyRejected, RequestError, StoreUnavailable
 from copydesk.core.ids import new_request_id
-from copydesk.core.runtime.thread_pool import call
+from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.core.telemetry import logs, traces
 from copydesk.desk import Desk
 from copydesk.web.api import webhooks
-from copydesk.web.collection.intake import Arrivals
-from copydesk.web.http.client_address import Callers
+from copydesk.web.collection.intake import ViewIntake
+from copydesk.web.http.client_address import ClientAddressFinder
 from copydesk.web.http.request_body import BodyMemory, BodyReader, replay
-from copydesk.web.middleware.fast_path import Quick
-from copydesk.web.middleware.key_cache import Openings, scope_needed
-from copydesk.web.middleware.request_metrics import TRACED, kind_of, note
-from copydesk.web.middleware.request_pacer import Turnstile
+from copydesk.web.middleware.fast_path import FastPath
+from copydesk.web.middleware.key_cache import ApiKeyCache, required_scope
+from copydesk.web.middleware.request_metrics import TRACED_KINDS, classify_request, record_request
+from copydesk.web.middleware.request_pacer import RequestPacer
 from copydesk.web.operations.readiness import Readiness
 
 log = logging.getLogger(__name__)
 
-LARGEST_BODY = 1024 * 1024
-LARGEST_WEBHOOK = LARGEST_EVENTS = 5 * 1024 * 1024
-LARGEST_BEACON = 64 * 1024  # as much as a browser lets a page send when it is left
-SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-CLOSED_AREAS = re.compile(r"/v[0-9]+/")
-COLLECTOR = re.compile(r"/v1/collect/[^/]+(?:/pixel\.gif)?")
-OUTSIDE_FORM = re.compile(r"/sign-in(?:/.*)?|/join/[^/]*")
-WEBHOOK = re.compile(r"/webhooks/([^/]+)")
-BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
-IN_A_PROJECT = re.compile(r"/v[0-9]+/[a-z]+/([^/]+)(/.*)?")
+MAX_BODY_BYTES = 1024 * 1024
+MAX_WEBHOOK_BYTES = MAX_EVENTS_BYTES = 5 * 1024 * 1024
+MAX_BEACON_BYTES = 64 * 1024  # as much as a browser lets a page send when it is left
+REQUEST_ID_PATTERN = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+API_PATH = re.compile(r"/v[0-9]+/")
+COLLECTOR_PATH = re.compile(r"/v1/collect/[^/]+(?:/pixel\.gif)?")
+SIGN_IN_FORM_PATH = re.compile(r"/sign-in(?:/.*)?|/join/[^/]*")
+WEBHOOK_PATH = re.compile(r"/webhooks/([^/]+)")
+METHODS_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+PROJECT_PATH = re.compile(r"/v[0-9]+/[a-z]+/([^/]+)(/.*)?")
 
 
-class InternalError(Refusal):
+class InternalError(RequestError):
     status, code = 500, "internal_error"
     message = "Something went wrong on the server; its log has the details under this request's ID."
 
 
-class Front:
+class RequestGate:
     """Sits before routing, so that no route can forget it: everything under /v1 and /v2 needs a project's key.
 
     The one exception is the collector, which browsers call: nobody can keep a secret in a public page."""
@@ -54,112 +54,114 @@ class Front:
     def __init__(self, app: ASGIApp, desk: Desk, readiness: Readiness) -> None:
         self.app = app
         self.desk, self.readiness = desk, readiness
-        self.openings = Openings(desk)
-        self.arrivals = Arrivals(desk)
-        self.quick = Quick(desk, self.arrivals)
-        self.turnstile = Turnstile()
-        self.callers = Callers(desk.settings.trusted_proxies)
-        self.reader = BodyReader(BodyMemory(desk.settings.body_memory_megabytes << 20), desk.settings.body_seconds)
+        self.key_cache = ApiKeyCache(desk)
+        self.intake = ViewIntake(desk)
+        self.fast_path = FastPath(desk, self.intake)
+        self.pacer = RequestPacer()
+        self.client_addresses = ClientAddressFinder(desk.settings.trusted_proxies)
+        self.body_reader = BodyReader(BodyMemory(desk.settings.body_memory_megabytes << 20), desk.settings.body_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, kind = perf_counter(), kind_of(scope["method"], scope["path"])
+        began, kind = perf_counter(), classify_request(scope["method"], scope["path"])
         if scope["path"] != "/healthz":
-            await self.turnstile.enter()
+            await self.pacer.wait_for_turn()
         headers = Headers(scope=scope)
-        request_id = _request_id(headers.get("x-request-id"))
-        logs.set_about(requestId=request_id)
-        scope.setdefault("state", {}).update(request_id=request_id, arrivals=self.arrivals)
-        answered = False
+        request_id = _choose_request_id(headers.get("x-request-id"))
+        logs.bind_log_context(requestId=request_id)
+        scope.setdefault("state", {}).update(request_id=request_id, arrivals=self.intake)
+        is_answered = False
 
         async def send_with_id(message: Message) -> None:
-            nonlocal answered
+            nonlocal is_answered
             if message["type"] == "http.response.start":
-                answered = True
-                note(kind, message["status"], perf_counter() - began, is_logged=self.desk.settings.log_requests)
-                given = MutableHeaders(scope=message)
-                given["X-Request-Id"] = request_id
+                is_answered = True
+                record_request(
+                    kind, message["status"], perf_counter() - began, should_log=self.desk.settings.log_requests
+                )
+                response_headers = MutableHeaders(scope=message)
+                response_headers["X-Request-Id"] = request_id
                 if self.readiness.is_draining:  # the next request is to find another server
-                    given["Connection"] = "close"
+                    response_headers["Connection"] = "close"
             await send(message)
 
         try:
-            await self._open(scope, headers)
+            await self._authenticate(scope, headers)
             has_key, max_bytes = scope["state"]["project"] is not None, max_body_bytes(scope["method"], scope["path"])
-            body = await self.reader.read(headers, receive, max_bytes, has_key)
+            body = await self.body_reader.read(headers, receive, max_bytes, has_key)
             try:
-                await self._answer(kind, scope, headers, body, receive, send_with_id)
+                await self._respond(kind, scope, headers, body, receive, send_with_id)
             finally:
-                self.reader.memory.release(len(body), has_key)
+                self.body_reader.memory.release(len(body), has_key)
         except ClientDisconnect:
             return
-        except Refusal as refusal:
-            await refused(refusal, request_id)(scope, receive, send_with_id)
+        except RequestError as error:
+            await error_response(error, request_id)(scope, receive, send_with_id)
         except Exception:
             log.exception("request %s failed", request_id)
-            if answered:
+            if is_answered:
                 raise
-            await refused(InternalError(), request_id)(scope, receive, send_with_id)
+            await error_response(InternalError(), request_id)(scope, receive, send_with_id)
 
-    async def _answer(
+    async def _respond(
         self, kind: str, scope: Scope, headers: Headers, body: bytes, receive: Receive, send: Send
     ) -> None:
-        sent = b"" if scope["method"] in BODILESS else body
-        receive = replay({"type": "http.request", "body": sent, "more_body": False}, receive)
-        is_traced = traces.is_on() and kind in TRACED and scope["method"] != "GET"
-        with self._traced(kind, scope, headers) if is_traced else nullcontext():
-            quick = await self.quick.answer(scope, headers, sent)
-            await (quick or self.app)(scope, receive, send)
+        payload = b"" if scope["method"] in METHODS_WITHOUT_BODY else body
+        receive = replay({"type": "http.request", "body": payload, "more_body": False}, receive)
+        is_traced = traces.is_enabled() and kind in TRACED_KINDS and scope["method"] != "GET"
+        with self._trace_request(kind, scope, headers) if is_traced else nullcontext():
+            response = await self.fast_path.try_respond(scope, headers, payload)
+            await (response or self.app)(scope, receive, send)
 
     @contextmanager
-    def _traced(self, kind: str, scope: Scope, headers: Headers) -> Iterator[None]:
+    def _trace_request(self, kind: str, scope: Scope, headers: Headers) -> Iterator[None]:
         """Only who has a key may say which trace this belongs to."""
         parent = headers.get("traceparent") if scope["state"]["project"] else None
-        with traces.span(f"{scope['method']} {kind}", parent=parent, serves=True) as span:
-            logs.set_about(traceId=span.trace_id)
+        with traces.start_span(f"{scope['method']} {kind}", parent=parent, serves=True) as span:
+            logs.bind_log_context(traceId=span.trace_id)
             yield
 
-    async def _open(self, scope: Scope, headers: Headers) -> None:
+    async def _authenticate(self, scope: Scope, headers: Headers) -> None:
         """Puts the caller's address and, in the closed areas, the project into the request's state; or refuses."""
         path, state = scope["path"], scope["state"]
-        state["address"] = address = self.callers.find_address(scope, headers)
+        state["address"] = address = self.client_addresses.find_address(scope, headers)
         state["project"] = None
-        if scope["method"] == "POST" and (webhook := WEBHOOK.fullmatch(path)):
-            await call(webhooks.check_project, self.desk, webhook[1], headers)
-        if not CLOSED_AREAS.match(path) or COLLECTOR.fullmatch(path):
+        if scope["method"] == "POST" and (webhook := WEBHOOK_PATH.fullmatch(path)):
+            await run_in_thread(webhooks.check_project, self.desk, webhook[1], headers)
+        if not API_PATH.match(path) or COLLECTOR_PATH.fullmatch(path):
             return
-        secret = _bearer(headers.get("authorization"))
-        found = IN_A_PROJECT.fullmatch(path)
-        needed = scope_needed(scope["method"], path)
-        key, project = await self.openings.open(secret, found[1] if found else "", needed, address)
-        if key.use_is_due:
-            with suppress(StoreDown):  # not worth refusing a request
-                await call(self.desk.keys.note_use, key)
+        secret = _parse_bearer_token(headers.get("authorization"))
+        match = PROJECT_PATH.fullmatch(path)
+        key_scope = required_scope(scope["method"], path)
+        key, project = await self.key_cache.authenticate(secret, match[1] if match else "", key_scope, address)
+        if key.should_record_use:
+            with suppress(StoreUnavailable):  # not worth refusing a request
+                await run_in_thread(self.desk.keys.record_use, key)
         state["project"], state["key"] = project, key
 
 
 def max_body_bytes(method: str, path: str) -> int:
     """Returns how large a body may be: a form of somebody who is not signed in is small, and so is what GET ignores."""
-    if method in BODILESS or OUTSIDE_FORM.fullmatch(path):
-        return LARGEST_BEACON
+    if method in METHODS_WITHOUT_BODY or SIGN_IN_FORM_PATH.fullmatch(path):
+        return MAX_BEACON_BYTES
     if path.startswith("/webhooks/"):
-        return LARGEST_WEBHOOK
+        return MAX_WEBHOOK_BYTES
     if path.startswith("/v1/analytics/") and path.endswith("/events"):
-        return LARGEST_EVENTS
-    return LARGEST_BEACON if path.startswith("/v1/collect/") else LARGEST_BODY
+        return MAX_EVENTS_BYTES
+    return MAX_BEACON_BYTES if path.startswith("/v1/collect/") else MAX_BODY_BYTES
 
 
-def refused(refusal: Refusal, request_id: str) -> Response:
-    body: dict[str, Any] = {"error": refusal.message, "code": refusal.code}
-    if refusal.details:
-        body["details"] = [{"field": detail.field, "message": detail.message} for detail in refusal.details]
+def error_response(error: RequestError, request_id: str) -> Response:
+    body: dict[str, Any] = {"error": error.message, "code": error.code}
+    if error.details:
+        body["details"] = [{"field": detail.field, "message": detail.message} for detail in error.details]
     body["requestId"] = request_id
-    return JSONResponse(body, status_code=refusal.status, headers=refusal.headers)
+    return JSONResponse(body, status_code=error.status, headers=error.headers)
 
 
-def _bearer(header: str | None) -> str:
+def _parse_bearer_token(header: str | None) -> str:
     if not header:
         raise KeyMissing
     scheme, _, secret = header.partition(" ")
@@ -168,5 +170,5 @@ def _bearer(header: str | None) -> str:
     return secret.strip()
 
 
-def _request_id(sent: str | None) -> str:
-    return sent if sent and SANE_REQUEST_ID.fullmatch(sent) else new_request_id()
+def _choose_request_id(header: str | None) -> str:
+    return header if header and REQUEST_ID_PATTERN.fullmatch(header) else new_request_id()

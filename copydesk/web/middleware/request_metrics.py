@@ -2,17 +2,17 @@
 
 import logging
 
-from copydesk.core.telemetry import instruments as measured
+from copydesk.core.telemetry import instruments
 
 log = logging.getLogger("copydesk.requests")
 
-PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
-STATUSES = ("", "1xx", "2xx", "3xx", "4xx", "5xx")
-TRACED = frozenset({"create", "jobs", "webhook", "page"})
+PROBE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+STATUS_CLASSES = ("", "1xx", "2xx", "3xx", "4xx", "5xx")
+TRACED_KINDS = frozenset({"create", "jobs", "webhook", "page"})
 """The kinds that may begin or end a run, where they change something."""
 
 
-def kind_of(method: str, path: str) -> str:
+def classify_request(method: str, path: str) -> str:
     """One of a dozen words: addresses hold ids, and some of them secrets."""
     if path.startswith("/v1/collect/"):
         return "beacon"
@@ -26,11 +26,11 @@ def kind_of(method: str, path: str) -> str:
         return "poll" if method == "GET" and path.count("/") == 5 else "jobs"
     if path.startswith("/webhooks/"):
         return "webhook"
-    return "probe" if path in PROBES else "page"
+    return "probe" if path in PROBE_PATHS else "page"
 
 
-def note(kind: str, status: int, seconds: float, *, is_logged: bool) -> None:
-    measured.requests.add(kind, STATUSES[status // 100])
-    measured.request_seconds.observe(seconds, kind)
-    if is_logged:
+def record_request(kind: str, status: int, seconds: float, *, should_log: bool) -> None:
+    instruments.requests.add(kind, STATUS_CLASSES[status // 100])
+    instruments.request_seconds.observe(seconds, kind)
+    if should_log:
         log.info("%s %d in %.1f ms", kind, status, seconds * 1000)

@@ -3,35 +3,35 @@
 import asyncio
 from collections import deque
 
-MAX_PER_TURN = 8
+MAX_REQUESTS_PER_TURN = 8
 
 
-class Turnstile:
+class RequestPacer:
     """Lets at most so many requests begin in one turn of the event loop; the others follow in order.
 
     Between two turns the loop looks at its connections, and answers what does not wait here, such as /healthz."""
 
     def __init__(self) -> None:
-        self._begun = 0
+        self._started_this_turn = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def enter(self) -> None:
+    async def wait_for_turn(self) -> None:
         loop = asyncio.get_running_loop()
-        if self._begun == 0:
+        if self._started_this_turn == 0:
             loop.call_soon(self._next_turn)
-        self._begun += 1
-        if self._begun > MAX_PER_TURN:
+        self._started_this_turn += 1
+        if self._started_this_turn > MAX_REQUESTS_PER_TURN:
             turn = loop.create_future()
             self._waiting.append(turn)
             await turn
 
     def _next_turn(self) -> None:
-        self._begun = 0
-        while self._waiting and self._begun < MAX_PER_TURN:
+        self._started_this_turn = 0
+        while self._waiting and self._started_this_turn < MAX_REQUESTS_PER_TURN:
             turn = self._waiting.popleft()
             if not turn.done():  # its client went away
                 turn.set_result(None)
-                self._begun += 1
-        if self._begun:
-            self._begun += len(self._waiting)  # who comes now waits behind them
+                self._started_this_turn += 1
+        if self._started_this_turn:
+            self._started_this_turn += len(self._waiting)  # who comes now waits behind them
             asyncio.get_running_loop().call_soon(self._next_turn)

@@ -5,17 +5,17 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from copydesk import __version__
-from copydesk.core.errors import Detail, NotFound, Refusal
-from copydesk.core.runtime.thread_pool import run_in
+from copydesk.core.errors import ErrorDetail, NotFound, RequestError
+from copydesk.core.runtime.thread_pool import run_in_pool
 from copydesk.core.telemetry.metrics import CONTENT_TYPE
 from copydesk.desk import Desk
 from copydesk.jobs.execution.worker import Worker
-from copydesk.web.api.schemas import ErrorView, View
-from copydesk.web.operations.metrics import Gauges
+from copydesk.web.api.schemas import ApiModel, ErrorResponse
+from copydesk.web.operations.metrics import MetricsCollector
 from copydesk.web.operations.readiness import Readiness
 
 router = APIRouter(tags=["operations"])
-WITHOUT = "A part that does not decide: `analytics`, where jobs are to go on while the store of views is away."
+WITHOUT_HELP = "A part that does not decide: `analytics`, where jobs are to go on while the store of views is away."
 
 
 class Health:
@@ -23,27 +23,27 @@ class Health:
 
     def __init__(self, desk: Desk, worker: Worker | None = None) -> None:
         self.readiness = Readiness(desk, with_analytics=True)
-        self.gauges = Gauges(desk, self.readiness, worker)
-        self.are_figures_apart = False
+        self.metrics = MetricsCollector(desk, self.readiness, worker)
+        self.metrics_on_own_port = False
 
 
-class ReadyView(View):
+class ReadinessResponse(ApiModel):
     status: str
     parts: dict[str, str]
     """Each part of the service: `ok`, or what is wrong with it."""
 
 
-class Unready(Refusal):
+class ServiceNotReady(RequestError):
     status, code = 503, "not_ready"
     message = "The service is not ready; the details say which part."
 
 
-async def health_of(request: Request) -> Health:
+async def get_health(request: Request) -> Health:
     health: Health = request.app.state.health
     return health
 
 
-TheHealth = Annotated[Health, Depends(health_of)]
+CurrentHealth = Annotated[Health, Depends(get_health)]
 
 
 @router.get("/healthz", operation_id="healthz")
@@ -52,26 +52,28 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok", "version": __version__}
 
 
-@router.get("/readyz", responses={503: {"model": ErrorView}}, operation_id="readyz")
-async def readyz(health: TheHealth, without: Annotated[str, Query(description=WITHOUT)] = "") -> ReadyView:
+@router.get("/readyz", responses={503: {"model": ErrorResponse}}, operation_id="readyz")
+async def readyz(
+    health: CurrentHealth, without: Annotated[str, Query(description=WITHOUT_HELP)] = ""
+) -> ReadinessResponse:
     """Whether requests should be sent here: the stores answer, and it is not about to stop. It says so in two
     seconds, whatever has become of them."""
-    report = await run_in("health", health.readiness.report)
-    faults = [Detail(part, fault) for part, fault in report.faults.items() if fault and part != without]
+    report = await run_in_pool("health", health.readiness.check)
+    faults = [ErrorDetail(part, fault) for part, fault in report.faults.items() if fault and part != without]
     if faults:
-        raise Unready(details=faults, headers={"Retry-After": "1"})
-    return ReadyView(status="ready", parts=report.parts)
+        raise ServiceNotReady(details=faults, headers={"Retry-After": "1"})
+    return ReadinessResponse(status="ready", parts=report.parts)
 
 
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}, 404: {"model": ErrorView}},
+    responses={200: {"content": {"text/plain": {}}}, 404: {"model": ErrorResponse}},
     operation_id="metrics",
 )
-async def metrics(health: TheHealth) -> Response:
+async def metrics(health: CurrentHealth) -> Response:
     """How the service is doing in figures, for Prometheus; not here where they have a port of their own."""
-    if health.are_figures_apart:
+    if health.metrics_on_own_port:
         raise NotFound
-    told = await run_in("health", health.gauges.text)
-    return Response(told, media_type=CONTENT_TYPE)
+    exposition = await run_in_pool("health", health.metrics.render)
+    return Response(exposition, media_type=CONTENT_TYPE)

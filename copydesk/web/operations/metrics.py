@@ -5,32 +5,33 @@ from concurrent.futures import Future
 from typing import Any
 
 from copydesk import __version__
-from copydesk.core.runtime.cached_probe import Asked
-from copydesk.core.telemetry import instruments as measured
-from copydesk.core.telemetry import metrics
+from copydesk.core.runtime.cached_probe import CachedProbe
+from copydesk.core.telemetry import instruments, metrics
 from copydesk.core.telemetry.metrics import Counter, Gauge
-from copydesk.core.telemetry.process_metrics import process
+from copydesk.core.telemetry.process_metrics import collect_process_metrics
 from copydesk.desk import Desk
 from copydesk.jobs.execution.worker import Worker
-from copydesk.jobs.storage.queue_stats import Waiting, waiting
-from copydesk.web.operations.readiness import PATIENCE_SECONDS, Readiness, Report
+from copydesk.jobs.storage.queue_stats import QueueStats, read_queue_stats
+from copydesk.web.operations.readiness import PROBE_TIMEOUT_SECONDS, Readiness, ReadinessReport
 
 
-class Gauges:
+class MetricsCollector:
     """What cannot be asked right now is left out, and `copydesk_ready` says which part is away."""
 
     def __init__(self, desk: Desk, readiness: Readiness, worker: Worker | None = None) -> None:
         self.desk, self.readiness, self.worker = desk, readiness, worker
-        self._queue = Asked(lambda: waiting(desk.database))
+        self._queue_probe = CachedProbe(lambda: read_queue_stats(desk.database))
 
-    def text(self) -> str:
-        queue, report = self._queue.begin(), self.readiness.report()
-        stores, queued = self._stores(report), _queued(queue)
-        return metrics.text([*_process(), *stores, *queued, *self._worker(), *measured.ALL])
+    def render(self) -> str:
+        queue_future, report = self._queue_probe.start(), self.readiness.check()
+        store_gauges, queue_gauges = self._collect_stores(report), _collect_queue(queue_future)
+        return metrics.render_metrics(
+            [*_collect_process(), *store_gauges, *queue_gauges, *self._collect_worker(), *instruments.ALL_INSTRUMENTS]
+        )
 
-    def _stores(self, report: Report) -> list[Gauge]:
+    def _collect_stores(self, report: ReadinessReport) -> list[Gauge]:
         pool: Any = self.desk.database.engine.pool
-        found = [
+        gauges = [
             Gauge(
                 "copydesk_ready",
                 "1 for each part that can do its work.",
@@ -43,47 +44,49 @@ class Gauges:
             ),
         ]
         if report.backlog is not None:
-            keeper = self.desk.keeper
-            found += [
+            keeper = self.desk.fold_scheduler
+            gauges += [
                 Gauge("copydesk_views_waiting", "Views that wait to be folded.", report.backlog),
                 Gauge("copydesk_fold_lag_seconds", "For how long the oldest of them has waited.", keeper.lag),
                 Gauge("copydesk_fold_failing", "1 while folding fails and is tried again.", float(keeper.is_failing)),
             ]
-        return found
+        return gauges
 
-    def _worker(self) -> list[Gauge]:
+    def _collect_worker(self) -> list[Gauge]:
         if self.worker is None:
             return []
-        busy = self.worker.busy
+        busy = self.worker.running_count
         slots = [({"state": "busy"}, busy), ({"state": "free"}, max(0, self.worker.slots - busy))]
         return [
             Gauge("copydesk_worker_slots", "Jobs that this worker has under way, and could take.", slots),
             Gauge(
                 "copydesk_worker_heartbeat_timestamp_seconds",
                 "When this worker last renewed its leases, since 1970.",
-                self.worker.beat_at,
+                self.worker.last_heartbeat_at,
             ),
         ]
 
 
-def _process() -> list[Counter | Gauge]:
+def _collect_process() -> list[Counter | Gauge]:
     build = {"version": __version__, "python": platform.python_version()}
-    return [Gauge("copydesk_build_info", "What is running.", [(build, 1)]), *process()]
+    return [Gauge("copydesk_build_info", "What is running.", [(build, 1)]), *collect_process_metrics()]
 
 
-def _queued(answer: "Future[Waiting]") -> list[Gauge]:
+def _collect_queue(future: "Future[QueueStats]") -> list[Gauge]:
     try:
-        queue = answer.result(PATIENCE_SECONDS / 4)  # it was asked before the stores were, and waited for with them
+        stats = future.result(
+            PROBE_TIMEOUT_SECONDS / 4
+        )  # it was asked before the stores were, and waited for with them
     except Exception:  # copydesk_ready tells of it
         return []
-    states = {"queued": queue.queued, "running": queue.running, "orphaned": queue.orphaned}
+    states = {"queued": stats.queued, "running": stats.running, "orphaned": stats.orphaned}
     return [
-        Gauge("copydesk_jobs_active", "Jobs that are not over.", queue.active),
+        Gauge("copydesk_jobs_active", "Jobs that are not over.", stats.active),
         Gauge(
             "copydesk_runs",
             "Runs that wait or are under way; an orphaned one is running too, but its worker is gone.",
             [({"state": state}, count) for state, count in states.items()],
         ),
-        Gauge("copydesk_oldest_queued_seconds", "For how long the oldest queued run waits.", queue.oldest_seconds),
-        Gauge("copydesk_workers_busy", "Workers that have a run under way, over all processes.", queue.workers),
+        Gauge("copydesk_oldest_queued_seconds", "For how long the oldest queued run waits.", stats.oldest_seconds),
+        Gauge("copydesk_workers_busy", "Workers that have a run under way, over all processes.", stats.workers),
     ]

@@ -9,24 +9,24 @@ from dataclasses import dataclass
 
 from sqlalchemy import text
 
-from copydesk.core.db.migrate import HEAD, UNFINISHED
-from copydesk.core.errors import Explained
-from copydesk.core.runtime.cached_probe import Asked
+from copydesk.core.db.migrate import SCHEMA_VERSION, UNFINISHED_VERSION
+from copydesk.core.errors import UserFacingError
+from copydesk.core.runtime.cached_probe import CachedProbe
 from copydesk.desk import Desk
 
-PATIENCE_SECONDS = 1.5
-LEAST_FREE = 32 * 1024 * 1024
+PROBE_TIMEOUT_SECONDS = 1.5
+MIN_FREE_BYTES = 32 * 1024 * 1024
 """Bytes on the disk of the data folder, below which no store can be relied on to write."""
-VERSION = text("select version_num from alembic_version")
-READ_ONLY = text("select current_setting('transaction_read_only') = 'on'")
+SELECT_SCHEMA_VERSION = text("select version_num from alembic_version")
+SELECT_READ_ONLY = text("select current_setting('transaction_read_only') = 'on'")
 
 
-class NotReady(Explained):
+class PartNotReady(UserFacingError):
     """A part of the service cannot do its work; the message says why."""
 
 
 @dataclass(frozen=True)
-class Report:
+class ReadinessReport:
     faults: Mapping[str, str | None]
     """By part: None where all is well."""
     backlog: int | None = None
@@ -44,43 +44,45 @@ class Report:
 class Readiness:
     """`with_analytics` is for processes that serve: a worker has no business with the views."""
 
-    def __init__(self, desk: Desk, *, with_analytics: bool, least_free: int = LEAST_FREE) -> None:
+    def __init__(self, desk: Desk, *, with_analytics: bool, min_free_bytes: int = MIN_FREE_BYTES) -> None:
         self.desk = desk
         self.is_draining = False
-        self._least_free = least_free
-        self._parts: dict[str, Asked[int | None]] = {
-            "database": Asked(self._database),
-            "disk": Asked(self._disk),
+        self._min_free_bytes = min_free_bytes
+        self._probes: dict[str, CachedProbe[int | None]] = {
+            "database": CachedProbe(self._check_database),
+            "disk": CachedProbe(self._check_disk),
         }
         if with_analytics:
-            self._parts["analytics"] = Asked(self._backlog)
+            self._probes["analytics"] = CachedProbe(self._read_backlog)
 
-    def report(self) -> Report:
+    def check(self) -> ReadinessReport:
         if self.is_draining:
-            return Report({"draining": "This process is about to stop."})
-        until = time.monotonic() + PATIENCE_SECONDS
-        asked = {name: part.begin() for name, part in self._parts.items()}
-        faults = {name: _fault(answer, until - time.monotonic()) for name, answer in asked.items()}
-        counted = "analytics" in asked and not faults["analytics"]
-        return Report(faults, asked["analytics"].result() if counted else None)
+            return ReadinessReport({"draining": "This process is about to stop."})
+        deadline = time.monotonic() + PROBE_TIMEOUT_SECONDS
+        futures = {name: probe.start() for name, probe in self._probes.items()}
+        faults = {name: _describe_fault(future, deadline - time.monotonic()) for name, future in futures.items()}
+        has_backlog = "analytics" in futures and not faults["analytics"]
+        return ReadinessReport(faults, futures["analytics"].result() if has_backlog else None)
 
-    def _database(self) -> None:
+    def _check_database(self) -> None:
         """An older schema than ours fails our statements; a newer one is that of the release that comes next, beside
         which this one goes on until it is stopped."""
         with self.desk.database.read() as tx:
-            version = tx.execute(VERSION).scalar()
-            if not self.desk.database.is_sqlite and tx.execute(READ_ONLY).scalar():
-                raise NotReady("The database takes no changes: it is a replica, or was set so.")
-        if version is None or version == UNFINISHED or version < HEAD:
-            raise NotReady(f"The database's schema is {version}, and this version of Copydesk needs {HEAD}.")
+            version = tx.execute(SELECT_SCHEMA_VERSION).scalar()
+            if not self.desk.database.is_sqlite and tx.execute(SELECT_READ_ONLY).scalar():
+                raise PartNotReady("The database takes no changes: it is a replica, or was set so.")
+        if version is None or version == UNFINISHED_VERSION or version < SCHEMA_VERSION:
+            raise PartNotReady(
+                f"The database's schema is {version}, and this version of Copydesk needs {SCHEMA_VERSION}."
+            )
 
-    def _disk(self) -> None:
-        if shutil.disk_usage(self.desk.settings.data).free < self._least_free:
-            raise NotReady("The disk of the data folder is full.")
+    def _check_disk(self) -> None:
+        if shutil.disk_usage(self.desk.settings.data).free < self._min_free_bytes:
+            raise PartNotReady("The disk of the data folder is full.")
         if not os.access(self.desk.settings.data, os.W_OK):
-            raise NotReady("The data folder cannot be written to.")
+            raise PartNotReady("The data folder cannot be written to.")
 
-    def _backlog(self) -> int:
+    def _read_backlog(self) -> int:
         """Views that wait to be folded, of a store that answers."""
         if not self.desk.may_have_views:
             return 0
@@ -88,13 +90,13 @@ class Readiness:
         return self.desk.store.backlog()
 
 
-def _fault(answer: "Future[int | None]", seconds: float) -> str | None:
+def _describe_fault(future: "Future[int | None]", seconds: float) -> str | None:
     """In words that may be shown to anybody: what a driver says may name a host or a user."""
     try:
-        answer.result(max(0.0, seconds))
+        future.result(max(0.0, seconds))
     except TimeoutError:
         return "There is no answer."
-    except Explained as error:
+    except UserFacingError as error:
         return str(error)
     except Exception as error:
         return f"It fails ({type(error).__name__})."

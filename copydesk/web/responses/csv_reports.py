@@ -7,56 +7,56 @@ from typing import Any
 
 from pydantic import BaseModel
 
-COLUMNS = {
+REPORT_COLUMNS = {
     "visitors": ("path", "human", "ai", "total"),
     "views": ("path", "human", "ai", "total"),
     "agents": ("agent", "operator", "class", "visitors", "views"),
     "timeseries": ("date", "human", "ai", "total", "viewsHuman", "viewsAi", "viewsTotal"),
 }
 """Of each report as a table."""
-RUNS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What a spreadsheet takes text that begins with it for something to run; the full-width ones too."""
 
 
-def sheet(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    written = io.StringIO()
-    writer = csv.writer(written)
+def render_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
     writer.writerow(columns)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    return written.getvalue()
+    writer.writerows([_escape_formula(value) for value in row] for row in rows)
+    return buffer.getvalue()
 
 
-def report_sheet(name: str, view: BaseModel) -> str:
+def render_report_csv(name: str, report: BaseModel) -> str:
     """The report of this name; its rows are the view's field of that name."""
-    return sheet(COLUMNS[name], (flat(row.model_dump()) for row in getattr(view, name)))
+    return render_csv(REPORT_COLUMNS[name], (flatten_row(row.model_dump()) for row in getattr(report, name)))
 
 
-def flat(row: dict[str, Any]) -> list[Any]:
+def flatten_row(row: dict[str, Any]) -> list[Any]:
     """The cells of a row; an object within it gives several."""
     return [cell for value in row.values() for cell in (value.values() if isinstance(value, dict) else [value])]
 
 
-def _cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(RUNS) else value
+def _escape_formula(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_PREFIXES) else value
 
 
 def prefers_csv(accept: str) -> bool:
     """Whether an Accept header ranks CSV before JSON; among equals the one that is named more plainly, then JSON."""
-    return _rank(accept, "text", "csv") > _rank(accept, "application", "json")
+    return _rank_media_type(accept, "text", "csv") > _rank_media_type(accept, "application", "json")
 
 
-def _rank(accept: str, kind: str, form: str) -> tuple[float, int]:
+def _rank_media_type(accept: str, main_type: str, subtype: str) -> tuple[float, int]:
     """The weight that the plainest of the ranges that fit gives a media type, and how plain that is."""
-    best, weight = 0, 0.0
+    best_specificity, quality = 0, 0.0
     for part in accept.lower().split(","):
-        wanted, *parameters = (piece.strip() for piece in part.split(";"))
-        plainness = {f"{kind}/{form}": 3, f"{kind}/*": 2, "*/*": 1}.get(wanted, 0)
-        if plainness > best:
-            best, weight = plainness, _weight(parameters)
-    return (weight, best) if weight else (0.0, 0)
+        media_range, *parameters = (piece.strip() for piece in part.split(";"))
+        specificity = {f"{main_type}/{subtype}": 3, f"{main_type}/*": 2, "*/*": 1}.get(media_range, 0)
+        if specificity > best_specificity:
+            best_specificity, quality = specificity, _parse_quality(parameters)
+    return (quality, best_specificity) if quality else (0.0, 0)
 
 
-def _weight(parameters: Sequence[str]) -> float:
+def _parse_quality(parameters: Sequence[str]) -> float:
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         if name.strip() == "q":

@@ -11,10 +11,10 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from copydesk.core.clock import iso
-from copydesk.core.errors import Refusal
+from copydesk.core.clock import format_iso
+from copydesk.core.errors import RequestError
 
-HEADERS = {
+PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -24,19 +24,19 @@ HEADERS = {
     "Cache-Control": "private, no-store",
     "X-Robots-Tag": "noindex",
 }
-STATIC = Path(__file__).parents[1] / "static"
+STATIC_FOLDER = Path(__file__).parents[1] / "static"
 
 
-def shown_time(at: int) -> Markup:
+def format_time(at: int) -> Markup:
     """In UTC, which a script turns into the reader's own zone."""
     moment = datetime.fromtimestamp(at / 1000, UTC)
-    return Markup('<time datetime="{}">{}</time>').format(iso(at), moment.strftime("%Y-%m-%d %H:%M UTC"))
+    return Markup('<time datetime="{}">{}</time>').format(format_iso(at), moment.strftime("%Y-%m-%d %H:%M UTC"))
 
 
 @cache
-def asset(name: str) -> str:
+def asset_url(name: str) -> str:
     """Its address, which changes with what is in it, so that a browser may keep it for ever."""
-    return f"/static/{name}?v={sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
+    return f"/static/{name}?v={sha256((STATIC_FOLDER / name).read_bytes()).hexdigest()[:12]}"
 
 
 _templates = Environment(
@@ -46,22 +46,24 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters["time"] = shown_time
-_templates.globals["asset"] = asset
+_templates.filters["time"] = format_time
+_templates.globals["asset"] = asset_url
 
 
-def page(
+def render_page(
     template: str,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
     *,
-    refusal: Refusal | None = None,
+    refusal: RequestError | None = None,
     **values: Any,
 ) -> HTMLResponse:
     """`visit`, `project` and `tab` make the frame around it; a refusal is said above what was typed."""
     if refusal is not None:
         status, headers, values["error"] = refusal.status, refusal.headers, refusal.message
-    shown = {"visit": None, "project": None, "tab": "", "error": "", **values}
+    context = {"visit": None, "project": None, "tab": "", "error": "", **values}
     return HTMLResponse(
-        _templates.get_template(template).render(**shown), status_code=status, headers={**HEADERS, **(headers or {})}
+        _templates.get_template(template).render(**context),
+        status_code=status,
+        headers={**PAGE_HEADERS, **(headers or {})},
     )

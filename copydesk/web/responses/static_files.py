@@ -5,21 +5,21 @@ from functools import lru_cache
 from fastapi import APIRouter, Response
 
 from copydesk.core.errors import NotFound
-from copydesk.web.responses.html import STATIC
+from copydesk.web.responses.html import STATIC_FOLDER
 
 router = APIRouter(include_in_schema=False)
-KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-FILES = frozenset(file.name for file in STATIC.iterdir() if not file.name.startswith("beacon"))
-HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
+MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+STATIC_FILE_NAMES = frozenset(file.name for file in STATIC_FOLDER.iterdir() if not file.name.startswith("beacon"))
+STATIC_HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
 
 
 @router.get("/static/{name}")
-async def static(name: str) -> Response:
-    if name not in FILES:
+async def get_static_file(name: str) -> Response:
+    if name not in STATIC_FILE_NAMES:
         raise NotFound
-    return Response(_content(name), media_type=KINDS[name.rpartition(".")[2]], headers=HEADERS)
+    return Response(_read_static_file(name), media_type=MEDIA_TYPES[name.rpartition(".")[2]], headers=STATIC_HEADERS)
 
 
 @lru_cache
-def _content(name: str) -> bytes:
-    return (STATIC / name).read_bytes()
+def _read_static_file(name: str) -> bytes:
+    return (STATIC_FOLDER / name).read_bytes()

@@ -11,9 +11,15 @@ from http_message_signatures import HTTPMessageSigner, MappingKeyResolver, algor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.analytics.classification.agent_table import Signer, table
-from copydesk.analytics.classification.bot_signatures import Directory, NotADirectory, Request, keys_of, thumbprint
-from copydesk.analytics.page_view import Class
+from copydesk.analytics.classification.agent_table import Signer, load_agent_table
+from copydesk.analytics.classification.bot_signatures import (
+    InvalidKeyDirectory,
+    KeyDirectory,
+    SignedRequest,
+    parse_key_directory,
+    thumbprint,
+)
+from copydesk.analytics.page_view import VisitorClass
 
 PRIVATE, STRANGER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 URL = "https://docs.example.com/guide?x=1"
@@ -23,13 +29,13 @@ def public(key: Ed25519PrivateKey) -> str:
     return base64.urlsafe_b64encode(key.public_key().public_bytes_raw()).rstrip(b"=").decode()
 
 
-DIRECTORY = Directory(
+DIRECTORY = KeyDirectory(
     [
         Signer(
             "agent.example",
             "Agent",
             "Example",
-            Class.ASSISTANT,
+            VisitorClass.ASSISTANT,
             "https://agent.example",
             "here",
             date(2026, 1, 1),
@@ -57,7 +63,7 @@ def signed(
     created = datetime.now(UTC) - age
     expires = created + lasts if lasts is not None else None
     signer.sign(
-        Request("GET", URL, headers),
+        SignedRequest("GET", URL, headers),
         key_id=name,
         tag=tag,
         covered_component_ids=covered,
@@ -68,21 +74,21 @@ def signed(
 
 
 def test_a_signed_request_is_its_signers() -> None:
-    assert DIRECTORY.signer("GET", URL, signed()) == "agent.example"
+    assert DIRECTORY.find_signer("GET", URL, signed()) == "agent.example"
 
 
 def test_the_dictionary_form_of_the_header_is_read_too() -> None:
     headers = signed(agent='sig1="https://agent.example"', covered=("@authority", '"signature-agent";key="sig1"'))
-    assert DIRECTORY.signer("GET", URL, headers) == "agent.example"
+    assert DIRECTORY.find_signer("GET", URL, headers) == "agent.example"
 
 
 def test_the_owner_of_the_key_counts_not_what_the_request_says_of_itself() -> None:
-    assert DIRECTORY.signer("GET", URL, signed(agent='"https://chatgpt.com"')) == "agent.example"
+    assert DIRECTORY.find_signer("GET", URL, signed(agent='"https://chatgpt.com"')) == "agent.example"
 
 
 def test_a_strangers_signature_is_nobodys() -> None:
-    assert DIRECTORY.signer("GET", URL, signed(STRANGER)) is None
-    assert DIRECTORY.signer("GET", URL, signed(STRANGER, key_id=thumbprint(public(PRIVATE)))) is None
+    assert DIRECTORY.find_signer("GET", URL, signed(STRANGER)) is None
+    assert DIRECTORY.find_signer("GET", URL, signed(STRANGER, key_id=thumbprint(public(PRIVATE)))) is None
 
 
 @pytest.mark.parametrize(
@@ -99,23 +105,23 @@ def test_a_strangers_signature_is_nobodys() -> None:
 )
 def test_a_signature_must_be_for_us_and_for_now(options: dict[str, Any]) -> None:
     headers = signed(**options)  # here and not above: the tests may run many minutes after they are collected
-    assert DIRECTORY.signer("GET", URL, headers) is None
+    assert DIRECTORY.find_signer("GET", URL, headers) is None
 
 
 def test_a_request_without_a_signature_is_nobodys() -> None:
-    assert DIRECTORY.signer("GET", URL, {}) is None
+    assert DIRECTORY.find_signer("GET", URL, {}) is None
 
 
 def test_a_request_that_was_tampered_with_is_nobodys() -> None:
     headers = signed()
-    assert DIRECTORY.signer("GET", "https://other.example.com/guide?x=1", headers) is None
-    assert DIRECTORY.signer("GET", URL, headers | {"signature-agent": '"https://other.example"'}) is None
+    assert DIRECTORY.find_signer("GET", "https://other.example.com/guide?x=1", headers) is None
+    assert DIRECTORY.find_signer("GET", URL, headers | {"signature-agent": '"https://other.example"'}) is None
 
 
 @given(st.dictionaries(st.sampled_from(["signature", "signature-input", "signature-agent"]), st.text()), st.text())
 def test_nonsense_is_nobodys(headers: dict[str, str], url: str) -> None:
     headers["signature-input"] = headers.get("signature-input", "") + ';tag="web-bot-auth"'
-    assert DIRECTORY.signer("GET", url, headers) is None
+    assert DIRECTORY.find_signer("GET", url, headers) is None
 
 
 @given(st.sampled_from(["signature", "signature-input"]), st.integers(0, 200), st.characters())
@@ -123,21 +129,21 @@ def test_no_change_of_a_letter_passes_as_anothers(name: str, place: int, letter:
     headers = dict(signed())
     text = headers[name]
     headers[name] = text[:place] + letter + text[place + 1 :]
-    assert DIRECTORY.signer("GET", URL, headers) in (None, "agent.example")
+    assert DIRECTORY.find_signer("GET", URL, headers) in (None, "agent.example")
 
 
 def test_chatgpts_key_is_known_by_the_name_it_signs_with() -> None:
-    [chatgpt] = [signer for signer in table().signers if signer.host == "chatgpt.com"]
+    [chatgpt] = [signer for signer in load_agent_table().signers if signer.host == "chatgpt.com"]
     assert "otMqcjr17mGyruktGvJU8oojQTSMHlVm7uO-lrcqbdg" in map(thumbprint, chatgpt.keys)
-    assert Directory(table().signers)
+    assert KeyDirectory(load_agent_table().signers)
 
 
 def test_a_published_directory_is_read() -> None:
     jwks = {"keys": [{"kty": "OKP", "crv": "Ed25519", "x": public(PRIVATE), "use": "sig"}, {"kty": "RSA", "n": "x"}]}
-    assert keys_of(json.dumps(jwks).encode()) == (public(PRIVATE),)
+    assert parse_key_directory(json.dumps(jwks).encode()) == (public(PRIVATE),)
 
 
 @given(st.binary() | st.text().map(lambda x: json.dumps({"keys": [{"crv": "Ed25519", "x": x}]}).encode()))
 def test_what_is_no_directory_is_refused(payload: bytes) -> None:
-    with pytest.raises(NotADirectory, match="not a directory of signing keys"):
-        keys_of(payload)
+    with pytest.raises(InvalidKeyDirectory, match="not a directory of signing keys"):
+        parse_key_directory(payload)

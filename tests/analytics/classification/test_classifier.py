@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.analytics.classification.agent_table import table
-from copydesk.analytics.classification.classifier import DISTINCT_AGENTS, Classifier, markdown_asked
-from copydesk.analytics.classification.ip_ranges import Ranges, shipped
-from copydesk.analytics.page_paths import Form
-from copydesk.analytics.page_view import Class, Verdict
+from copydesk.analytics.classification.agent_table import load_agent_table
+from copydesk.analytics.classification.classifier import MAX_CACHED_AGENTS, Classifier, normalize_markdown_accept
+from copydesk.analytics.classification.ip_ranges import IpRanges, load_shipped_lists
+from copydesk.analytics.page_paths import PageFormat
+from copydesk.analytics.page_view import Classification, VisitorClass
 from tests.support.cpu_budget import limit_cpu
 
 CHROME = (
@@ -25,19 +25,19 @@ def in_shell(product: str) -> str:
 
 
 def address_in(name: str) -> bytes:
-    [listed] = [listed for listed in shipped() if listed.name == name]
+    [listed] = [listed for listed in load_shipped_lists() if listed.name == name]
     return ip_address(listed.prefixes[0].split("/")[0]).packed
 
 
 @pytest.mark.parametrize("product", ["Code", "Cursor", "Trae", "Windsurf", "VSCodium", "Slack", "obsidian", "Operator"])
 def test_an_editors_own_browser_is_a_persons(product: str, classifier: Classifier) -> None:
-    assert classifier.judge(in_shell(product)).kind is Class.HUMAN
+    assert classifier.classify(in_shell(product)).kind is VisitorClass.HUMAN
 
 
 @pytest.mark.parametrize(("product", "operator"), [("Claude", "Anthropic"), ("ChatGPT", "OpenAI")])
 def test_an_assistants_own_application_is_an_assistant(product: str, operator: str, classifier: Classifier) -> None:
-    said = Verdict(Class.ASSISTANT, f"{product} desktop", operator, f"token:{product}")
-    assert classifier.judge(in_shell(product)) == said
+    said = Classification(VisitorClass.ASSISTANT, f"{product} desktop", operator, f"token:{product}")
+    assert classifier.classify(in_shell(product)) == said
 
 
 @pytest.mark.parametrize(
@@ -54,38 +54,38 @@ def test_an_assistants_own_application_is_an_assistant(product: str, operator: s
     ],
 )
 def test_a_token_within_another_word_or_a_device_name_says_nothing(agent: str, classifier: Classifier) -> None:
-    assert classifier.judge(agent).kind is Class.HUMAN
+    assert classifier.classify(agent).kind is VisitorClass.HUMAN
 
 
 @pytest.mark.parametrize(
     "agent", ["GPTBot", "gptbot/1.0", GPTBOT, "x (GPTBot; y)", "a,GPTBot,b", "+GPTBot@example.com"]
 )
 def test_a_token_as_a_word_of_its_own_is_found_in_any_case(agent: str, classifier: Classifier) -> None:
-    assert classifier.judge(agent) == Verdict(Class.TRAINING, "GPTBot", "OpenAI", "token:GPTBot")
+    assert classifier.classify(agent) == Classification(VisitorClass.TRAINING, "GPTBot", "OpenAI", "token:GPTBot")
 
 
 def test_a_token_of_several_words_ends_at_a_word_too(classifier: Classifier) -> None:
-    assert classifier.judge("Kangaroo Bot/1.0").rule == "token:Kangaroo Bot"
-    assert not classifier.judge("Kangaroo Botanist/1.0").rule.startswith("token:")
-    assert not classifier.judge("bigsur.aim/1.0").rule.startswith("token:")
+    assert classifier.classify("Kangaroo Bot/1.0").rule == "token:Kangaroo Bot"
+    assert not classifier.classify("Kangaroo Botanist/1.0").rule.startswith("token:")
+    assert not classifier.classify("bigsur.aim/1.0").rule.startswith("token:")
 
 
 def test_the_first_row_of_the_table_decides(classifier: Classifier) -> None:
-    claude = classifier.judge("Claude-User (claude-code/2.1.107; +https://support.anthropic.com/)")
+    claude = classifier.classify("Claude-User (claude-code/2.1.107; +https://support.anthropic.com/)")
     assert (claude.agent, claude.operator) == ("Claude Code", "Anthropic")
-    assert classifier.judge("Mozilla/5.0 (compatible; Claude-User/1.0)").agent == "Claude-User"
+    assert classifier.classify("Mozilla/5.0 (compatible; Claude-User/1.0)").agent == "Claude-User"
 
 
 def test_who_asks_for_markdown_is_an_assistant_whatever_it_calls_itself(classifier: Classifier) -> None:
     for agent in (CHROME, "curl/8.7.1", "Whatever/1.0", "", None):
-        assert classifier.judge(agent, MARKDOWN).kind is Class.ASSISTANT
-        assert classifier.judge(agent, MARKDOWN).rule == "accept:markdown"
+        assert classifier.classify(agent, MARKDOWN).kind is VisitorClass.ASSISTANT
+        assert classifier.classify(agent, MARKDOWN).rule == "accept:markdown"
 
 
 def test_a_known_crawler_that_asks_for_markdown_stays_a_crawler(classifier: Classifier) -> None:
-    assert classifier.judge(GPTBOT, MARKDOWN).kind is Class.TRAINING
-    assert classifier.judge("Slackbot 1.0 (+https://api.slack.com/robots)", MARKDOWN).kind is Class.OTHER
-    assert classifier.judge("ia_archiver-web.archive.org", MARKDOWN).kind is Class.OTHER
+    assert classifier.classify(GPTBOT, MARKDOWN).kind is VisitorClass.TRAINING
+    assert classifier.classify("Slackbot 1.0 (+https://api.slack.com/robots)", MARKDOWN).kind is VisitorClass.OTHER
+    assert classifier.classify("ia_archiver-web.archive.org", MARKDOWN).kind is VisitorClass.OTHER
 
 
 def test_a_client_with_an_accept_header_of_its_own_is_named(classifier: Classifier) -> None:
@@ -96,56 +96,58 @@ def test_a_client_with_an_accept_header_of_its_own_is_named(classifier: Classifi
         ("curl/8.7.1", "text/markdown"): "curl",
         (CHROME, "text/markdown"): "Markdown reader",
     }
-    assert {case: classifier.judge(*case).agent for case in named} == named
+    assert {case: classifier.classify(*case).agent for case in named} == named
 
 
 def test_a_markdown_address_makes_a_library_an_assistant_but_not_a_person(classifier: Classifier) -> None:
-    assert classifier.judge("curl/8.7.1", "*/*", Form.MARKDOWN).kind is Class.ASSISTANT
-    assert classifier.judge("Whatever/1.0", "*/*", Form.MARKDOWN).kind is Class.ASSISTANT
-    assert classifier.judge(CHROME, "text/html,*/*;q=0.8", Form.MARKDOWN).kind is Class.HUMAN
-    assert classifier.judge("curl/8.7.1", "*/*").kind is Class.OTHER
+    assert classifier.classify("curl/8.7.1", "*/*", PageFormat.MARKDOWN).kind is VisitorClass.ASSISTANT
+    assert classifier.classify("Whatever/1.0", "*/*", PageFormat.MARKDOWN).kind is VisitorClass.ASSISTANT
+    assert classifier.classify(CHROME, "text/html,*/*;q=0.8", PageFormat.MARKDOWN).kind is VisitorClass.HUMAN
+    assert classifier.classify("curl/8.7.1", "*/*").kind is VisitorClass.OTHER
 
 
 def test_llms_txt_is_read_by_ai_and_by_known_crawlers(classifier: Classifier) -> None:
-    assert classifier.judge(CHROME, None, Form.LLMS) == Verdict(Class.ASSISTANT, "Markdown reader", "", "path:llms")
-    assert classifier.judge(GPTBOT, None, Form.LLMS).kind is Class.TRAINING
+    assert classifier.classify(CHROME, None, PageFormat.LLMS) == Classification(
+        VisitorClass.ASSISTANT, "Markdown reader", "", "path:llms"
+    )
+    assert classifier.classify(GPTBOT, None, PageFormat.LLMS).kind is VisitorClass.TRAINING
 
 
 def test_a_signature_is_stronger_than_all_else(classifier: Classifier) -> None:
-    signed = classifier.judge(CHROME, signer="chatgpt.com", address=address_in("bing-bingbot"))
-    assert signed == Verdict(Class.ASSISTANT, "ChatGPT agent", "OpenAI", "signature:chatgpt.com")
-    assert classifier.judge(CHROME, signer="stranger.example").kind is Class.HUMAN
+    signed = classifier.classify(CHROME, signer="chatgpt.com", address=address_in("bing-bingbot"))
+    assert signed == Classification(VisitorClass.ASSISTANT, "ChatGPT agent", "OpenAI", "signature:chatgpt.com")
+    assert classifier.classify(CHROME, signer="stranger.example").kind is VisitorClass.HUMAN
 
 
 def test_a_published_address_is_stronger_than_the_name(classifier: Classifier) -> None:
-    found = classifier.judge(CHROME, address=address_in("openai-chatgpt-user"))
-    assert found == Verdict(Class.ASSISTANT, "ChatGPT-User", "OpenAI", "address:openai-chatgpt-user")
-    assert classifier.judge("curl/8.7.1", MARKDOWN, address=address_in("bing-bingbot")).kind is Class.SEARCH
-    assert classifier.judge(CHROME, address=ip_address("203.0.113.9").packed).kind is Class.HUMAN
+    found = classifier.classify(CHROME, address=address_in("openai-chatgpt-user"))
+    assert found == Classification(VisitorClass.ASSISTANT, "ChatGPT-User", "OpenAI", "address:openai-chatgpt-user")
+    assert classifier.classify("curl/8.7.1", MARKDOWN, address=address_in("bing-bingbot")).kind is VisitorClass.SEARCH
+    assert classifier.classify(CHROME, address=ip_address("203.0.113.9").packed).kind is VisitorClass.HUMAN
 
 
 def test_a_name_that_its_operators_address_confirms_is_kept(classifier: Classifier) -> None:
-    found = classifier.judge("Google-NotebookLM", address=address_in("google-user-triggered-google"))
-    assert (found.kind, found.agent) == (Class.ASSISTANT, "Google-NotebookLM")
+    found = classifier.classify("Google-NotebookLM", address=address_in("google-user-triggered-google"))
+    assert (found.kind, found.agent) == (VisitorClass.ASSISTANT, "Google-NotebookLM")
     assert found.rule == "address:google-user-triggered-google"
 
 
 def test_without_an_agent_only_a_visitor_that_the_site_knows_is_a_person(classifier: Classifier) -> None:
-    assert classifier.judge(None, known_visitor=True).kind is Class.HUMAN
-    assert classifier.judge(None).kind is Class.OTHER
-    assert classifier.judge("-").kind is Class.OTHER
+    assert classifier.classify(None, has_visitor_id=True).kind is VisitorClass.HUMAN
+    assert classifier.classify(None).kind is VisitorClass.OTHER
+    assert classifier.classify("-").kind is VisitorClass.OTHER
 
 
 def test_the_second_opinion_is_never_asked_about_what_looks_like_a_browser() -> None:
     asked: list[str] = []
 
-    def opinion(agent: str) -> Class | None:
+    def opinion(agent: str) -> VisitorClass | None:
         asked.append(agent)
-        return Class.SEARCH
+        return VisitorClass.SEARCH
 
-    classifier = Classifier(table(), Ranges(), opinion)
-    assert classifier.judge(CHROME).kind is Class.HUMAN
-    assert classifier.judge("SomeEngine/1.0").rule == "list:crawler-user-agents"
+    classifier = Classifier(load_agent_table(), IpRanges(), opinion)
+    assert classifier.classify(CHROME).kind is VisitorClass.HUMAN
+    assert classifier.classify("SomeEngine/1.0").rule == "list:crawler-user-agents"
     assert asked == ["SomeEngine/1.0"]
 
 
@@ -155,13 +157,13 @@ def test_a_string_is_judged_once_and_not_every_string_is_remembered() -> None:
     def opinion(agent: str) -> None:
         asked.append(agent)
 
-    classifier = Classifier(table(), Ranges(), opinion)
+    classifier = Classifier(load_agent_table(), IpRanges(), opinion)
     for _ in range(3):
-        classifier.judge("Unknown/1.0")
+        classifier.classify("Unknown/1.0")
     assert len(asked) == 1
-    for n in range(DISTINCT_AGENTS + 1):
-        classifier.judge(f"Unknown/2.{n}")
-    classifier.judge("Unknown/1.0")
+    for n in range(MAX_CACHED_AGENTS + 1):
+        classifier.classify(f"Unknown/2.{n}")
+    classifier.classify("Unknown/1.0")
     assert asked.count("Unknown/1.0") == 2
 
 
@@ -169,27 +171,27 @@ def test_a_string_is_judged_once_and_not_every_string_is_remembered() -> None:
     "accept", ["text/markdown", "text/html, text/markdown;q=0.5", "TEXT/X-MARKDOWN", "a/b,text/markdown"]
 )
 def test_markdown_is_asked_for(accept: str) -> None:
-    assert markdown_asked(accept)
+    assert normalize_markdown_accept(accept)
 
 
 @pytest.mark.parametrize(
     "accept", [None, "", "*/*", "text/html,application/xhtml+xml,*/*;q=0.8", "text/markdownish", "x-text/markdown"]
 )
 def test_markdown_is_not_asked_for(accept: str | None) -> None:
-    assert not markdown_asked(accept)
+    assert not normalize_markdown_accept(accept)
 
 
 @given(
     st.text(max_size=300),
     st.none() | st.text(max_size=100),
-    st.sampled_from(Form),
+    st.sampled_from(PageFormat),
     st.none() | st.binary(min_size=4, max_size=4),
 )
 def test_any_agent_is_judged(
-    classifier: Classifier, agent: str, accept: str | None, form: Form, address: bytes | None
+    classifier: Classifier, agent: str, accept: str | None, form: PageFormat, address: bytes | None
 ) -> None:
-    verdict = classifier.judge(agent, accept, form, address=address)
-    assert verdict.kind in Class
+    verdict = classifier.classify(agent, accept, form, address=address)
+    assert verdict.kind in VisitorClass
     assert verdict.rule
 
 
@@ -200,5 +202,5 @@ def test_any_agent_is_judged(
 def test_no_string_takes_long(piece: str, classifier: Classifier) -> None:
     agent = piece * (200_000 // len(piece))
     with limit_cpu(seconds=2):
-        assert classifier.judge(agent).kind in Class
-        assert markdown_asked(agent) == ""
+        assert classifier.classify(agent).kind in VisitorClass
+        assert normalize_markdown_accept(agent) == ""

@@ -9,18 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.analytics.classification.ip_ranges import (
-    Listed,
-    NotAList,
-    Ranges,
-    newest,
-    read,
-    refreshed,
-    shipped,
-    written,
+    InvalidRangeList,
+    IpRanges,
+    RangeList,
+    format_range_lists,
+    load_shipped_lists,
+    merge_with_shipped,
+    parse_range_lists,
+    refresh_list,
 )
-from copydesk.analytics.page_view import Class
+from copydesk.analytics.page_view import VisitorClass
 
-LIST = Listed("bot", "Bot", "Example", Class.SEARCH, "https://example.com/bot.json", "2026-01-01", ("192.0.2.0/24",))
+LIST = RangeList(
+    "bot", "Bot", "Example", VisitorClass.SEARCH, "https://example.com/bot.json", "2026-01-01", ("192.0.2.0/24",)
+)
 
 
 def published(*prefixes: str) -> bytes:
@@ -29,7 +31,7 @@ def published(*prefixes: str) -> bytes:
 
 
 def test_every_shipped_list_says_whose_it_is_where_it_is_published_and_when_it_was_fetched() -> None:
-    assert {listed.operator for listed in shipped()} >= {
+    assert {listed.operator for listed in load_shipped_lists()} >= {
         "OpenAI",
         "Anthropic",
         "Perplexity",
@@ -37,7 +39,7 @@ def test_every_shipped_list_says_whose_it_is_where_it_is_published_and_when_it_w
         "Microsoft",
         "Apple",
     }
-    for listed in shipped():
+    for listed in load_shipped_lists():
         assert listed.source.startswith("https://")
         assert "2026-" in listed.fetched
         assert listed.prefixes
@@ -45,7 +47,7 @@ def test_every_shipped_list_says_whose_it_is_where_it_is_published_and_when_it_w
 
 def test_no_shipped_list_claims_a_network_of_people() -> None:
     narrow = {4: 16, 6: 40}
-    for listed in shipped():
+    for listed in load_shipped_lists():
         assert all(
             ip_network(p, strict=False).prefixlen >= narrow[ip_network(p, strict=False).version]
             for p in listed.prefixes
@@ -53,34 +55,34 @@ def test_no_shipped_list_claims_a_network_of_people() -> None:
 
 
 def test_an_address_is_found_in_its_list() -> None:
-    found = Ranges(shipped()).get(ip_address("160.79.104.10").packed)
+    found = IpRanges(load_shipped_lists()).get(ip_address("160.79.104.10").packed)
     assert found
-    assert (found.operator, found.kind) == ("Anthropic", Class.ASSISTANT)
-    assert Ranges(shipped()).get(ip_address("203.0.113.9").packed) is None
-    assert Ranges().get(ip_address("160.79.104.10").packed) is None
+    assert (found.operator, found.kind) == ("Anthropic", VisitorClass.ASSISTANT)
+    assert IpRanges(load_shipped_lists()).get(ip_address("203.0.113.9").packed) is None
+    assert IpRanges().get(ip_address("160.79.104.10").packed) is None
 
 
 def test_what_is_written_is_read_again() -> None:
-    assert read(written(shipped())) == shipped()
+    assert parse_range_lists(format_range_lists(load_shipped_lists())) == load_shipped_lists()
 
 
 def test_a_list_is_refreshed_from_what_its_operator_publishes() -> None:
-    fresh = refreshed(LIST, published("198.51.100.0/28", "2001:db8::/48"), "2026-11-15")
+    fresh = refresh_list(LIST, published("198.51.100.0/28", "2001:db8::/48"), "2026-11-15")
     assert (fresh.prefixes, fresh.fetched) == (("198.51.100.0/28", "2001:db8::/48"), "2026-11-15")
     assert (fresh.name, fresh.kind) == (LIST.name, LIST.kind)
 
 
 def test_what_is_told_on_a_page_alone_stays_as_it_is() -> None:
     told = replace(LIST, page=True)
-    assert refreshed(told, b"<html>", "2026-11-15") == told
-    assert [listed.name for listed in shipped() if listed.page] == ["anthropic-outbound"]
+    assert refresh_list(told, b"<html>", "2026-11-15") == told
+    assert [listed.name for listed in load_shipped_lists() if listed.page] == ["anthropic-outbound"]
 
 
 def test_a_new_release_brings_its_lists_to_those_that_were_kept() -> None:
-    first, second, *others = shipped()
+    first, second, *others = load_shipped_lists()
     fresh, stale = replace(first, fetched="2999-01-01"), replace(second, fetched="2020-01-01", prefixes=())
     retired = replace(LIST, name="retired")
-    assert newest((stale, retired, fresh)) == (fresh, second, *others)
+    assert merge_with_shipped((stale, retired, fresh)) == (fresh, second, *others)
 
 
 @pytest.mark.parametrize(
@@ -92,17 +94,17 @@ def test_a_new_release_brings_its_lists_to_those_that_were_kept() -> None:
     ],
 )
 def test_what_is_no_list_leaves_the_old_one(payload: bytes) -> None:
-    with pytest.raises(NotAList, match="not a list of address ranges"):
-        refreshed(LIST, payload, "2026-11-15")
+    with pytest.raises(InvalidRangeList, match="not a list of address ranges"):
+        refresh_list(LIST, payload, "2026-11-15")
 
 
 @given(st.binary() | st.text().map(lambda text: json.dumps({"prefixes": [text]}).encode()))
 def test_no_payload_is_an_error(payload: bytes) -> None:
-    with pytest.raises(NotAList):
-        refreshed(LIST, payload, "2026-11-15")
+    with pytest.raises(InvalidRangeList):
+        refresh_list(LIST, payload, "2026-11-15")
 
 
 @given(st.text())
 def test_no_file_is_an_error(text: str) -> None:
-    with pytest.raises(NotAList):
-        read(text)
+    with pytest.raises(InvalidRangeList):
+        parse_range_lists(text)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from copydesk.analytics.classification.agent_table import Row, Shape, Signer, table
+from copydesk.analytics.classification.agent_table import AcceptRule, AgentEntry, Signer, load_agent_table
 from copydesk.analytics.classification.classifier import Classifier
-from copydesk.analytics.classification.crawler_list import opinions
-from copydesk.analytics.classification.ip_ranges import Ranges
-from copydesk.analytics.page_view import Class
+from copydesk.analytics.classification.crawler_list import load_crawler_list
+from copydesk.analytics.classification.ip_ranges import IpRanges
+from copydesk.analytics.page_view import VisitorClass
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[2] / "docs/ai-traffic.md"
@@ -35,8 +35,8 @@ def labelled() -> list[dict[str, Any]]:
 
 @cache
 def judged() -> Counter[tuple[str, str]]:
-    classifier = Classifier(table(), Ranges(), opinions())
-    return Counter((row["class"], str(classifier.judge(row["agent"], row.get("accept")).kind)) for row in labelled())
+    classifier = Classifier(load_agent_table(), IpRanges(), load_crawler_list())
+    return Counter((row["class"], str(classifier.classify(row["agent"], row.get("accept")).kind)) for row in labelled())
 
 
 def figures(kind: str) -> tuple[int, float, float]:
@@ -50,11 +50,11 @@ def test_the_set_is_large_and_each_string_says_where_its_form_comes_from() -> No
     assert len(labelled()) >= 300
     assert all(row["from"] and row["what"] for row in labelled())
     assert len({(row["agent"], row.get("accept")) for row in labelled()}) == len(labelled())
-    assert all(figures(kind)[0] >= 40 for kind in Class)
+    assert all(figures(kind)[0] >= 40 for kind in VisitorClass)
 
 
-@pytest.mark.parametrize("kind", Class)
-def test_precision_and_recall(kind: Class, record_property: Any) -> None:
+@pytest.mark.parametrize("kind", VisitorClass)
+def test_precision_and_recall(kind: VisitorClass, record_property: Any) -> None:
     count, precision, recall = figures(kind)
     print(f"{kind:>10}: {count:3} strings, precision {precision:.3f}, recall {recall:.3f}")  # noqa: T201
     record_property("precision", precision)
@@ -71,8 +71,8 @@ def test_no_assistant_is_called_a_person() -> None:
     assert judged()["assistant", "human"] == 0
 
 
-@pytest.mark.parametrize("kind", Class)
-def test_the_documentation_tells_the_figures_measured_here(kind: Class) -> None:
+@pytest.mark.parametrize("kind", VisitorClass)
+def test_the_documentation_tells_the_figures_measured_here(kind: VisitorClass) -> None:
     count, precision, recall = figures(kind)
     row = re.search(rf"^\| {kind} \|(.*)\|$", PAGE.read_text("utf-8"), re.M)
     assert row
@@ -80,7 +80,11 @@ def test_the_documentation_tells_the_figures_measured_here(kind: Class) -> None:
 
 
 def test_every_row_of_the_table_has_a_source_and_a_date() -> None:
-    rows: list[Row | Shape | Signer] = [*table().rows, *table().shapes, *table().signers]
+    rows: list[AgentEntry | AcceptRule | Signer] = [
+        *load_agent_table().entries,
+        *load_agent_table().accept_rules,
+        *load_agent_table().signers,
+    ]
     for row in rows:
         assert re.match(r"https?://\S+\.\S+", row.source), row
         assert row.seen, row
@@ -88,13 +92,15 @@ def test_every_row_of_the_table_has_a_source_and_a_date() -> None:
 
 
 def test_no_token_stands_in_the_table_twice() -> None:
-    tokens = Counter(row.token.lower() for row in table().rows)
+    tokens = Counter(row.token.lower() for row in load_agent_table().entries)
     assert [token for token, times in tokens.items() if times > 1] == []
 
 
 def test_every_row_can_be_found_by_its_own_token() -> None:
-    for row in table().rows:
+    for row in load_agent_table().entries:
         agent = f"{row.token}/1.0" + (" Electron/39.0" if row.match == "electron" else "")
-        found = table().find(agent)
+        found = load_agent_table().find(agent)
         assert found
-        assert found.token.lower() == row.token.lower() or table().rows.index(found) < table().rows.index(row)
+        assert found.token.lower() == row.token.lower() or load_agent_table().entries.index(
+            found
+        ) < load_agent_table().entries.index(row)

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.analytics.ingest import collector as collect
-from copydesk.analytics.ingest.collector import Collector, CollectorBusy, Numbered, shares, views_of
-from copydesk.analytics.ingest.event_schema import NAMES, Event, checked
-from copydesk.analytics.ingest.raw_view import Site
-from copydesk.analytics.page_view import Class, Dropped, Reason, View
-from copydesk.analytics.stores.base import Logged, StoreFull
+from copydesk.analytics.ingest.collector import Collector, CollectorBusy, NumberedEvent, split_result, views_from_events
+from copydesk.analytics.ingest.event_schema import EVENT_FIELDS, Event, validate_event
+from copydesk.analytics.ingest.raw_view import SiteConfig
+from copydesk.analytics.page_view import Dropped, DropReason, PageView, VisitorClass
+from copydesk.analytics.stores.base import LogResult, StoreFull
 from copydesk.analytics.stores.duckdb import DuckStore
 
 NOW = 1_790_000_000_000
@@ -28,11 +28,11 @@ def store(tmp_path: Path) -> Iterator[DuckStore]:
     opened.close()
 
 
-def view(path: str = "/a", event: int | None = None) -> View:
-    return View("prj_1", path, NOW, Class.HUMAN, "", "", "browser", "1", 7, "", "", 200, event)
+def view(path: str = "/a", event: int | None = None) -> PageView:
+    return PageView("prj_1", path, NOW, VisitorClass.HUMAN, "", "", "browser", "1", 7, "", "", 200, event)
 
 
-def together(keepers: Sequence[Awaitable[Logged]]) -> list[Any]:
+def together(keepers: Sequence[Awaitable[LogResult]]) -> list[Any]:
     async def all_at_once() -> list[Any]:
         return list(await asyncio.gather(*keepers, return_exceptions=True))
 
@@ -42,33 +42,33 @@ def together(keepers: Sequence[Awaitable[Logged]]) -> list[Any]:
 class Counting:
     """A store's log, and how many views each call of it had."""
 
-    def __init__(self, log: Callable[[Sequence[View]], Logged]) -> None:
+    def __init__(self, log: Callable[[Sequence[PageView]], LogResult]) -> None:
         self.log, self.calls = log, list[int]()
 
-    def __call__(self, views: Sequence[View]) -> Logged:
+    def __call__(self, views: Sequence[PageView]) -> LogResult:
         self.calls.append(len(views))
         return self.log(views)
 
 
 def test_requests_that_arrive_together_share_a_commit(store: DuckStore) -> None:
-    log, told = Counting(store.log), list[int]()
+    log, told = Counting(store.log_views), list[int]()
     collector = Collector(log, lambda: told.append(store.backlog()))
-    kept = together([collector.keep([view(f"/{number}")]) for number in range(50)])
-    assert kept == [Logged(1)] * 50
+    kept = together([collector.save([view(f"/{number}")]) for number in range(50)])
+    assert kept == [LogResult(1)] * 50
     assert log.calls == [50]
     assert told == [50], "whoever counts is told once the views are there"
 
 
 def test_what_arrives_during_a_commit_forms_the_next(store: DuckStore) -> None:
-    log = Counting(store.log)
+    log = Counting(store.log_views)
     collector = Collector(log, lambda: None)
 
     async def one_by_one() -> None:
         keeping = []
         for number in range(30):
-            keeping.append(asyncio.create_task(collector.keep([view(f"/{number}")])))
+            keeping.append(asyncio.create_task(collector.save([view(f"/{number}")])))
             await asyncio.sleep(0.001)
-        assert await asyncio.gather(*keeping) == [Logged(1)] * 30
+        assert await asyncio.gather(*keeping) == [LogResult(1)] * 30
 
     asyncio.run(one_by_one())
     assert sum(log.calls) == 30
@@ -80,15 +80,15 @@ def test_what_arrives_during_a_commit_forms_the_next(store: DuckStore) -> None:
 @settings(max_examples=25, deadline=None)
 def test_each_request_hears_of_its_own_duplicates(tmp_path_factory: pytest.TempPathFactory, sent: Any) -> None:
     store = DuckStore(tmp_path_factory.mktemp("collect") / "analytics.duckdb")
-    collector, known, expected = Collector(store.log, lambda: None), set[int](), []
+    collector, known, expected = Collector(store.log_views, lambda: None), set[int](), []
     for events in sent:
         repeated = []
         for place, event in enumerate(events):
             if event is not None and event in known:
                 repeated.append(place)
             known |= {event} - {None}
-        expected.append(Logged(len(events) - len(repeated), tuple(repeated)))
-    assert together([collector.keep([view(event=event) for event in events]) for events in sent]) == expected
+        expected.append(LogResult(len(events) - len(repeated), tuple(repeated)))
+    assert together([collector.save([view(event=event) for event in events]) for events in sent]) == expected
     assert store.backlog() == sum(logged.accepted for logged in expected)
     store.close()
 
@@ -97,7 +97,7 @@ def test_each_request_hears_of_its_own_duplicates(tmp_path_factory: pytest.TempP
 def test_shares_add_up(sizes: list[int], data: st.DataObject) -> None:
     total = sum(sizes)
     repeated = data.draw(st.sets(st.integers(0, total - 1))) if total else set()
-    found = shares(Logged(total - len(repeated), tuple(repeated)), sizes)
+    found = split_result(LogResult(total - len(repeated), tuple(repeated)), sizes)
     assert [logged.accepted + len(logged.duplicates) for logged in found] == sizes
     starts = [sum(sizes[:number]) for number in range(len(sizes))]
     assert {start + own for start, logged in zip(starts, found, strict=True) for own in logged.duplicates} == repeated
@@ -106,61 +106,61 @@ def test_shares_add_up(sizes: list[int], data: st.DataObject) -> None:
 def test_a_commit_that_fails_is_acknowledged_to_nobody(store: DuckStore) -> None:
     full = threading.Event()
 
-    def log(views: Sequence[View]) -> Logged:
+    def log(views: Sequence[PageView]) -> LogResult:
         if full.is_set():
             raise StoreFull
-        return store.log(views)
+        return store.log_views(views)
 
     collector = Collector(log, lambda: None)
     full.set()
-    failed = together([collector.keep([view()]) for _ in range(5)])
+    failed = together([collector.save([view()]) for _ in range(5)])
     assert [type(outcome) for outcome in failed] == [StoreFull] * 5
     full.clear()
-    assert together([collector.keep([view()])]) == [Logged(1)]
+    assert together([collector.save([view()])]) == [LogResult(1)]
     assert store.backlog() == 1
 
 
 def test_a_request_that_cannot_be_kept_fails_alone(store: DuckStore) -> None:
-    collector = Collector(store.log, lambda: None)
+    collector = Collector(store.log_views, lambda: None)
     wrong = view()._replace(path="\ud800")
-    kept = together([collector.keep([view()]), collector.keep([wrong]), collector.keep([view(), view()])])
-    assert kept[0] == Logged(1)
+    kept = together([collector.save([view()]), collector.save([wrong]), collector.save([view(), view()])])
+    assert kept[0] == LogResult(1)
     assert isinstance(kept[1], Exception)
-    assert kept[2] == Logged(2)
+    assert kept[2] == LogResult(2)
     assert store.backlog() == 3
 
 
 def test_more_views_than_there_is_room_for_are_refused_until_there_is(store: DuckStore) -> None:
-    going, many = threading.Event(), [view()] * (collect.MOST_WAITING // 2)
+    going, many = threading.Event(), [view()] * (collect.MAX_WAITING_VIEWS // 2)
 
-    def log(views: Sequence[View]) -> Logged:
+    def log(views: Sequence[PageView]) -> LogResult:
         assert going.wait(10)
-        return Logged(len(views))
+        return LogResult(len(views))
 
     collector = Collector(log, lambda: None)
 
     async def too_many() -> None:
-        waiting = [asyncio.create_task(collector.keep(many)) for _ in range(2)]
+        waiting = [asyncio.create_task(collector.save(many)) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(CollectorBusy) as busy:
-            await collector.keep([view()])
+            await collector.save([view()])
         assert (busy.value.status, busy.value.headers["Retry-After"]) == (503, "1")
         going.set()
         await asyncio.gather(*waiting)
-        assert await collector.keep([view()]) == Logged(1)
+        assert await collector.save([view()]) == LogResult(1)
 
     asyncio.run(too_many())
 
 
 def test_a_request_that_is_given_up_hinders_no_other(store: DuckStore) -> None:
-    collector = Collector(store.log, lambda: None)
+    collector = Collector(store.log_views, lambda: None)
 
     async def give_up() -> None:
-        given_up, other = (asyncio.create_task(collector.keep([view()])) for _ in range(2))
+        given_up, other = (asyncio.create_task(collector.save([view()])) for _ in range(2))
         await asyncio.sleep(0)
         given_up.cancel()
-        assert await other == Logged(1)
-        assert await collector.keep([view()]) == Logged(1)
+        assert await other == LogResult(1)
+        assert await collector.save([view()]) == LogResult(1)
 
     asyncio.run(give_up())
 
@@ -169,34 +169,34 @@ def test_what_is_kept_is_acknowledged_even_if_nobody_could_be_told(store: DuckSt
     def nobody() -> None:
         raise RuntimeError("nobody there")
 
-    assert together([Collector(store.log, nobody).keep([view()])]) == [Logged(1)]
+    assert together([Collector(store.log_views, nobody).save([view()])]) == [LogResult(1)]
 
 
 def test_no_views_need_no_commit() -> None:
-    def log(views: Sequence[View]) -> Logged:
+    def log(views: Sequence[PageView]) -> LogResult:
         raise AssertionError("there is nothing to log")
 
-    assert together([Collector(log, lambda: None).keep([])]) == [Logged(0)]
+    assert together([Collector(log, lambda: None).save([])]) == [LogResult(0)]
 
 
 def test_an_unknown_field_drops_its_event_and_is_named() -> None:
-    assert checked({"path": "/a", "colour": 1}) == Dropped(Reason.UNKNOWN_FIELD, "colour")
-    assert checked({"path": 3, "x" * 1000: 1}) == Dropped(Reason.UNKNOWN_FIELD, "x" * 64)
+    assert validate_event({"path": "/a", "colour": 1}) == Dropped(DropReason.UNKNOWN_FIELD, "colour")
+    assert validate_event({"path": 3, "x" * 1000: 1}) == Dropped(DropReason.UNKNOWN_FIELD, "x" * 64)
 
 
-def test_events_keep_their_numbers_whatever_becomes_of_the_others(site: Site) -> None:
-    sent: list[Numbered] = [
+def test_events_keep_their_numbers_whatever_becomes_of_the_others(site: SiteConfig) -> None:
+    sent: list[NumberedEvent] = [
         (3, Event(path="/a")),
-        (5, Dropped(Reason.NOT_JSON)),
-        (8, checked(None)),
+        (5, Dropped(DropReason.NOT_JSON)),
+        (8, validate_event(None)),
         (9, Event(path="/b", status=404)),
     ]
-    views, dropped = views_of(sent, site, NOW)
+    views, dropped = views_from_events(sent, site, NOW)
     assert [view.path for view in views] == ["/a"]
     assert [(number, drop.reason) for number, drop in dropped] == [
-        (5, Reason.NOT_JSON),
-        (8, Reason.NOT_AN_EVENT),
-        (9, Reason.NOT_SUCCESSFUL),
+        (5, DropReason.NOT_JSON),
+        (8, DropReason.NOT_AN_EVENT),
+        (9, DropReason.NOT_SUCCESSFUL),
     ]
 
 
@@ -205,11 +205,11 @@ JSON = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3)),
     max_leaves=5,
 )
-EVENT = st.dictionaries(st.sampled_from(sorted(NAMES)), JSON, max_size=6)
+EVENT = st.dictionaries(st.sampled_from(sorted(EVENT_FIELDS)), JSON, max_size=6)
 
 
 @given(st.lists(st.one_of(EVENT, JSON), max_size=5))
-def test_whatever_is_sent_becomes_a_view_or_a_reason(site: Site, sent: list[object]) -> None:
-    views, dropped = views_of(enumerate(map(checked, sent)), site, NOW)
+def test_whatever_is_sent_becomes_a_view_or_a_reason(site: SiteConfig, sent: list[object]) -> None:
+    views, dropped = views_from_events(enumerate(map(validate_event, sent)), site, NOW)
     assert len(views) + len(dropped) == len(sent)
     assert all(drop.message for _, drop in dropped)

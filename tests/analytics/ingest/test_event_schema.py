@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.analytics.classification.classifier import LONGEST_AGENT
+from copydesk.analytics.classification.classifier import MAX_AGENT_CHARS
 from copydesk.analytics.ingest import raw_view as event
-from copydesk.analytics.ingest.event_schema import checked
-from copydesk.analytics.ingest.pipeline import accept
-from copydesk.analytics.ingest.raw_view import Raw, Site, moment
-from copydesk.analytics.page_view import SENTENCES, Dropped, Reason, View
+from copydesk.analytics.ingest.event_schema import validate_event
+from copydesk.analytics.ingest.pipeline import run_pipeline
+from copydesk.analytics.ingest.raw_view import RawView, SiteConfig, parse_timestamp
+from copydesk.analytics.page_view import DROP_MESSAGES, Dropped, DropReason, PageView
 from copydesk.core.clock import DAY
 
 NOW = 1_794_700_800_000  # 2026-11-15T00:00:00Z
 
 
-def read(sent: object, site: Site, now: int) -> Raw | Dropped:
-    found = checked(sent)
-    return found if isinstance(found, Dropped) else event.read(found, site, now)
+def read(sent: object, site: SiteConfig, now: int) -> RawView | Dropped:
+    found = validate_event(sent)
+    return found if isinstance(found, Dropped) else event.raw_view_from_event(found, site, now)
 
 
 @pytest.mark.parametrize(
@@ -45,44 +45,44 @@ def read(sent: object, site: Site, now: int) -> Raw | Dropped:
     ],
 )
 def test_a_timestamp_is_read_in_every_usual_form(timestamp: object, at: int) -> None:
-    assert moment(timestamp, NOW) == at
+    assert parse_timestamp(timestamp, NOW) == at
 
 
 @pytest.mark.parametrize(
     ("timestamp", "reason"),
     [
-        ("2026-11-16T00:00:01Z", Reason.TIMESTAMP_IN_FUTURE),
-        ("9999-12-31T23:59:59-23:59", Reason.TIMESTAMP_IN_FUTURE),
-        (0, Reason.TIMESTAMP_TOO_OLD),
-        ("1999-12-31T23:59:59Z", Reason.TIMESTAMP_TOO_OLD),
-        ("0001-01-01T00:00:00+23:59", Reason.TIMESTAMP_TOO_OLD),
-        ("yesterday", Reason.BAD_TIMESTAMP),
-        ("", Reason.BAD_TIMESTAMP),
-        ("²", Reason.BAD_TIMESTAMP),
-        ("9" * 5000, Reason.BAD_TIMESTAMP),
-        (True, Reason.BAD_TIMESTAMP),
-        (float("nan"), Reason.BAD_TIMESTAMP),
-        (float("inf"), Reason.BAD_TIMESTAMP),
-        (-1, Reason.BAD_TIMESTAMP),
-        (10**400, Reason.BAD_TIMESTAMP),
-        ([], Reason.BAD_TIMESTAMP),
+        ("2026-11-16T00:00:01Z", DropReason.TIMESTAMP_IN_FUTURE),
+        ("9999-12-31T23:59:59-23:59", DropReason.TIMESTAMP_IN_FUTURE),
+        (0, DropReason.TIMESTAMP_TOO_OLD),
+        ("1999-12-31T23:59:59Z", DropReason.TIMESTAMP_TOO_OLD),
+        ("0001-01-01T00:00:00+23:59", DropReason.TIMESTAMP_TOO_OLD),
+        ("yesterday", DropReason.BAD_TIMESTAMP),
+        ("", DropReason.BAD_TIMESTAMP),
+        ("²", DropReason.BAD_TIMESTAMP),
+        ("9" * 5000, DropReason.BAD_TIMESTAMP),
+        (True, DropReason.BAD_TIMESTAMP),
+        (float("nan"), DropReason.BAD_TIMESTAMP),
+        (float("inf"), DropReason.BAD_TIMESTAMP),
+        (-1, DropReason.BAD_TIMESTAMP),
+        (10**400, DropReason.BAD_TIMESTAMP),
+        ([], DropReason.BAD_TIMESTAMP),
     ],
 )
-def test_a_timestamp_that_cannot_be_is_refused_with_a_reason(timestamp: object, reason: Reason) -> None:
-    assert moment(timestamp, NOW) == Dropped(reason, "timestamp")
+def test_a_timestamp_that_cannot_be_is_refused_with_a_reason(timestamp: object, reason: DropReason) -> None:
+    assert parse_timestamp(timestamp, NOW) == Dropped(reason, "timestamp")
 
 
-def test_an_event_needs_no_more_than_a_path(site: Site) -> None:
+def test_an_event_needs_no_more_than_a_path(site: SiteConfig) -> None:
     raw = read({"path": "/a"}, site, NOW)
-    assert isinstance(raw, Raw)
+    assert isinstance(raw, RawView)
     assert (raw.url, raw.at, raw.method, raw.status) == ("/a", NOW, "GET", 200)
 
 
 @pytest.mark.parametrize("sent", [None, [], "x", 3, {}, {"path": ""}, {"url": None}])
-def test_what_is_no_event_is_refused(sent: object, site: Site) -> None:
+def test_what_is_no_event_is_refused(sent: object, site: SiteConfig) -> None:
     dropped = read(sent, site, NOW)
     assert isinstance(dropped, Dropped)
-    assert dropped.reason in (Reason.NOT_AN_EVENT, Reason.NO_PATH)
+    assert dropped.reason in (DropReason.NOT_AN_EVENT, DropReason.NO_PATH)
 
 
 @pytest.mark.parametrize(
@@ -97,21 +97,21 @@ def test_what_is_no_event_is_refused(sent: object, site: Site) -> None:
         ("method", []),
     ],
 )
-def test_a_field_of_the_wrong_kind_is_named(field: str, value: object, site: Site) -> None:
-    assert read({"path": "/a", field: value}, site, NOW) == Dropped(Reason.BAD_FIELD, field)
+def test_a_field_of_the_wrong_kind_is_named(field: str, value: object, site: SiteConfig) -> None:
+    assert read({"path": "/a", field: value}, site, NOW) == Dropped(DropReason.BAD_FIELD, field)
 
 
-def test_a_long_agent_is_cut_and_a_number_may_be_an_id(site: Site) -> None:
+def test_a_long_agent_is_cut_and_a_number_may_be_an_id(site: SiteConfig) -> None:
     raw = read({"path": "/a", "userAgent": "x" * 5000, "visitorId": 7}, site, NOW)
-    assert isinstance(raw, Raw)
-    assert (len(raw.user_agent or ""), raw.visitor_id) == (LONGEST_AGENT, "7")
+    assert isinstance(raw, RawView)
+    assert (len(raw.user_agent or ""), raw.visitor_id) == (MAX_AGENT_CHARS, "7")
 
 
 def test_every_reason_has_a_sentence_and_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs/ai-traffic.md").read_text("utf-8")
-    assert [reason for reason in Reason if f"`{reason}`" not in page] == []
-    assert set(SENTENCES) == set(Reason)
-    assert all(sentence.endswith(".") for sentence in SENTENCES.values())
+    assert [reason for reason in DropReason if f"`{reason}`" not in page] == []
+    assert set(DROP_MESSAGES) == set(DropReason)
+    assert all(sentence.endswith(".") for sentence in DROP_MESSAGES.values())
 
 
 JSON = st.recursive(
@@ -125,10 +125,10 @@ FIELD = st.sampled_from(
 
 
 @given(st.dictionaries(FIELD, JSON | st.text(), max_size=11))
-def test_any_event_becomes_a_view_or_a_reason(site: Site, sent: dict[str, Any]) -> None:
+def test_any_event_becomes_a_view_or_a_reason(site: SiteConfig, sent: dict[str, Any]) -> None:
     raw = read(sent, site, NOW)
-    outcome = accept(raw) if isinstance(raw, Raw) else raw
-    assert isinstance(outcome, View | Dropped)
-    if isinstance(outcome, View):
+    outcome = run_pipeline(raw) if isinstance(raw, RawView) else raw
+    assert isinstance(outcome, PageView | Dropped)
+    if isinstance(outcome, PageView):
         assert outcome.visitor is None or 0 < outcome.visitor < 2**63
         json.dumps([outcome.path, outcome.agent, outcome.rule])

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.classification import ip_ranges as ranges
+from copydesk.analytics.classification import ip_ranges
 from copydesk.analytics.ingest.event_schema import Event
-from copydesk.analytics.ingest.pipeline import accept
-from copydesk.analytics.ingest.raw_view import Raw, read
-from copydesk.analytics.ingest.site_registry import Sites, Unsettled, ranges_file
-from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.ingest.pipeline import run_pipeline
+from copydesk.analytics.ingest.raw_view import RawView, raw_view_from_event
+from copydesk.analytics.ingest.site_registry import AiClassesChanging, SiteRegistry, ranges_file
+from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.core.clock import DAY, now
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
@@ -29,7 +29,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 @pytest.fixture
-def sites(desk: Desk) -> Sites:
+def sites(desk: Desk) -> SiteRegistry:
     return desk.sites
 
 
@@ -38,28 +38,28 @@ def project(desk: Desk) -> Project:
     return desk.projects.create("Docs", repository="/srv/docs", ref="main", actor="test")
 
 
-def view(sites: Sites, project: Project, path: str = "/", ago: int = 0) -> View:
+def view(sites: SiteRegistry, project: Project, path: str = "/", ago: int = 0) -> PageView:
     event = Event(path=path, ip="192.0.2.7", user_agent=BROWSER, timestamp=now() - ago)
-    raw = read(event, sites.of(project), now())
-    assert isinstance(raw, Raw), raw
-    kept = accept(raw)
-    assert isinstance(kept, View), kept
+    raw = raw_view_from_event(event, sites.for_project(project), now())
+    assert isinstance(raw, RawView), raw
+    kept = run_pipeline(raw)
+    assert isinstance(kept, PageView), kept
     return kept
 
 
 def test_a_visitor_is_the_same_in_every_process_that_has_the_projects_key(
-    desk: Desk, sites: Sites, project: Project
+    desk: Desk, sites: SiteRegistry, project: Project
 ) -> None:
-    other = Sites(desk.projects, desk.secrets, Path())
+    other = SiteRegistry(desk.projects, desk.secrets, Path())
     assert view(sites, project).visitor == view(other, project).visitor
 
 
-def test_two_projects_do_not_share_their_visitors(desk: Desk, sites: Sites, project: Project) -> None:
+def test_two_projects_do_not_share_their_visitors(desk: Desk, sites: SiteRegistry, project: Project) -> None:
     other = desk.projects.create("Blog", repository="/srv/blog", ref="main", actor="test")
     assert view(sites, project).visitor != view(sites, other).visitor
 
 
-def test_changed_choices_hold_for_the_next_view(desk: Desk, sites: Sites, project: Project) -> None:
+def test_changed_choices_hold_for_the_next_view(desk: Desk, sites: SiteRegistry, project: Project) -> None:
     assert view(sites, project, "/docs/start").path == "/docs/start"
     assert view(sites, project).visitor == view(sites, project, ago=2 * DAY).visitor
     project = desk.projects.change(project.id, {"base_path": "/docs", "privacy": "daily"}, actor="test")
@@ -67,27 +67,27 @@ def test_changed_choices_hold_for_the_next_view(desk: Desk, sites: Sites, projec
     assert view(sites, project, "/docs/").visitor != view(sites, project, "/docs/", ago=2 * DAY).visitor
 
 
-def test_a_site_is_known_by_its_public_id(sites: Sites, project: Project) -> None:
-    found, site = sites.named(project.site_id)
-    assert (found.id, site.project) == (project.id, project.id)
+def test_a_site_is_known_by_its_public_id(sites: SiteRegistry, project: Project) -> None:
+    found, site = sites.find_by_site_id(project.site_id)
+    assert (found.id, site.project_id) == (project.id, project.id)
 
 
-def test_refreshed_address_ranges_hold_at_once(desk: Desk, sites: Sites, project: Project) -> None:
-    assert view(sites, project).kind is Class.HUMAN
-    shipped = next(listed for listed in ranges.shipped() if listed.kind is Class.ASSISTANT)
+def test_refreshed_address_ranges_hold_at_once(desk: Desk, sites: SiteRegistry, project: Project) -> None:
+    assert view(sites, project).kind is VisitorClass.HUMAN
+    shipped = next(listed for listed in ip_ranges.load_shipped_lists() if listed.kind is VisitorClass.ASSISTANT)
     listed = replace(shipped, fetched="2099-01-01", prefixes=("192.0.2.0/24",))
-    ranges_file(desk.settings.data).write_text(ranges.written([listed]))
-    assert view(sites, project).kind is Class.ASSISTANT
+    ranges_file(desk.settings.data).write_text(ip_ranges.format_range_lists([listed]))
+    assert view(sites, project).kind is VisitorClass.ASSISTANT
 
 
-def test_damaged_address_ranges_leave_those_that_ship(desk: Desk, sites: Sites, project: Project) -> None:
+def test_damaged_address_ranges_leave_those_that_ship(desk: Desk, sites: SiteRegistry, project: Project) -> None:
     ranges_file(desk.settings.data).write_text("{")
-    assert view(sites, project).kind is Class.HUMAN
+    assert view(sites, project).kind is VisitorClass.HUMAN
 
 
 def test_a_request_does_not_wait_for_long_while_what_is_ai_is_being_changed(
-    desk: Desk, sites: Sites, project: Project
+    desk: Desk, sites: SiteRegistry, project: Project
 ) -> None:
-    with sites._settling, pytest.raises(Unsettled):
-        sites.settle(project, desk.store, patience=0.1)
-    sites.settle(project, desk.store, patience=0.1)
+    with sites._ai_classes_lock, pytest.raises(AiClassesChanging):
+        sites.apply_ai_classes(project, desk.store, timeout_seconds=0.1)
+    sites.apply_ai_classes(project, desk.store, timeout_seconds=0.1)

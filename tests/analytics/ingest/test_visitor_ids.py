@@ -5,66 +5,66 @@ from ipaddress import ip_address
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.analytics.ingest.visitor_ids import Key, Rotation, period
+from copydesk.analytics.ingest.visitor_ids import Rotation, VisitorHasher, rotation_period
 from copydesk.core.clock import DAY
 
 HOME, OFFICE = ip_address("203.0.113.9").packed, ip_address("198.51.100.1").packed
 SECRET = b"a secret of the project"
-KEY = Key("prj_1", SECRET)
+KEY = VisitorHasher("prj_1", SECRET)
 AT = 1_794_700_800_000  # 2026-11-15
 
 
 def test_the_sites_own_id_decides_wherever_its_owner_is() -> None:
-    assert KEY.visitor(AT, "ada", HOME, "Firefox") == KEY.visitor(AT + 400 * DAY, "ada", OFFICE, "Safari")
-    assert KEY.visitor(AT, "ada", HOME, "Firefox") != KEY.visitor(AT, "bob", HOME, "Firefox")
+    assert KEY.hash_visitor(AT, "ada", HOME, "Firefox") == KEY.hash_visitor(AT + 400 * DAY, "ada", OFFICE, "Safari")
+    assert KEY.hash_visitor(AT, "ada", HOME, "Firefox") != KEY.hash_visitor(AT, "bob", HOME, "Firefox")
 
 
 def test_without_an_id_address_and_agent_decide() -> None:
-    ada = KEY.visitor(AT, None, HOME, "Firefox")
-    assert ada == KEY.visitor(AT + 400 * DAY, None, HOME, "Firefox")
-    assert len({ada, KEY.visitor(AT, None, OFFICE, "Firefox"), KEY.visitor(AT, None, HOME, "Safari")}) == 3
+    ada = KEY.hash_visitor(AT, None, HOME, "Firefox")
+    assert ada == KEY.hash_visitor(AT + 400 * DAY, None, HOME, "Firefox")
+    assert len({ada, KEY.hash_visitor(AT, None, OFFICE, "Firefox"), KEY.hash_visitor(AT, None, HOME, "Safari")}) == 3
 
 
 def test_with_neither_there_is_no_visitor() -> None:
-    assert KEY.visitor(AT, None, None, "Firefox") is None
-    assert KEY.visitor(AT, "", None, "Firefox") is None
+    assert KEY.hash_visitor(AT, None, None, "Firefox") is None
+    assert KEY.hash_visitor(AT, "", None, "Firefox") is None
 
 
 def test_an_id_that_looks_like_an_address_is_another_visitor() -> None:
-    assert KEY.visitor(AT, "203.0.113.9", None, None) != KEY.visitor(AT, None, HOME, "")
+    assert KEY.hash_visitor(AT, "203.0.113.9", None, None) != KEY.hash_visitor(AT, None, HOME, "")
 
 
 def test_a_device_keeps_its_name_when_its_ipv6_address_changes_within_the_network() -> None:
     first, second, next_door = (
         ip_address(text).packed for text in ("2001:db8:1:2:aaaa::1", "2001:db8:1:2:bbbb::9", "2001:db8:1:3:aaaa::1")
     )
-    assert KEY.visitor(AT, None, first, "Firefox") == KEY.visitor(AT, None, second, "Firefox")
-    assert KEY.visitor(AT, None, first, "Firefox") != KEY.visitor(AT, None, next_door, "Firefox")
+    assert KEY.hash_visitor(AT, None, first, "Firefox") == KEY.hash_visitor(AT, None, second, "Firefox")
+    assert KEY.hash_visitor(AT, None, first, "Firefox") != KEY.hash_visitor(AT, None, next_door, "Firefox")
 
 
 def test_projects_and_secrets_do_not_share_visitors() -> None:
-    keys = (KEY, Key("prj_2", SECRET), Key("prj_1", b"another"))
-    assert len({key.visitor(AT, "ada", None, None) for key in keys}) == 3
+    keys = (KEY, VisitorHasher("prj_2", SECRET), VisitorHasher("prj_1", b"another"))
+    assert len({key.hash_visitor(AT, "ada", None, None) for key in keys}) == 3
 
 
 def test_a_renewed_key_recognises_nobody_from_the_period_before() -> None:
-    daily, monthly = Key("prj_1", SECRET, Rotation.DAILY), Key("prj_1", SECRET, Rotation.MONTHLY)
-    assert daily.visitor(AT, "ada", None, None) == daily.visitor(AT + DAY - 1, "ada", None, None)
-    assert daily.visitor(AT, "ada", None, None) != daily.visitor(AT + DAY, "ada", None, None)
-    assert monthly.visitor(AT, "ada", None, None) == monthly.visitor(AT + 10 * DAY, "ada", None, None)
-    assert monthly.visitor(AT, "ada", None, None) != monthly.visitor(AT + 16 * DAY, "ada", None, None)
-    assert len({key.visitor(AT, "ada", None, None) for key in (KEY, daily, monthly)}) == 3
+    daily, monthly = VisitorHasher("prj_1", SECRET, Rotation.DAILY), VisitorHasher("prj_1", SECRET, Rotation.MONTHLY)
+    assert daily.hash_visitor(AT, "ada", None, None) == daily.hash_visitor(AT + DAY - 1, "ada", None, None)
+    assert daily.hash_visitor(AT, "ada", None, None) != daily.hash_visitor(AT + DAY, "ada", None, None)
+    assert monthly.hash_visitor(AT, "ada", None, None) == monthly.hash_visitor(AT + 10 * DAY, "ada", None, None)
+    assert monthly.hash_visitor(AT, "ada", None, None) != monthly.hash_visitor(AT + 16 * DAY, "ada", None, None)
+    assert len({key.hash_visitor(AT, "ada", None, None) for key in (KEY, daily, monthly)}) == 3
 
 
 def test_a_late_view_belongs_to_the_period_it_was_seen_in() -> None:
     day = AT // DAY
-    assert [period(rotation, day) for rotation in Rotation] == ["", "2026-11-15", "2026-11"]
+    assert [rotation_period(rotation, day) for rotation in Rotation] == ["", "2026-11-15", "2026-11"]
 
 
 def test_an_event_is_recognised_in_every_period_and_in_its_project_alone() -> None:
-    daily = Key("prj_1", SECRET, Rotation.DAILY)
-    assert daily.event("e1") == KEY.event("e1") != Key("prj_2", SECRET).event("e1")
-    assert KEY.event("e1") < 2**128
+    daily = VisitorHasher("prj_1", SECRET, Rotation.DAILY)
+    assert daily.hash_event("e1") == KEY.hash_event("e1") != VisitorHasher("prj_2", SECRET).hash_event("e1")
+    assert KEY.hash_event("e1") < 2**128
 
 
 @given(
@@ -73,14 +73,16 @@ def test_an_event_is_recognised_in_every_period_and_in_its_project_alone() -> No
 def test_a_visitor_is_64_bits_and_never_zero(
     at: int, name: str | None, address: bytes | None, agent: str | None
 ) -> None:
-    visitor = KEY.visitor(at, name, address, agent)
+    visitor = KEY.hash_visitor(at, name, address, agent)
     assert visitor is None or 0 < visitor < 2**63
 
 
 def test_half_of_the_bits_change_with_one_letter() -> None:
     """Keys are spread evenly, which the collision figures of the documentation rest on."""
     changed = [
-        ((KEY.visitor(AT, f"v{n}", None, None) or 0) ^ (KEY.visitor(AT, f"w{n}", None, None) or 0)).bit_count()
+        (
+            (KEY.hash_visitor(AT, f"v{n}", None, None) or 0) ^ (KEY.hash_visitor(AT, f"w{n}", None, None) or 0)
+        ).bit_count()
         for n in range(500)
     ]
     assert 31 < sum(changed) / 500 < 33

@@ -3,20 +3,20 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.ingest.raw_view import Site
-from copydesk.analytics.log_import.batches import Batch, batches
-from copydesk.analytics.log_import.line_converter import Job
-from copydesk.analytics.log_import.loader import Tally, keep
+from copydesk.analytics.ingest.raw_view import SiteConfig
+from copydesk.analytics.log_import.batches import ImportBatch, read_batches
+from copydesk.analytics.log_import.line_converter import ImportRequest
+from copydesk.analytics.log_import.loader import ImportTotals, store_batches
 from copydesk.analytics.stores.base import Store
 from copydesk.analytics.stores.duckdb import DuckStore
 
 NOW = 1_794_700_800_000  # 2026-11-15T00:00:00Z
-Imported = Callable[..., Tally]
+Imported = Callable[..., ImportTotals]
 
 
 @pytest.fixture
-def job(site: Site) -> Callable[..., Job]:
-    return lambda *files, **options: Job([str(file) for file in files], site, NOW, **options)
+def job(site: SiteConfig) -> Callable[..., ImportRequest]:
+    return lambda *files, **options: ImportRequest([str(file) for file in files], site, NOW, **options)
 
 
 @pytest.fixture
@@ -27,12 +27,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def imported(job: Callable[..., Job], store: Store) -> Imported:
+def imported(job: Callable[..., ImportRequest], store: Store) -> Imported:
     """Imports files into one store, and says what came of it."""
 
-    def run(*files: Path, read: Callable[[Job], Iterator[Batch]] = batches, **options: object) -> Tally:
-        tally = Tally()
-        keep(read(job(*files, **options)), store, tally, lambda: None)
+    def run(
+        *files: Path, read: Callable[[ImportRequest], Iterator[ImportBatch]] = read_batches, **options: object
+    ) -> ImportTotals:
+        tally = ImportTotals()
+        store_batches(read(job(*files, **options)), store, tally, lambda: None)
         assert tally.lines == tally.views + tally.duplicates + sum(tally.dropped.values())
         return tally
 

@@ -15,9 +15,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from copydesk import cli
-from copydesk.analytics.log_import.formats import AUTO, FORMATS
-from copydesk.cli.commands.analytics.import_logs import Known, import_logs
-from copydesk.core.errors import Explained
+from copydesk.analytics.log_import.formats import AUTO_FORMAT, FORMATS
+from copydesk.cli.commands.analytics.import_logs import LogFormatName, import_logs
+from copydesk.core.errors import UserFacingError
 from tests.analytics.log_import.examples import COMBINED, LOGS
 from tests.support import migrated
 from tests.support.repositories import make_repository
@@ -88,7 +88,7 @@ def test_standard_input_is_a_file_too(run: Run, log: Path) -> None:
 def test_what_cannot_be_imported_is_refused_in_one_line(given: list[str], says: str, run: Run, log: Path) -> None:
     refused = run(log, *given)
     assert refused.exit_code == 1
-    assert isinstance(refused.exception, Explained)
+    assert isinstance(refused.exception, UserFacingError)
     assert says in str(refused.exception)
     assert "\n" not in str(refused.exception)
     assert "2 views counted" in run(log).stdout
@@ -100,7 +100,7 @@ def test_the_format_and_the_hosts_can_be_given(run: Run, tmp_path: Path) -> None
     facts = json.loads(run(log, "--format", "vhost", "--site-host", "Docs.Example.com", "--json").stdout)
     assert (facts["views"], facts["dropped"][0]["reason"]) == (1, "other_host")
     assert run(log, "--format", "iis").exit_code == 2
-    assert set(get_args(Known)) == {AUTO, *FORMATS}
+    assert set(get_args(LogFormatName)) == {AUTO_FORMAT, *FORMATS}
 
 
 def test_an_interrupted_import_keeps_what_it_has_and_goes_on(run: Run, project: str, tmp_path: Path) -> None:

@@ -6,67 +6,67 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.log_import.batches import batches
-from copydesk.analytics.log_import.formats import FORMATS, UnknownFormat, format_of
-from copydesk.analytics.log_import.line_converter import Job, Judge
-from copydesk.analytics.log_import.log_line import Line, moment
-from copydesk.analytics.page_view import Class, Dropped, Reason, View
+from copydesk.analytics.log_import.batches import read_batches
+from copydesk.analytics.log_import.formats import FORMATS, UnknownLogFormat, detect_format
+from copydesk.analytics.log_import.line_converter import ImportRequest, LineConverter
+from copydesk.analytics.log_import.log_line import LogLine, parse_log_time
+from copydesk.analytics.page_view import Dropped, DropReason, PageView, VisitorClass
 from tests.analytics.log_import.examples import ADDRESS, AT, CADDY, CHROME, CLOUDFLARE, COMBINED, LOGS, NGINX, REQUEST
 
 
 @pytest.fixture
-def view(job: Callable[..., Job]) -> Callable[..., View | Dropped]:
+def view(job: Callable[..., ImportRequest]) -> Callable[..., PageView | Dropped]:
     """What comes of a log's last line."""
 
-    def judged(log: str, known: str = "", **options: object) -> View | Dropped:
-        read = FORMATS[known]() if known else format_of(log, "a.log")
-        line = [found for found in read.read(log) if found][-1]
-        return Judge(job(**options)).view(line) if isinstance(line, Line) else line
+    def judged(log: str, known: str = "", **options: object) -> PageView | Dropped:
+        read = FORMATS[known]() if known else detect_format(log, "a.log")
+        line = [found for found in read.parse_lines(log) if found][-1]
+        return LineConverter(job(**options)).convert(line) if isinstance(line, LogLine) else line
 
     return judged
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_a_log_is_read_in_its_format(name: str, view: Callable[..., View | Dropped]) -> None:
-    assert format_of(LOGS[name], "a.log").name == name.partition(",")[0]
+def test_a_log_is_read_in_its_format(name: str, view: Callable[..., PageView | Dropped]) -> None:
+    assert detect_format(LOGS[name], "a.log").name == name.partition(",")[0]
     found, agent = view(LOGS[name]), name != "common"
-    assert isinstance(found, View)
+    assert isinstance(found, PageView)
     assert (found.path, found.at, found.status) == ("/guide", AT, 200)
-    assert found.kind == (Class.HUMAN if agent else Class.OTHER)
+    assert found.kind == (VisitorClass.HUMAN if agent else VisitorClass.OTHER)
     assert found.referrer == ("search.example.com" if agent else "")
     assert found.host == ("" if name.startswith("com") else "docs.example.com")
 
 
-def test_a_visitor_is_the_same_in_every_format(view: Callable[..., View | Dropped]) -> None:
+def test_a_visitor_is_the_same_in_every_format(view: Callable[..., PageView | Dropped]) -> None:
     found = [view(text) for name, text in LOGS.items() if name != "common"]
-    assert len({one.visitor for one in found if isinstance(one, View)}) == 1
+    assert len({one.visitor for one in found if isinstance(one, PageView)}) == 1
 
 
 def test_what_is_no_log_is_refused_with_what_was_tried() -> None:
-    with pytest.raises(UnknownFormat) as refused:
-        format_of("# A page\n\nOf text.\n", "README.md")
+    with pytest.raises(UnknownLogFormat) as refused:
+        detect_format("# A page\n\nOf text.\n", "README.md")
     assert all(name in str(refused.value) for name in ("README.md", "'# A page'", *FORMATS))
 
 
 def test_the_first_lines_may_be_damaged_and_an_empty_log_is_none() -> None:
-    assert format_of(f"\x00\x01 started\n\n{COMBINED}", "a.log").name == "combined"
-    assert [found for found in format_of("", "a.log").read("") if found] == []
+    assert detect_format(f"\x00\x01 started\n\n{COMBINED}", "a.log").name == "combined"
+    assert [found for found in detect_format("", "a.log").parse_lines("") if found] == []
 
 
 @pytest.mark.parametrize(
     ("request_line", "reason"),
     [
-        ("HEAD /guide HTTP/1.1", Reason.NOT_GET),
-        ("-", Reason.NOT_GET),
-        (r"\x16\x03\x01\x02", Reason.NOT_GET),
-        ("", Reason.NOT_GET),
-        ("GET /app.js?v=3 HTTP/1.1", Reason.NOT_A_PAGE),
-        (r"GET /%ff\xFF HTTP/1.1", Reason.PATH_NOT_TEXT),
-        (f"GET /{'a' * 9000} HTTP/1.1", Reason.PATH_TOO_LONG),
+        ("HEAD /guide HTTP/1.1", DropReason.NOT_GET),
+        ("-", DropReason.NOT_GET),
+        (r"\x16\x03\x01\x02", DropReason.NOT_GET),
+        ("", DropReason.NOT_GET),
+        ("GET /app.js?v=3 HTTP/1.1", DropReason.NOT_A_PAGE),
+        (r"GET /%ff\xFF HTTP/1.1", DropReason.PATH_NOT_TEXT),
+        (f"GET /{'a' * 9000} HTTP/1.1", DropReason.PATH_TOO_LONG),
     ],
 )
 def test_an_odd_request_is_a_line_with_a_reason(
-    request_line: str, reason: Reason, view: Callable[..., View | Dropped]
+    request_line: str, reason: DropReason, view: Callable[..., PageView | Dropped]
 ) -> None:
     found = view(COMBINED.replace("GET /guide/?x=1 HTTP/2.0", request_line), "combined")
     assert isinstance(found, Dropped)
@@ -87,16 +87,16 @@ def test_an_odd_request_is_a_line_with_a_reason(
     ],
 )
 def test_escapes_spaces_and_versions_do_not_matter(
-    request_line: str, path: str, view: Callable[..., View | Dropped]
+    request_line: str, path: str, view: Callable[..., PageView | Dropped]
 ) -> None:
     found = view(COMBINED.replace("GET /guide/?x=1 HTTP/2.0", request_line))
-    assert isinstance(found, View)
+    assert isinstance(found, PageView)
     assert found.path == path
 
 
-def test_names_of_users_with_spaces_and_brackets_are_skipped(view: Callable[..., View | Dropped]) -> None:
+def test_names_of_users_with_spaces_and_brackets_are_skipped(view: Callable[..., PageView | Dropped]) -> None:
     found = view(COMBINED.replace(" - - ", " - Ada [x] Lovelace "))
-    assert isinstance(found, View)
+    assert isinstance(found, PageView)
     assert found.at == AT
 
 
@@ -116,39 +116,39 @@ def test_names_of_users_with_spaces_and_brackets_are_skipped(view: Callable[...,
     ],
 )
 def test_times_are_read_in_every_zone(when: str, at: int | None) -> None:
-    assert moment(when) == at
+    assert parse_log_time(when) == at
 
 
 @pytest.mark.parametrize("line", ["garbage", f'{REQUEST} "-" "torn', COMBINED[:-1], '{"url": 7', "\x00"])
-def test_a_line_of_another_kind_is_malformed(line: str, view: Callable[..., View | Dropped]) -> None:
-    assert view(line, "combined") == Dropped(Reason.MALFORMED_LINE)
+def test_a_line_of_another_kind_is_malformed(line: str, view: Callable[..., PageView | Dropped]) -> None:
+    assert view(line, "combined") == Dropped(DropReason.MALFORMED_LINE)
 
 
-def test_caddy_tells_more_than_others(view: Callable[..., View | Dropped]) -> None:
+def test_caddy_tells_more_than_others(view: Callable[..., PageView | Dropped]) -> None:
     def changed(**request: object) -> str:
         return json.dumps({**CADDY, "request": {**CADDY["request"], **request}})  # type: ignore[dict-item]
 
     def headers(**sent: str) -> str:
         return changed(headers={"User-Agent": [CHROME], **{k.replace("_", "-"): [v] for k, v in sent.items()}})
 
-    assert view(headers(Sec_Purpose="prefetch;prerender"), "caddy") == Dropped(Reason.PREFETCH)
-    assert view(headers(Accept="image/avif"), "caddy") == Dropped(Reason.NOT_A_PAGE)
+    assert view(headers(Sec_Purpose="prefetch;prerender"), "caddy") == Dropped(DropReason.PREFETCH)
+    assert view(headers(Accept="image/avif"), "caddy") == Dropped(DropReason.NOT_A_PAGE)
     data = json.dumps({**CADDY, "resp_headers": {"Content-Type": ["application/json"]}})
-    assert view(data, "caddy") == Dropped(Reason.NOT_A_PAGE)
+    assert view(data, "caddy") == Dropped(DropReason.NOT_A_PAGE)
     markdown = view(headers(Accept="text/markdown"), "caddy")
-    assert isinstance(markdown, View)
-    assert (markdown.kind, markdown.rule) == (Class.ASSISTANT, "accept:markdown")
+    assert isinstance(markdown, PageView)
+    assert (markdown.kind, markdown.rule) == (VisitorClass.ASSISTANT, "accept:markdown")
     assert view(json.dumps({**CADDY, "msg": "aborting with incomplete response"}), "caddy") == Dropped(
-        Reason.MALFORMED_LINE
+        DropReason.MALFORMED_LINE
     )
 
 
-def test_what_cloudflare_fetches_for_itself_is_no_view(view: Callable[..., View | Dropped]) -> None:
-    assert view(json.dumps({**CLOUDFLARE, "ClientRequestSource": "edgeWorkerFetch"})) == Dropped(Reason.INTERNAL)
-    assert isinstance(view(json.dumps({**CLOUDFLARE, "ClientRequestSource": "eyeball"})), View)
+def test_what_cloudflare_fetches_for_itself_is_no_view(view: Callable[..., PageView | Dropped]) -> None:
+    assert view(json.dumps({**CLOUDFLARE, "ClientRequestSource": "edgeWorkerFetch"})) == Dropped(DropReason.INTERNAL)
+    assert isinstance(view(json.dumps({**CLOUDFLARE, "ClientRequestSource": "eyeball"})), PageView)
 
 
-def test_cloudfronts_fields_may_change_and_must_fit(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_cloudfronts_fields_may_change_and_must_fit(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text(
         "#Version: 1.0\n#Fields: date time c-ip cs-method cs-uri-stem sc-status cs(User-Agent)\n"
@@ -157,11 +157,11 @@ def test_cloudfronts_fields_may_change_and_must_fit(job: Callable[..., Job], tmp
         "#Fields: cs-uri-stem c-ip date time\n"
         f"/b\t{ADDRESS}\t2026-11-14\t12:00:02\n"
     )
-    [batch] = batches(job(log))
-    assert [(view.path, view.kind) for view in batch.views] == [("/a", Class.HUMAN), ("/b", Class.OTHER)]
+    [batch] = read_batches(job(log))
+    assert [(view.path, view.kind) for view in batch.views] == [("/a", VisitorClass.HUMAN), ("/b", VisitorClass.OTHER)]
     assert (batch.dropped, batch.samples) == (
-        {Reason.MALFORMED_LINE: 1},
-        {Reason.MALFORMED_LINE: f"{log}:4"},
+        {DropReason.MALFORMED_LINE: 1},
+        {DropReason.MALFORMED_LINE: f"{log}:4"},
     )
 
 
@@ -169,31 +169,31 @@ def test_cloudfronts_fields_may_change_and_must_fit(job: Callable[..., Job], tmp
     ("field", "value"), [("status", "2000"), ("status", True), ("userAgent", 7), ("eventId", []), ("ip", "1" * 300)]
 )
 def test_a_field_of_the_wrong_kind_has_its_reason(
-    field: str, value: object, view: Callable[..., View | Dropped]
+    field: str, value: object, view: Callable[..., PageView | Dropped]
 ) -> None:
     found = view(json.dumps({"path": "/a", "timestamp": AT, field: value}), "jsonl")
     assert isinstance(found, Dropped)
-    assert found.reason is Reason.BAD_FIELD
+    assert found.reason is DropReason.BAD_FIELD
 
 
-def test_a_record_without_path_or_time_has_its_reason(view: Callable[..., View | Dropped]) -> None:
-    assert view('{"timestamp": 1}', "jsonl") == Dropped(Reason.NO_PATH)
-    assert view('{"path": "/a", "timestamp": null}', "jsonl") == Dropped(Reason.BAD_TIMESTAMP, "timestamp")
-    assert isinstance(view(json.dumps({"url": None, "path": "/a", "timestamp": AT}), "jsonl"), View)
+def test_a_record_without_path_or_time_has_its_reason(view: Callable[..., PageView | Dropped]) -> None:
+    assert view('{"timestamp": 1}', "jsonl") == Dropped(DropReason.NO_PATH)
+    assert view('{"path": "/a", "timestamp": null}', "jsonl") == Dropped(DropReason.BAD_TIMESTAMP, "timestamp")
+    assert isinstance(view(json.dumps({"url": None, "path": "/a", "timestamp": AT}), "jsonl"), PageView)
 
 
-def test_only_the_hosts_that_were_asked_for_count(view: Callable[..., View | Dropped]) -> None:
+def test_only_the_hosts_that_were_asked_for_count(view: Callable[..., PageView | Dropped]) -> None:
     hosts = frozenset({"docs.example.com"})
     for line in (LOGS["vhost"], LOGS["caddy"], LOGS["cloudfront"], LOGS["jsonl"], LOGS["jsonl, nginx"]):
-        assert isinstance(view(line, hosts=hosts), View)
-        assert view(line.replace("docs.example.com", "blog.example.com"), hosts=hosts) == Dropped(Reason.OTHER_HOST)
-    assert isinstance(view(COMBINED, hosts=hosts), View)
+        assert isinstance(view(line, hosts=hosts), PageView)
+        assert view(line.replace("docs.example.com", "blog.example.com"), hosts=hosts) == Dropped(DropReason.OTHER_HOST)
+    assert isinstance(view(COMBINED, hosts=hosts), PageView)
 
 
-def test_a_forwarded_address_counts_where_a_trusted_proxy_wrote_it(view: Callable[..., View | Dropped]) -> None:
+def test_a_forwarded_address_counts_where_a_trusted_proxy_wrote_it(view: Callable[..., PageView | Dropped]) -> None:
     def visitor(line: str, *proxies: str) -> int | None:
         found = view(line, proxies=proxies)
-        assert isinstance(found, View)
+        assert isinstance(found, PageView)
         return found.visitor
 
     proxied = COMBINED.replace(ADDRESS, "10.0.0.1")

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from copydesk.analytics.log_import.formats import FORMATS
-from copydesk.analytics.log_import.line_converter import Job, Judge
-from copydesk.analytics.log_import.log_line import Line, moment
-from copydesk.analytics.page_view import Dropped, View
+from copydesk.analytics.log_import.line_converter import ImportRequest, LineConverter
+from copydesk.analytics.log_import.log_line import LogLine, parse_log_time
+from copydesk.analytics.page_view import Dropped, PageView
 from tests.analytics.log_import.examples import CADDY, FIELDS, LOGS
 
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
@@ -24,34 +24,36 @@ VALUE: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def outcomes(name: str, data: bytes, job: Job) -> list[View | Dropped]:
-    judge, text = Judge(job), data.decode("utf-8", "surrogateescape")
+def outcomes(name: str, data: bytes, job: ImportRequest) -> list[PageView | Dropped]:
+    judge, text = LineConverter(job), data.decode("utf-8", "surrogateescape")
     known = FORMATS[name]()
-    known.whole(text)
-    found = list(known.read(text))
+    known.is_complete(text)
+    found = list(known.parse_lines(text))
     assert len(found) == text.count("\n") + 1
-    return [judge.view(line) if isinstance(line, Line) else line for line in found if line is not None]
+    return [judge.convert(line) if isinstance(line, LogLine) else line for line in found if line is not None]
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @SHARED
 @given(st.binary(max_size=200))
-def test_any_bytes_are_views_and_reasons(name: str, job: Callable[..., Job], data: bytes) -> None:
-    assert all(isinstance(outcome, View | Dropped) for outcome in outcomes(name, data, job()))
+def test_any_bytes_are_views_and_reasons(name: str, job: Callable[..., ImportRequest], data: bytes) -> None:
+    assert all(isinstance(outcome, PageView | Dropped) for outcome in outcomes(name, data, job()))
 
 
 @pytest.mark.parametrize("example", LOGS)
 @SHARED
 @given(st.data())
-def test_a_damaged_line_is_a_view_or_a_reason(example: str, job: Callable[..., Job], data: st.DataObject) -> None:
+def test_a_damaged_line_is_a_view_or_a_reason(
+    example: str, job: Callable[..., ImportRequest], data: st.DataObject
+) -> None:
     line = LOGS[example].encode()
     at = data.draw(st.integers(0, len(line)))
     until = data.draw(st.integers(at, min(len(line), at + 60)))
     damaged = line[:at] + data.draw(BYTES) + line[until:]
     found = outcomes(example.partition(",")[0], damaged, job())
-    assert all(isinstance(outcome, View | Dropped) for outcome in found)
+    assert all(isinstance(outcome, PageView | Dropped) for outcome in found)
     for view in found:
-        if isinstance(view, View):
+        if isinstance(view, PageView):
             json.dumps([view.path, view.host, view.referrer]).encode()
             assert view.event is not None
 
@@ -60,14 +62,14 @@ def test_a_damaged_line_is_a_view_or_a_reason(example: str, job: Callable[..., J
 @SHARED
 @given(st.data())
 def test_any_value_in_any_field_is_a_view_or_a_reason(
-    example: str, job: Callable[..., Job], data: st.DataObject
+    example: str, job: Callable[..., ImportRequest], data: st.DataObject
 ) -> None:
     record = json.loads(LOGS[example])
     within = record["request"] if "request" in record and data.draw(st.booleans()) else record
     if isinstance(within, dict):
         within[data.draw(st.sampled_from(sorted(within)))] = data.draw(VALUE)
     found = outcomes(example.partition(",")[0], json.dumps(record).encode(), job())
-    assert all(isinstance(outcome, View | Dropped) for outcome in found)
+    assert all(isinstance(outcome, PageView | Dropped) for outcome in found)
 
 
 WHEN = st.datetimes(datetime(2000, 1, 2), datetime(2026, 1, 1))  # noqa: DTZ001 - a zone is drawn for it
@@ -114,15 +116,15 @@ def test_what_a_combined_line_says_is_read(
     request = f"{method} {escaped(path)} {version}"
     text = f'{address} - ada [{stamp}] "{request}" {status} - "{escaped(referrer)}" "{escaped(agent)}"{more}'
     for name, log in (("combined", text), ("vhost", f"docs.example.com:443 {text}")):
-        [line] = FORMATS[name]().read(log)
-        assert isinstance(line, Line)
+        [line] = FORMATS[name]().parse_lines(log)
+        assert isinstance(line, LogLine)
         assert (line.text, line.address, line.method, line.url, line.status) == (log, address, method, path, status)
-        assert (line.referrer, line.agent) == (referrer, agent)
-        assert moment(line.when) == when.timestamp() * 1000
+        assert (line.referrer, line.user_agent) == (referrer, agent)
+        assert parse_log_time(line.time) == when.timestamp() * 1000
         assert line.host == ("docs.example.com:443" if name == "vhost" else "")
-    [short] = FORMATS["common"]().read(text.partition(' - "')[0] + " -")
-    assert isinstance(short, Line)
-    assert (short.url, short.agent) == (path, "")
+    [short] = FORMATS["common"]().parse_lines(text.partition(' - "')[0] + " -")
+    assert isinstance(short, LogLine)
+    assert (short.url, short.user_agent) == (path, "")
 
 
 @given(ADDRESS, WHEN, METHOD, PATH, STATUS, TEXT, TEXT)
@@ -156,11 +158,11 @@ def test_what_a_json_record_says_is_read(
         },
     }
     for name, record in records.items():
-        [line] = FORMATS[name]().read(json.dumps(record))
-        assert isinstance(line, Line), (name, line)
+        [line] = FORMATS[name]().parse_lines(json.dumps(record))
+        assert isinstance(line, LogLine), (name, line)
         assert (line.address, line.method, line.url, line.status) == (address, method, path, status)
-        assert (line.host, line.referrer, line.agent) == ("docs.example.com", referrer, agent)
-        assert abs((moment(line.when) or 0) - when.timestamp() * 1000) <= 1
+        assert (line.host, line.referrer, line.user_agent) == ("docs.example.com", referrer, agent)
+        assert abs((parse_log_time(line.time) or 0) - when.timestamp() * 1000) <= 1
 
 
 @given(ADDRESS, WHEN, METHOD, STATUS, st.text(st.characters(codec="utf-8", exclude_characters="%"), max_size=30))
@@ -178,8 +180,8 @@ def test_what_a_cloudfront_line_says_is_read(
         "cs(User-Agent)": encoded,
     }
     values = "\t".join(told.get(field, "-") for field in FIELDS.split())
-    _, line = FORMATS["cloudfront"]().read(f"#Fields: {FIELDS}\n{values}")
-    assert isinstance(line, Line)
+    _, line = FORMATS["cloudfront"]().parse_lines(f"#Fields: {FIELDS}\n{values}")
+    assert isinstance(line, LogLine)
     assert (line.address, line.method, line.url, line.status) == (address, method, "/a", status)
-    assert line.agent == ("" if agent == "-" else agent)
-    assert moment(line.when) == naive.replace(microsecond=0, tzinfo=UTC).timestamp() * 1000
+    assert line.user_agent == ("" if agent == "-" else agent)
+    assert parse_log_time(line.time) == naive.replace(microsecond=0, tzinfo=UTC).timestamp() * 1000

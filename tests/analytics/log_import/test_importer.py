@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.analytics.log_import import line_ids as ordinals
-from copydesk.analytics.log_import.batches import batches, check
-from copydesk.analytics.log_import.formats import UnknownFormat
-from copydesk.analytics.log_import.line_converter import Job
-from copydesk.analytics.log_import.line_ids import Ordinals
-from copydesk.analytics.log_import.log_files import CannotRead
-from copydesk.analytics.log_import.reader_process import ReaderDied, batches_apart
-from copydesk.analytics.page_view import Reason
+from copydesk.analytics.log_import.batches import check_files, read_batches
+from copydesk.analytics.log_import.formats import UnknownLogFormat
+from copydesk.analytics.log_import.line_converter import ImportRequest
+from copydesk.analytics.log_import.line_ids import LineIds
+from copydesk.analytics.log_import.log_files import FileNotReadable
+from copydesk.analytics.log_import.reader_process import ReaderDied, read_in_subprocess
+from copydesk.analytics.page_view import DropReason
 from copydesk.analytics.stores.base import Store
-from copydesk.core.errors import Explained
+from copydesk.core.errors import UserFacingError
 from tests.analytics.log_import.conftest import Imported
 from tests.analytics.log_import.examples import CHROME, COMBINED, LOGS, REQUEST
 
@@ -35,8 +35,8 @@ def test_a_file_that_is_imported_again_counts_once(imported: Imported, store: St
     first, again = imported(log), imported(log)
     assert (first.views, first.duplicates) == (600, 0)
     assert (again.views, again.duplicates) == (0, 600)
-    assert store.views("prj_1").totals.human == 600
-    assert store.visitors("prj_1").totals.human == 250
+    assert store.count_views_by_page("prj_1").totals.human == 600
+    assert store.count_visitors_by_page("prj_1").totals.human == 250
 
 
 def test_of_a_file_that_has_grown_only_the_new_lines_count(imported: Imported, tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_a_torn_last_line_is_counted_when_it_is_complete(imported: Imported, tmp
     for cut in range(len(line(1)) + 1, len(whole) - 1, 7):
         log.write_text(whole[:cut])
         tally = imported(log)
-        assert (tally.dropped, tally.views + tally.duplicates) == ({Reason.TORN_LINE: 1}, 1), whole[:cut]
-        assert tally.samples[Reason.TORN_LINE] == f"{log}:2"
+        assert (tally.dropped, tally.views + tally.duplicates) == ({DropReason.TORN_LINE: 1}, 1), whole[:cut]
+        assert tally.samples[DropReason.TORN_LINE] == f"{log}:2"
     log.write_text(whole[:-1])
     assert imported(log).views == 1
     log.write_text(whole)
@@ -84,7 +84,7 @@ def test_a_last_line_whose_end_nobody_can_tell_waits_for_it(tail: str, imported:
     log = tmp_path / "a.log"
     full = f"{COMBINED if tail.startswith(' ' + chr(34)) else REQUEST}{tail}\n"
     log.write_text(full + full.replace("12:00:00", "12:00:01")[:-1])
-    assert imported(log).dropped == {Reason.TORN_LINE: 1}
+    assert imported(log).dropped == {DropReason.TORN_LINE: 1}
 
 
 def test_a_cut_gzip_file_is_imported_as_far_as_it_goes(imported: Imported, tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_a_cut_gzip_file_is_imported_as_far_as_it_goes(imported: Imported, tmp_p
     log.write_bytes(gzip.compress("".join(line(n) for n in range(3000)).encode())[:-2000])
     tally = imported(log)
     assert tally.views > 100
-    assert tally.dropped == {Reason.TORN_LINE: 1}
-    assert tally.faults == [f"{log}: its gzip data breaks off"]
+    assert tally.dropped == {DropReason.TORN_LINE: 1}
+    assert tally.read_errors == [f"{log}: its gzip data breaks off"]
 
 
 def test_everything_that_is_no_view_is_counted_with_a_place(imported: Imported, tmp_path: Path) -> None:
@@ -114,15 +114,15 @@ def test_everything_that_is_no_view_is_counted_with_a_place(imported: Imported, 
     tally = imported(log)
     assert (tally.lines, tally.views) == (9, 1)
     assert tally.samples == {
-        Reason.MALFORMED_LINE: f"{log}:3",
-        Reason.NOT_GET: f"{log}:4",
-        Reason.NOT_SUCCESSFUL: f"{log}:5",
-        Reason.NOT_A_PAGE: f"{log}:6",
-        Reason.TIMESTAMP_IN_FUTURE: f"{log}:7",
-        Reason.TIMESTAMP_TOO_OLD: f"{log}:8",
-        Reason.BAD_TIMESTAMP: f"{log}:9",
+        DropReason.MALFORMED_LINE: f"{log}:3",
+        DropReason.NOT_GET: f"{log}:4",
+        DropReason.NOT_SUCCESSFUL: f"{log}:5",
+        DropReason.NOT_A_PAGE: f"{log}:6",
+        DropReason.TIMESTAMP_IN_FUTURE: f"{log}:7",
+        DropReason.TIMESTAMP_TOO_OLD: f"{log}:8",
+        DropReason.BAD_TIMESTAMP: f"{log}:9",
     }
-    assert tally.dropped[Reason.MALFORMED_LINE] == 2
+    assert tally.dropped[DropReason.MALFORMED_LINE] == 2
 
 
 def test_logs_of_all_formats_are_imported_together(imported: Imported, tmp_path: Path) -> None:
@@ -133,12 +133,12 @@ def test_logs_of_all_formats_are_imported_together(imported: Imported, tmp_path:
     assert imported(*files).views == len(files)
 
 
-def test_many_small_files_share_a_batch(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_many_small_files_share_a_batch(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.log" for number in range(20)]
     for number, file in enumerate(files):
         file.write_text(line(number))
-    [batch] = batches(job(*files))
-    assert (len(batch.views), batch.read) == (20, sum(file.stat().st_size for file in files))
+    [batch] = read_batches(job(*files))
+    assert (len(batch.views), batch.bytes_read) == (20, sum(file.stat().st_size for file in files))
 
 
 def test_an_event_that_was_sent_is_not_counted_again_from_a_log(imported: Imported, tmp_path: Path) -> None:
@@ -149,26 +149,26 @@ def test_an_event_that_was_sent_is_not_counted_again_from_a_log(imported: Import
     assert (tally.views, tally.duplicates) == (1, 1)
 
 
-def test_reading_in_another_process_gives_the_same(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_reading_in_another_process_gives_the_same(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("".join(line(number % 5000) for number in range(25_000)))
-    here, there = list(batches(job(log))), list(batches_apart(job(log)))
+    here, there = list(read_batches(job(log))), list(read_in_subprocess(job(log)))
     assert here == there
     assert len(here) > 1
     assert sum(len(batch.views) for batch in here) == 25_000
 
 
-def test_another_process_refuses_in_the_same_words(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_another_process_refuses_in_the_same_words(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("nothing of the kind\n")
-    with pytest.raises(Explained, match="is not a log that Copydesk reads"):
-        list(batches_apart(job(log)))
+    with pytest.raises(UserFacingError, match="is not a log that Copydesk reads"):
+        list(read_in_subprocess(job(log)))
 
 
-def test_the_death_of_the_other_process_is_noticed(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_the_death_of_the_other_process_is_noticed(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("".join(line(number) for number in range(45_000)))
-    reading = batches_apart(job(log))
+    reading = read_in_subprocess(job(log))
     next(reading)
     [reader] = multiprocessing.active_children()
     reader.kill()
@@ -177,32 +177,32 @@ def test_the_death_of_the_other_process_is_noticed(job: Callable[..., Job], tmp_
     assert not multiprocessing.active_children()
 
 
-def test_all_files_are_looked_at_before_anything_is_kept(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_all_files_are_looked_at_before_anything_is_kept(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     good, bad = tmp_path / "good.log", tmp_path / "bad.log"
     good.write_text(line(1))
-    with pytest.raises(CannotRead, match="no such file"):
-        check(job(good, bad))
+    with pytest.raises(FileNotReadable, match="no such file"):
+        check_files(job(good, bad))
     bad.write_text("# A page\n")
-    with pytest.raises(UnknownFormat, match="tried: combined, vhost"):
-        check(job(good, bad))
-    check(job(good, bad, format="combined"))
+    with pytest.raises(UnknownLogFormat, match="tried: combined, vhost"):
+        check_files(job(good, bad))
+    check_files(job(good, bad, format="combined"))
 
 
 @given(st.lists(st.integers(0, 30)))
 @settings(max_examples=50)
 def test_every_line_has_an_id_of_its_own_and_the_same_one_again(numbers: list[int]) -> None:
-    first, again = Ordinals(), Ordinals()
-    ids = [first.id(str(number)) for number in numbers]
+    first, again = LineIds(), LineIds()
+    ids = [first.next_id(str(number)) for number in numbers]
     assert len(set(ids)) == len(ids)
-    assert [again.id(str(number)) for number in numbers] == ids
+    assert [again.next_id(str(number)) for number in numbers] == ids
 
 
 def test_identical_lines_are_told_apart_across_many_others_in_bounded_memory() -> None:
-    near = Ordinals()
-    ids = {near.id("the same")}
+    near = LineIds()
+    ids = {near.next_id("the same")}
     for turn in range(3):
-        for number in range(ordinals.REMEMBERED - 1):
-            near.id(f"{turn} {number}")
-        ids.add(near.id("the same"))
+        for number in range(ordinals.LINES_PER_GENERATION - 1):
+            near.next_id(f"{turn} {number}")
+        ids.add(near.next_id("the same"))
     assert len(ids) == 4
-    assert len(near._young) + len(near._old) <= 2 * ordinals.REMEMBERED
+    assert len(near._recent) + len(near._older) <= 2 * ordinals.LINES_PER_GENERATION

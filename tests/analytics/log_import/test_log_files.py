@@ -10,12 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.analytics.log_import.log_files import BLOCK, LONGEST_LINE, Block, CannotRead, Log, opened
+from copydesk.analytics.log_import.log_files import (
+    BLOCK_BYTES,
+    MAX_LINE_BYTES,
+    FileNotReadable,
+    LogFile,
+    TextBlock,
+    open_log_file,
+)
 
 
-def read(data: bytes) -> tuple[list[Block], str]:
-    log = Log("a.log", io.BytesIO(data))
-    return list(log.blocks()), log.fault
+def read(data: bytes) -> tuple[list[TextBlock], str]:
+    log = LogFile("a.log", io.BytesIO(data))
+    return list(log.read_blocks()), log.read_error
 
 
 def lines(data: bytes) -> list[str]:
@@ -25,7 +32,7 @@ def lines(data: bytes) -> list[str]:
 def test_lines_are_whole_wherever_a_block_ends() -> None:
     written = [f"{number} {'x' * (number % 3000)}" for number in range(2600)]
     data = "\n".join(written).encode() + b"\n"
-    assert len(data) > 3 * BLOCK
+    assert len(data) > 3 * BLOCK_BYTES
     assert lines(data) == written
     assert lines(gzip.compress(data)) == written
 
@@ -41,8 +48,8 @@ def test_windows_ends_its_lines_otherwise() -> None:
 
 
 def test_a_last_line_that_nothing_ends_is_marked() -> None:
-    assert read(b"a\nb")[0] == [Block("a", ended=True), Block("b", ended=False)]
-    assert read(b"a\n")[0] == [Block("a", ended=True)]
+    assert read(b"a\nb")[0] == [TextBlock("a", ended=True), TextBlock("b", ended=False)]
+    assert read(b"a\n")[0] == [TextBlock("a", ended=True)]
     assert read(b"")[0] == []
 
 
@@ -66,7 +73,7 @@ def test_a_damaged_gzip_file_is_read_up_to_the_damage() -> None:
     data = bytearray(gzip.compress(b"a\n") + gzip.compress(b"b\n" * 5000))
     data[40] ^= 255
     blocks, fault = read(bytes(data))
-    assert blocks[0] == Block("a", ended=True)
+    assert blocks[0] == TextBlock("a", ended=True)
     assert fault == "its gzip data is damaged"
     assert read(gzip.compress(b"a\n") + b"garbage")[1] == "its gzip data is damaged"
 
@@ -78,22 +85,22 @@ def test_no_bytes_after_a_gzip_header_are_an_error(data: bytes) -> None:
 
 
 def test_memory_is_bounded_whatever_the_lines_and_however_packed() -> None:
-    bomb = gzip.compress(bytes(60 * BLOCK), 9)
+    bomb = gzip.compress(bytes(60 * BLOCK_BYTES), 9)
     tracemalloc.start()
     blocks, _ = read(bomb)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert [len(block.text) for block in blocks] == [LONGEST_LINE]
-    assert peak < 8 * BLOCK
+    assert [len(block.text) for block in blocks] == [MAX_LINE_BYTES]
+    assert peak < 8 * BLOCK_BYTES
 
 
 @pytest.mark.parametrize("magic", [b"BZh91AY", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"PAR1"])
 def test_other_archives_are_refused_by_name(magic: bytes) -> None:
-    with pytest.raises(CannotRead, match="unpack it first"):
+    with pytest.raises(FileNotReadable, match="unpack it first"):
         read(magic + bytes(20))
 
 
 def test_a_file_that_cannot_be_read_is_refused_in_one_sentence(tmp_path: Path) -> None:
     for name, why in ((tmp_path / "none.log", "no such file"), (tmp_path, "is a directory")):
-        with pytest.raises(CannotRead, match=why), opened(str(name)):
+        with pytest.raises(FileNotReadable, match=why), open_log_file(str(name)):
             pass

@@ -12,13 +12,13 @@ import pytest
 
 from copydesk.analytics.stores.base import Store, StoreFull
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.fold_scheduler import Keeper, Pace
+from copydesk.analytics.stores.fold_scheduler import FoldScheduler, FoldTiming
 from copydesk.analytics.stores.shared import SharedStore
 from copydesk.core import clock
 from tests.analytics.stores.shared.neighbor import view
 
 PATIENCE = 60.0
-SELDOM = Pace(least=60, readers_wait=60, quick=60)
+SELDOM = FoldTiming(min_pause_seconds=60, reader_timeout_seconds=60, quick_fold_seconds=60)
 
 
 class Watched(DuckStore):
@@ -48,8 +48,8 @@ class Watched(DuckStore):
         self.asked.append("backlog")
         return super().backlog()
 
-    def drop_views(self, before: int, projects: Collection[str] | None = None) -> int:
-        dropped = super().drop_views(before, projects)
+    def drop_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
+        dropped = super().drop_views(before_day, project_ids)
         self.asked.append("drop_views")
         return dropped
 
@@ -62,7 +62,7 @@ def store(tmp_path: Path) -> Iterator[Watched]:
 
 
 @contextmanager
-def kept(keeper: Keeper) -> Iterator[Keeper]:
+def kept(keeper: FoldScheduler) -> Iterator[FoldScheduler]:
     keeper.start()
     try:
         yield keeper
@@ -71,7 +71,7 @@ def kept(keeper: Keeper) -> Iterator[Keeper]:
 
 
 def total(store: Store) -> int:
-    return store.views("docs").totals.total
+    return store.count_views_by_page("docs").totals.total
 
 
 def wait_until(true: Callable[[], bool]) -> None:
@@ -82,35 +82,35 @@ def wait_until(true: Callable[[], bool]) -> None:
 
 
 def test_what_arrives_is_folded_by_itself(store: Watched) -> None:
-    with kept(Keeper(store, pace=Pace(least=0.1, rest=1))) as keeper:
+    with kept(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.1, pause_factor=1))) as keeper:
         for number in (1, 2, 3):
-            store.log([view()])
-            keeper.arrived()
+            store.log_views([view()])
+            keeper.notify_new_views()
             wait_until(lambda expected=number: total(store) == expected)  # type: ignore[misc]
 
 
 def test_a_reader_sees_all_that_was_logged_before(store: Watched) -> None:
-    with kept(Keeper(store, pace=SELDOM)) as keeper:
+    with kept(FoldScheduler(store, timing=SELDOM)) as keeper:
         for number in range(5):
-            store.log([view()])
-            keeper.arrived()
-            keeper.fresh()
+            store.log_views([view()])
+            keeper.notify_new_views()
+            keeper.wait_until_folded()
             assert total(store) == number + 1
 
 
 def test_a_reader_sees_what_another_process_logged(store: Watched) -> None:
-    with kept(Keeper(store, pace=SELDOM)) as keeper:
-        store.log([view()])  # nobody tells the keeper
-        keeper.fresh()
+    with kept(FoldScheduler(store, timing=SELDOM)) as keeper:
+        store.log_views([view()])  # nobody tells the keeper
+        keeper.wait_until_folded()
         assert total(store) == 1
 
 
 def test_while_nothing_comes_the_store_is_left_alone(store: Watched) -> None:
-    with kept(Keeper(store, pace=Pace(least=0.01))) as keeper:
+    with kept(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.01))) as keeper:
         time.sleep(0.2)
         assert store.asked == []
-        store.log([view()])
-        keeper.arrived()
+        store.log_views([view()])
+        keeper.notify_new_views()
         wait_until(lambda: total(store) == 1)
         wait_until(lambda: "drop_views" in store.asked)
         time.sleep(0.2)
@@ -118,8 +118,8 @@ def test_while_nothing_comes_the_store_is_left_alone(store: Watched) -> None:
 
 
 def test_a_store_that_is_only_read_is_tidied_too(store: Watched) -> None:
-    with kept(Keeper(store, pace=SELDOM)) as keeper:
-        keeper.fresh()
+    with kept(FoldScheduler(store, timing=SELDOM)) as keeper:
+        keeper.wait_until_folded()
         wait_until(lambda: store.asked == ["backlog", "drop_views"])
 
 
@@ -127,12 +127,12 @@ def test_readers_who_ask_together_share_a_fold(store: Watched) -> None:
     store.slow = PATIENCE
     started = threading.Semaphore(0)
 
-    def read(keeper: Keeper) -> None:
+    def read(keeper: FoldScheduler) -> None:
         started.release()
-        keeper.fresh()
+        keeper.wait_until_folded()
 
-    with kept(Keeper(store, pace=SELDOM)) as keeper, ThreadPoolExecutor(20) as pool:
-        store.log([view()])
+    with kept(FoldScheduler(store, timing=SELDOM)) as keeper, ThreadPoolExecutor(20) as pool:
+        store.log_views([view()])
         readers = [pool.submit(read, keeper) for _ in range(20)]
         for _ in readers:
             assert started.acquire(timeout=PATIENCE)
@@ -147,41 +147,45 @@ def test_readers_who_ask_together_share_a_fold(store: Watched) -> None:
 
 def test_folding_rests_for_thirty_times_as_long_as_it_took(store: Watched) -> None:
     store.slow = 0.01
-    with kept(Keeper(store, pace=Pace(least=0.01, most=600, readers_rest=0))) as keeper:
+    with kept(
+        FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.01, max_pause_seconds=600, reader_pause_factor=0))
+    ) as keeper:
         for count in (1, 2):
-            store.log([view()])
-            keeper.arrived()
+            store.log_views([view()])
+            keeper.notify_new_views()
             wait_until(lambda expected=count: len(store.folds) == expected)  # type: ignore[misc]
     (began, ended), (began_again, _) = store.folds
     assert began_again - ended >= 30 * (ended - began)
 
 
 def test_a_large_backlog_is_not_folded_for_a_reader(store: Watched) -> None:
-    with kept(Keeper(store, pace=replace(SELDOM, small=2))) as keeper:
-        store.log([view()])
-        keeper.fresh()
-        store.log([view() for _ in range(3)])
-        keeper.fresh()
+    with kept(FoldScheduler(store, timing=replace(SELDOM, small_backlog_views=2))) as keeper:
+        store.log_views([view()])
+        keeper.wait_until_folded()
+        store.log_views([view() for _ in range(3)])
+        keeper.wait_until_folded()
         assert total(store) == 1
 
 
 def test_a_store_that_is_slow_at_folding_a_few_is_not_asked_to_for_a_reader(store: Watched) -> None:
     store.slow = 0.05
-    with kept(Keeper(store, pace=replace(SELDOM, quick=0.04))) as keeper:
+    with kept(FoldScheduler(store, timing=replace(SELDOM, quick_fold_seconds=0.04))) as keeper:
         for _ in range(2):
-            store.log([view()])
-            keeper.fresh()
+            store.log_views([view()])
+            keeper.wait_until_folded()
         assert total(store) == 1
 
 
-@pytest.mark.parametrize("pace", [Pace(small=1, readers_wait=600), Pace(readers_wait=0.1)])
-def test_a_reader_does_not_wait_for_a_long_fold(store: Watched, pace: Pace) -> None:
+@pytest.mark.parametrize(
+    "pace", [FoldTiming(small_backlog_views=1, reader_timeout_seconds=600), FoldTiming(reader_timeout_seconds=0.1)]
+)
+def test_a_reader_does_not_wait_for_a_long_fold(store: Watched, pace: FoldTiming) -> None:
     store.slow = PATIENCE
-    with kept(Keeper(store, pace=pace)) as keeper:
-        store.log([view(), view()])
-        keeper.arrived()
+    with kept(FoldScheduler(store, timing=pace)) as keeper:
+        store.log_views([view(), view()])
+        keeper.notify_new_views()
         wait_until(lambda: "fold" in store.asked)
-        keeper.fresh()
+        keeper.wait_until_folded()
         assert store.folds == [], "the fold is still under way"
         store.hurried.set()
 
@@ -189,9 +193,9 @@ def test_a_reader_does_not_wait_for_a_long_fold(store: Watched, pace: Pace) -> N
 def test_raw_views_are_dropped_when_their_project_wants_it(store: Watched) -> None:
     today = clock.now() // clock.DAY
     for project in ("docs", "other", "third"):
-        store.log([view(day=today - age)._replace(project=project) for age in (29, 31, 99)])
-    with kept(Keeper(store, lambda: {"docs": 30, "other": None, "third": 90})) as keeper:
-        keeper.arrived()
+        store.log_views([view(day=today - age)._replace(project=project) for age in (29, 31, 99)])
+    with kept(FoldScheduler(store, lambda: {"docs": 30, "other": None, "third": 90})) as keeper:
+        keeper.notify_new_views()
         wait_until(lambda: store.asked.count("drop_views") == 2)
     assert total(store) == 3
     assert [store.drop_views(today, [project]) for project in ("docs", "other", "third")] == [1, 3, 2]
@@ -199,11 +203,11 @@ def test_raw_views_are_dropped_when_their_project_wants_it(store: Watched) -> No
 
 def test_a_failure_is_logged_once_and_tried_again(store: Watched, caplog: pytest.LogCaptureFixture) -> None:
     store.full = True
-    with kept(Keeper(store, pace=Pace(least=0.02))) as keeper:
-        store.log([view()])
-        keeper.arrived()
+    with kept(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.02))) as keeper:
+        store.log_views([view()])
+        keeper.notify_new_views()
         wait_until(lambda: store.asked.count("fold") > 3)
-        keeper.fresh()
+        keeper.wait_until_folded()
         store.full = False
         wait_until(lambda: total(store) == 1)
         wait_until(lambda: len(caplog.records) == 2)
@@ -217,10 +221,10 @@ def test_folding_goes_on_when_dropping_fails(store: Watched, caplog: pytest.LogC
     def unknown() -> dict[str, int | None]:
         raise ConnectionError("the database is away")
 
-    with kept(Keeper(store, unknown, Pace(least=0.05, rest=1))) as keeper:
+    with kept(FoldScheduler(store, unknown, FoldTiming(min_pause_seconds=0.05, pause_factor=1))) as keeper:
         for number in (1, 2):
-            store.log([view()])
-            keeper.arrived()
+            store.log_views([view()])
+            keeper.notify_new_views()
             wait_until(lambda expected=number: total(store) == expected)  # type: ignore[misc]
     assert [record.getMessage() for record in caplog.records] == [
         "dropping raw views fails and is tried again: the database is away"
@@ -228,27 +232,27 @@ def test_folding_goes_on_when_dropping_fails(store: Watched, caplog: pytest.LogC
 
 
 def test_stopping_is_quick_and_leaves_no_reader_waiting(store: Watched) -> None:
-    keeper = Keeper(store)
-    keeper.fresh()  # not started yet: nothing to wait for
+    keeper = FoldScheduler(store)
+    keeper.wait_until_folded()  # not started yet: nothing to wait for
     keeper.start()
     begun = time.monotonic()
-    keeper.stop(seconds=600)
-    keeper.fresh()
+    keeper.stop(timeout_seconds=600)
+    keeper.wait_until_folded()
     assert time.monotonic() - begun < 60
     assert "keeper" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_keepers_of_several_processes_do_not_hurt_each_other(tmp_path: Path) -> None:
     stores = [SharedStore(tmp_path), SharedStore(tmp_path)]
-    pace = replace(SELDOM, least=0.01, rest=1)
-    with kept(Keeper(stores[0], pace=pace)) as one, kept(Keeper(stores[1], pace=pace)) as other:
+    pace = replace(SELDOM, min_pause_seconds=0.01, pause_factor=1)
+    with kept(FoldScheduler(stores[0], timing=pace)) as one, kept(FoldScheduler(stores[1], timing=pace)) as other:
         for number in range(1, 21):
             for store, keeper in zip(stores, (one, other), strict=True):
-                store.log([view(visitor=number)])
-                keeper.arrived()
-        one.fresh()
-        other.fresh()
+                store.log_views([view(visitor=number)])
+                keeper.notify_new_views()
+        one.wait_until_folded()
+        other.wait_until_folded()
         assert total(stores[1]) == 40
-        assert stores[0].visitors("docs").totals.total == 20
+        assert stores[0].count_visitors_by_page("docs").totals.total == 20
     for store in stores:
         store.close()

@@ -16,11 +16,11 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from copydesk.analytics.classification.ip_ranges import read, shipped, written
-from copydesk.analytics.date_ranges import date_of
-from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.classification.ip_ranges import format_range_lists, load_shipped_lists, parse_range_lists
+from copydesk.analytics.date_ranges import format_day
+from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.cli import app
-from copydesk.core.audit_log import entries
+from copydesk.core.audit_log import list_entries
 from copydesk.core.clock import DAY
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
@@ -46,12 +46,14 @@ def site(running: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
     monkeypatch.setenv("COPYDESK_API_KEY", site.key)
     monkeypatch.setenv("COPYDESK_PROJECT", site.project.id)
     pages = (("/a", (1, 2, 3)), ("/b", (1, 2)), ("/c", (1,)))
-    site.desk.store.log([viewed(site, path, visitor) for path, visitors in pages for visitor in visitors])
+    site.desk.store.log_views([viewed(site, path, visitor) for path, visitors in pages for visitor in visitors])
     return site
 
 
-def viewed(site: Service, path: str, visitor: int | None, on: int = FIRST) -> View:
-    return View(site.project.id, path, on * DAY, Class.HUMAN, "Browser", "", "test", "1", visitor, "", "", 200, None)
+def viewed(site: Service, path: str, visitor: int | None, on: int = FIRST) -> PageView:
+    return PageView(
+        site.project.id, path, on * DAY, VisitorClass.HUMAN, "Browser", "", "test", "1", visitor, "", "", 200, None
+    )
 
 
 @pytest.fixture
@@ -138,36 +140,36 @@ def test_a_project_is_forgotten_when_that_is_meant(site: Service, run: Run) -> N
     assert "Deleted all views" in run("forget", "--yes").stdout
     assert lines(run("visitors")) == []
     assert lines(run("feedback")) == []
-    assert entries(site.desk.database, site.project.id)[0]["action"] == "analytics.forgotten"
+    assert list_entries(site.desk.database, site.project.id)[0]["action"] == "analytics.forgotten"
 
 
 def test_the_feedback_of_some_days_is_forgotten_alone(site: Service, run: Run) -> None:
     for number in range(3):
         site.desk.feedback.add(site.project.id, f"/{number}", True, None, (FIRST + number) * DAY)
-    some = ("--from", date_of(FIRST + 1), "--to", date_of(FIRST + 2))
+    some = ("--from", format_day(FIRST + 1), "--to", format_day(FIRST + 2))
     assert run("forget", *some, "--yes").exit_code == 1, "which days of what?"
     assert run("forget", "--feedback", "--from", "soon", "--yes").exit_code == 1
     assert "Deleted 1 entries" in run("forget", "--feedback", *some, "--yes").stdout
-    assert [remark.path for remark in site.desk.feedback.page(site.project.id)[0]] == ["/2", "/0"]
+    assert [remark.path for remark in site.desk.feedback.list_entries(site.project.id)[0]] == ["/2", "/0"]
     assert "Deleted 2 entries" in run("forget", "--feedback", "--yes").stdout
     assert len(lines(run("visitors"))) == 3
-    assert entries(site.desk.database, site.project.id)[0]["action"] == "analytics.feedback_forgotten"
+    assert list_entries(site.desk.database, site.project.id)[0]["action"] == "analytics.feedback_forgotten"
 
 
 def test_a_visitor_is_forgotten_by_the_id_that_the_site_sent(site: Service, run: Run) -> None:
     """However long the project's key lasted while they came."""
     for number, privacy in enumerate(("lasting", "daily", "monthly")):
         site.desk.projects.change(site.project.id, {"privacy": privacy}, actor="test")
-        key = site.desk.sites.of(site.desk.projects.get(site.project.id)).key
+        key = site.desk.sites.for_project(site.desk.projects.get(site.project.id)).hasher
         for day in (FIRST + number, FIRST + 40 + number):
-            visitors = [key.visitor(day * DAY, visitor_id, None, None) for visitor_id in ("ada", "grace")]
-            site.desk.store.log([viewed(site, "/new", visitor, day) for visitor in visitors])
+            visitors = [key.hash_visitor(day * DAY, visitor_id, None, None) for visitor_id in ("ada", "grace")]
+            site.desk.store.log_views([viewed(site, "/new", visitor, day) for visitor in visitors])
     assert "/new\t10\t0\t10" in lines(run("visitors")), "each is one visitor, two, and two"
     forgotten = run("forget", "--visitor-id", "ada", "--yes")
     assert forgotten.exit_code == 0, forgotten.output
     assert "/new\t5\t0\t5" in lines(run("visitors"))
     assert "/new\t12\t0\t12" in lines(run("views")), "the views stay, as nobody's"
-    assert "ada" not in str(entries(site.desk.database, site.project.id))
+    assert "ada" not in str(list_entries(site.desk.database, site.project.id))
 
 
 def test_a_back_up_is_a_new_file_and_a_store(site: Service, run: Run, tmp_path: Path) -> None:
@@ -177,7 +179,7 @@ def test_a_back_up_is_a_new_file_and_a_store(site: Service, run: Run, tmp_path: 
     expected = printed(run("visitors", "--json"))["totals"]["total"]
     assert str(target) in run("backup", str(target)).stdout
     copy = DuckStore(target)
-    assert copy.visitors(site.project.id).totals.total == expected
+    assert copy.count_visitors_by_page(site.project.id).totals.total == expected
     copy.close()
     assert run("backup", str(target)).exit_code == 1
 
@@ -213,18 +215,18 @@ def test_ranges_are_refreshed_and_what_cannot_be_had_stays(
         nowhere = f"http://127.0.0.1:{closed.getsockname()[1]}/list"
     before = {
         listed.name: replace(listed, source=f"{address}/{listed.name}", fetched="9998-01-01", page=False)
-        for listed in shipped()
+        for listed in load_shipped_lists()
     }
     good, bad, away, by_hand, *missing = before
     before[away] = replace(before[away], source=nowhere)
     before[by_hand] = replace(before[by_hand], page=True)
-    (tmp_path / "ranges.json").write_text(written(before.values()))
+    (tmp_path / "ranges.json").write_text(format_range_lists(before.values()))
     published[f"/{good}"] = json.dumps({"prefixes": [{"ipv4Prefix": "198.51.100.0/24"}]}).encode()
     published[f"/{bad}"] = b"<html>"
     result = run("refresh-ranges", "--json")
     assert result.exit_code == 1
     assert {row["name"] for row in json.loads(result.stdout) if row["fault"]} == {bad, away, *missing}
-    after = {listed.name: listed for listed in read((tmp_path / "ranges.json").read_text())}
+    after = {listed.name: listed for listed in parse_range_lists((tmp_path / "ranges.json").read_text())}
     assert after.pop(good) == replace(
         before.pop(good), prefixes=("198.51.100.0/24",), fetched=datetime.now(UTC).date().isoformat()
     )

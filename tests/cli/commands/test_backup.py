@@ -18,21 +18,21 @@ from click.testing import Result
 from sqlalchemy import text
 from typer.testing import CliRunner
 
-from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.cli import app
 from copydesk.cli.demo.sample_traffic import BROWSERS
 from copydesk.client import Client
 from copydesk.core.clock import DAY
 from copydesk.core.db.database import Database
-from copydesk.core.db.migrate import HEAD, UnfinishedMove, migrate, schema_of
-from copydesk.core.errors import Explained
+from copydesk.core.db.migrate import SCHEMA_VERSION, UnfinishedMove, migrate, read_schema_version
+from copydesk.core.errors import UserFacingError
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.transfer.backup.manifest import Manifest
-from copydesk.transfer.backup.restore import WouldBeLost, restore
-from copydesk.transfer.errors import CannotMove
-from copydesk.transfer.migrate import database as transfer
-from copydesk.transfer.progress import Silent
+from copydesk.transfer.backup.restore import DataWouldBeLost, restore_backup
+from copydesk.transfer.errors import MigrationFailed
+from copydesk.transfer.migrate import database as database_migration
+from copydesk.transfer.progress import SilentProgress
 from tests.fixtures.freeze import KEY, TOKEN, facts_of
 from tests.support import clickhouse
 from tests.support.postgres import new_database
@@ -74,8 +74,8 @@ def made(run: Run, old: Path, tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def a_view(visitor: int) -> View:
-    return View("proj_1", "/", 20_000 * DAY, Class.HUMAN, "", "", "test", "1", visitor, "", "", 200, visitor)
+def a_view(visitor: int) -> PageView:
+    return PageView("proj_1", "/", 20_000 * DAY, VisitorClass.HUMAN, "", "", "test", "1", visitor, "", "", 200, visitor)
 
 
 def refused(done: Result) -> str:
@@ -113,12 +113,12 @@ def test_a_back_up_changes_nothing_and_an_older_one_is_brought_up_when_restored(
     run: Run, old: Path, made: Path, tmp_path: Path
 ) -> None:
     assert Manifest.model_validate(json.loads((made / "manifest.json").read_bytes())).schema_version == "0001"
-    for data, version in ((old, "0001"), (tmp_path / "new", HEAD)):
+    for data, version in ((old, "0001"), (tmp_path / "new", SCHEMA_VERSION)):
         if data != old:
             assert run(data, "restore", str(made)).exit_code == 0
         database = Database(f"sqlite:///{data / 'copydesk.db'}")
         with database.read() as tx:
-            assert schema_of(tx) == version
+            assert read_schema_version(tx) == version
         database.close()
 
 
@@ -199,7 +199,7 @@ def test_a_restore_that_ends_between_database_and_files_is_not_served_before_its
     settings = Settings(data=tmp_path / "new", database_url=database_url, secret_key=(KEY,))
     desk = open_desk(settings)
     desk.projects.create("Other", repository=str(tmp_path), ref="main", actor="ada")
-    desk.store.log([a_view(1)])
+    desk.store.log_views([a_view(1)])
     desk.close()
 
     def put(ready: Path, place: Path) -> None:
@@ -210,15 +210,15 @@ def test_a_restore_that_ends_between_database_and_files_is_not_served_before_its
     move = os.replace
     monkeypatch.setattr(os, "replace", put)
     with pytest.raises(KeyboardInterrupt):
-        restore(settings, made, Silent(), replace=True)
+        restore_backup(settings, made, SilentProgress(), replace=True)
     monkeypatch.undo()
     database = Database(database_url)
     with pytest.raises(UnfinishedMove, match="copydesk restore"):
         migrate(database)
     database.close()
-    with pytest.raises(CannotMove, match="copydesk restore"):
-        transfer.move(f"sqlite:///{old / 'copydesk.db'}", database_url, Silent())
-    restore(settings, made, Silent(), replace=not is_moved)
+    with pytest.raises(MigrationFailed, match="copydesk restore"):
+        database_migration.move_database(f"sqlite:///{old / 'copydesk.db'}", database_url, SilentProgress())
+    restore_backup(settings, made, SilentProgress(), replace=not is_moved)
     assert (tmp_path / "new" / "analytics.duckdb").read_bytes() == (made / "analytics.duckdb").read_bytes()
     desk = open_desk(settings)
     assert [project.name for project in desk.projects.all()] == ["Docs"]
@@ -228,27 +228,27 @@ def test_a_restore_that_ends_between_database_and_files_is_not_served_before_its
 def test_views_beside_a_half_filled_database_are_given_up_only_when_told(made: Path, tmp_path: Path) -> None:
     data = tmp_path / "new"
     desk = open_desk(Settings(data=data, secret_key=(KEY,)))
-    desk.store.log([a_view(1)])
+    desk.store.log_views([a_view(1)])
     desk.close()
     half = f"sqlite:///{tmp_path / 'half.db'}"
     with pytest.raises(KeyboardInterrupt):
-        transfer.move(f"sqlite:///{data / 'copydesk.db'}", half, Interrupted())
+        database_migration.move_database(f"sqlite:///{data / 'copydesk.db'}", half, Interrupted())
     settings = Settings(data=data, database_url=half, secret_key=(KEY,))
-    with pytest.raises(WouldBeLost, match=r"1 views and visits\. Say --replace"):
-        restore(settings, made, Silent(), replace=False)
-    restore(settings, made, Silent(), replace=True)
+    with pytest.raises(DataWouldBeLost, match=r"1 views and visits\. Say --replace"):
+        restore_backup(settings, made, SilentProgress(), replace=False)
+    restore_backup(settings, made, SilentProgress(), replace=True)
 
 
-class Interrupted(Silent):
+class Interrupted(SilentProgress):
     """Ctrl-C as soon as something is under way."""
 
-    def begin(self, what: str, total: int | None = None) -> None:
+    def start_stage(self, stage: str, total: int | None = None) -> None:
         raise KeyboardInterrupt
 
 
 def test_a_folder_that_was_only_started_once_is_empty(run: Run, made: Path, tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path / "new", secret_key=(KEY,)))
-    assert desk.people.first_link()
+    assert desk.people.create_first_admin_link()
     desk.store.fold()
     desk.close()
     done = run(tmp_path / "new", "restore", str(made))
@@ -273,7 +273,7 @@ def test_runs_that_were_under_way_can_be_claimed_at_once(run: Run, old: Path, tm
     run(old, "backup", str(tmp_path / "copy"))
     run(tmp_path / "new", "restore", str(tmp_path / "copy"))
     desk = open_desk(Settings(data=tmp_path / "new"))
-    claim = desk.worker().queue.claim("somebody")
+    claim = desk.create_worker().queue.claim("somebody")
     desk.close()
     assert claim is not None
     assert claim.crashes == 0
@@ -297,7 +297,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(run: Run, old: Path, made:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert re.search(r"too large|full", refused(done))
-        assert isinstance(done.exception, SystemExit | Explained)
+        assert isinstance(done.exception, SystemExit | UserFacingError)
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"old", "copy", "new"}
     assert [path.name for path in data.iterdir() if "restoring" in path.name] == []
     with sqlite3.connect(data / "copydesk.db") as file:
@@ -332,13 +332,13 @@ def test_views_of_clickhouse_are_backed_up_and_restored_with_what_waits_to_be_co
     url, views, copy = new_database(), clickhouse.new_database(), tmp_path / "copy"
     desk = opened("data", url)
     desk.projects.create("Docs", repository=str(tmp_path), ref="main", actor="ada")
-    desk.store.log([a_view(1), a_view(2)])
+    desk.store.log_views([a_view(1), a_view(2)])
     desk.store.fold()
-    desk.store.log([a_view(3)])
+    desk.store.log_views([a_view(3)])
     monkeypatch.setenv("COPYDESK_ANALYTICS_URL", views)
     done = run(tmp_path / "data", "backup", str(copy), url=url)
     assert done.exit_code == 0, done.output
-    desk.store.log([a_view(4)])
+    desk.store.log_views([a_view(4)])
     desk.close()
     assert "Sound" in run(tmp_path / "data", "backup", "--verify", str(copy)).stdout
 
@@ -352,9 +352,9 @@ def test_views_of_clickhouse_are_backed_up_and_restored_with_what_waits_to_be_co
     done = run(tmp_path / "new", "restore", str(copy), url=url)
     assert done.exit_code == 0, done.output
     desk = opened("new", url)
-    assert desk.store.log([a_view(1), a_view(3)]).accepted == 0, "they were counted before"
+    assert desk.store.log_views([a_view(1), a_view(3)]).accepted == 0, "they were counted before"
     desk.store.fold()
-    assert desk.store.visitors("proj_1").totals.total == 3
+    assert desk.store.count_visitors_by_page("proj_1").totals.total == 3
     assert [project.name for project in desk.projects.all()] == ["Docs"]
     desk.close()
 

@@ -9,11 +9,11 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from copydesk.analytics.page_view import Class, View
-from copydesk.analytics.stores.base import Logged, Range, Store
+from copydesk.analytics.page_view import PageView, VisitorClass
+from copydesk.analytics.stores.base import DayRange, LogResult, Store
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
-from copydesk.analytics.stores.clickhouse.connection.cluster import cluster_at
-from copydesk.analytics.stores.clickhouse.connection.url import address_of
+from copydesk.analytics.stores.clickhouse.connection.cluster import build_cluster
+from copydesk.analytics.stores.clickhouse.connection.url import parse_clickhouse_url
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.cli import app
 from copydesk.core.clock import DAY
@@ -21,12 +21,12 @@ from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import UnfinishedMove, migrate
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
-from copydesk.transfer.errors import CannotMove
+from copydesk.transfer.errors import MigrationFailed
 from copydesk.transfer.migrate import analytics as views
-from copydesk.transfer.migrate import database as transfer
-from copydesk.transfer.migrate.analytics_tables import KINDS, PART
-from copydesk.transfer.progress import Silent
-from copydesk.transfer.row_codec import TABLES, Lines, tally
+from copydesk.transfer.migrate import database as database_migration
+from copydesk.transfer.migrate.analytics_tables import MOVED_TABLES, ROWS_PER_PART
+from copydesk.transfer.progress import SilentProgress
+from copydesk.transfer.row_codec import TABLES, RowCodec, compute_digest
 from tests.fixtures.freeze import KEY, facts_of
 from tests.support import clickhouse
 from tests.support.postgres import new_database
@@ -67,12 +67,12 @@ def source(tmp_path: Path) -> str:
 def sums(url: str) -> dict[str, tuple[int, str]]:
     database = Database(url)
     with database.read() as tx:
-        found = {name: tally(tx, Lines(table)) for name, table in TABLES.items()}
+        found = {name: compute_digest(tx, RowCodec(table)) for name, table in TABLES.items()}
     database.close()
     return {name: (counted.rows, counted.checksum) for name, counted in found.items()}
 
 
-class Interrupted(Silent):
+class Interrupted(SilentProgress):
     """Ctrl-C after so many rows."""
 
     def __init__(self, after: int) -> None:
@@ -110,12 +110,12 @@ def test_an_interrupted_move_goes_on_and_is_not_served_before_its_end(source: st
     target = new_database()
     for rows in (0, 300, 1500):
         with pytest.raises(KeyboardInterrupt):
-            transfer.move(source, target, Interrupted(rows))
+            database_migration.move_database(source, target, Interrupted(rows))
         database = Database(target)
         with pytest.raises(UnfinishedMove, match="copydesk migrate-stores"):
             migrate(database)
         database.close()
-    moved = transfer.move(source, target, Silent())
+    moved = database_migration.move_database(source, target, SilentProgress())
     assert {name: rows for name, (rows, _) in sums(target).items()} == moved
     assert sums(source) == sums(target)
 
@@ -123,7 +123,7 @@ def test_an_interrupted_move_goes_on_and_is_not_served_before_its_end(source: st
 def test_a_source_that_changed_meanwhile_is_noticed(run: Run, source: str, tmp_path: Path) -> None:
     target = new_database()
     with pytest.raises(KeyboardInterrupt):
-        transfer.move(source, target, Interrupted(1500))
+        database_migration.move_database(source, target, Interrupted(1500))
     with sqlite3.connect(tmp_path / "data" / "copydesk.db") as file:
         file.execute("update people set name = 'Somebody'")
     file.close()
@@ -200,8 +200,8 @@ def test_wrong_addresses_are_sentences(run: Run, source: str, tmp_path: Path) ->
     assert not (tmp_path / "nothing.db").exists()
 
 
-def a_view(project: str, visitor: int, event: int | None = None, path: str = "/") -> View:
-    return View(project, path, 20_771 * DAY, Class.HUMAN, "", "", "test", "1", visitor, "", "", 200, event)
+def a_view(project: str, visitor: int, event: int | None = None, path: str = "/") -> PageView:
+    return PageView(project, path, 20_771 * DAY, VisitorClass.HUMAN, "", "", "test", "1", visitor, "", "", 200, event)
 
 
 def has_same_numbers(data: Path, url: str, database: Database, project: str) -> None:
@@ -209,16 +209,16 @@ def has_same_numbers(data: Path, url: str, database: Database, project: str) -> 
     old, new = DuckStore(data / "analytics.duckdb"), ClickHouseStore(url, database)
     come = [a_view(project, 5, 1 << 100), a_view(project, 6, 1 << 99), a_view(project, 5, 1 << 98)]
     for store in (old, new):
-        assert store.log(come) == Logged(2, (0,)), "an event of before is known"
+        assert store.log_views(come) == LogResult(2, (0,)), "an event of before is known"
         store.fold()
-    assert old.visitors(project).totals.total > 100
+    assert old.count_visitors_by_page(project).totals.total > 100
     reports: list[Callable[[Store], object]] = [
-        lambda store: store.visitors(project),
-        lambda store: store.visitors(project, Range(20_769, 20_771)),
-        lambda store: store.views(project),
-        lambda store: store.agents(project),
-        lambda store: store.rules(project),
-        lambda store: store.timeseries(project, "day"),
+        lambda store: store.count_visitors_by_page(project),
+        lambda store: store.count_visitors_by_page(project, DayRange(20_769, 20_771)),
+        lambda store: store.count_views_by_page(project),
+        lambda store: store.list_agents(project),
+        lambda store: store.list_rules(project),
+        lambda store: store.load_timeseries(project, "day"),
     ]
     for report in reports:
         assert report(new) == report(old)
@@ -234,17 +234,17 @@ def test_views_go_to_clickhouse_and_every_number_stays(tmp_path: Path, monkeypat
     thaw_analytics("0.1.0", "sqlite", data)
     project = answered("0.1.0", "sqlite")["project"]
     embedded = DuckStore(data / "analytics.duckdb")
-    embedded.count_as_ai(project, ["assistant", "training"])
-    embedded.log([a_view(project, 5, 1 << 100)])
+    embedded.set_ai_classes(project, ["assistant", "training"])
+    embedded.log_views([a_view(project, 5, 1 << 100)])
     embedded.close()
     monkeypatch.setenv("COPYDESK_DATA", str(data))
     looked = CliRunner().invoke(app, ["migrate-stores", "--to-analytics", url, "--check"])
     assert "It would work" in looked.stdout, looked.output
-    transfer.move(source, target, Silent())
+    database_migration.move_database(source, target, SilentProgress())
     database = Database(target)
     for tables in (1, 4):
         with pytest.raises(KeyboardInterrupt):
-            views.move_views(data, url, database, Interrupted(tables * PART - 1))
+            views.move_views(data, url, database, Interrupted(tables * ROWS_PER_PART - 1))
     both = ["migrate-stores", "--to-database", target, "--to-analytics", url]
     database.close()
     done = CliRunner().invoke(app, both)
@@ -260,29 +260,29 @@ def test_views_go_to_clickhouse_and_every_number_stays(tmp_path: Path, monkeypat
 def test_a_move_of_views_begins_anew_where_clickhouse_was_emptied(tmp_path: Path) -> None:
     def log(first: int, last: int) -> None:
         embedded = DuckStore(tmp_path / "analytics.duckdb")
-        embedded.log([a_view("proj_1", visitor) for visitor in range(first, last)])
+        embedded.log_views([a_view("proj_1", visitor) for visitor in range(first, last)])
         embedded.close()
 
     url, database = clickhouse.new_database(), Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
     migrate(database)
     log(1, 11)
     with pytest.raises(KeyboardInterrupt):
-        views.move_views(tmp_path, url, database, Interrupted(4 * PART - 1))
+        views.move_views(tmp_path, url, database, Interrupted(4 * ROWS_PER_PART - 1))
     log(11, 16)
-    with pytest.raises(CannotMove, match="Empty the database"):
-        views.move_views(tmp_path, url, database, Silent())
+    with pytest.raises(MigrationFailed, match="Empty the database"):
+        views.move_views(tmp_path, url, database, SilentProgress())
     empty(url)
     with pytest.raises(KeyboardInterrupt):
-        views.move_views(tmp_path, url, database, Interrupted(2 * PART - 1))
-    assert views.move_views(tmp_path, url, database, Silent())["visits"] == 30, "of a page and of the site"
+        views.move_views(tmp_path, url, database, Interrupted(2 * ROWS_PER_PART - 1))
+    assert views.move_views(tmp_path, url, database, SilentProgress())["visits"] == 30, "of a page and of the site"
     database.close()
 
 
 def empty(url: str) -> None:
     """Its tables stay, and may know what was once inserted."""
-    cluster = cluster_at(address_of(url))
-    for kind in KINDS:
-        cluster.reader.act(f"truncate table {kind.name}")
+    cluster = build_cluster(parse_clickhouse_url(url))
+    for kind in MOVED_TABLES:
+        cluster.reader.execute(f"truncate table {kind.name}")
     cluster.close()
 
 
@@ -305,8 +305,8 @@ def test_a_move_killed_again_and_again_comes_to_its_end(source: str, tmp_path: P
     thaw_analytics("0.1.0", "sqlite", data)
     project = answered("0.1.0", "sqlite")["project"]
     embedded = DuckStore(data / "analytics.duckdb")
-    embedded.log([a_view(project, 1 + n % 40_000, n << 70 | n, f"/{n % 300}") for n in range(1, 60_000)])
-    embedded.log([a_view(project, 5, 1 << 100)])
+    embedded.log_views([a_view(project, 1 + n % 40_000, n << 70 | n, f"/{n % 300}") for n in range(1, 60_000)])
+    embedded.log_views([a_view(project, 5, 1 << 100)])
     embedded.close()
     settings = environment({"data": data, "database_url": source})
     command = ["migrate-stores", "--to-database", target, "--to-analytics", url]

@@ -10,7 +10,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from copydesk.cli import app
-from copydesk.core.errors import KeyRejected, Refusal
+from copydesk.core.errors import KeyRejected, RequestError
 from copydesk.core.settings import read_settings
 from copydesk.desk import Desk, open_desk
 from tests.support import migrated
@@ -46,7 +46,7 @@ def secret(facts: dict[str, str]) -> str:
 
 def test_the_first_link_can_be_had_again_until_there_is_an_administrator(run: Run, desk: Desk) -> None:
     assert "Nobody has an account yet" in run("list").stderr
-    made = desk.people.accept(secret(printed(run("link", "--json"))), "ada@example.org", "Ada", PASSWORD)
+    made = desk.people.accept_invitation(secret(printed(run("link", "--json"))), "ada@example.org", "Ada", PASSWORD)
     assert made.role == "admin"
     refused = run("link")
     assert refused.exit_code == 1
@@ -57,7 +57,7 @@ def test_somebody_is_invited_listed_and_removed(run: Run, desk: Desk) -> None:
     add_person(desk, "ada@example.org", "admin")
     invited = printed(run("invite", "Eve@example.org", "--role", "editor", "--json"))
     assert (invited["email"], invited["role"]) == ("eve@example.org", "editor")
-    assert desk.people.invited(secret(invited)).role == "editor"
+    assert desk.people.get_invitation(secret(invited)).role == "editor"
     eve = add_person(desk, "eve@example.org", "editor")
     project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="test")
     desk.keys.create(project.id, actor=eve.email)
@@ -79,11 +79,11 @@ def test_a_demoted_administrators_keys_are_listed_and_revoked(run: Run, desk: De
     refused = run("role", eve.email, "viewer", input="n\n")
     assert refused.exit_code == 1
     assert f"{key.id}  CI  {key.hint}…  read+write  Docs  never used" in refused.stderr
-    desk.keys.open(secret, project.id, "write", None)
+    desk.keys.authenticate(secret, project.id, "write", None)
     changed = printed(run("role", eve.email, "viewer", "--yes", "--json"))
     assert changed == {"email": eve.email, "role": "viewer", "keysRevoked": 1}
     with pytest.raises(KeyRejected):
-        desk.keys.open(secret, project.id, "write", None)
+        desk.keys.authenticate(secret, project.id, "write", None)
 
 
 def test_a_demoted_administrators_keys_can_be_kept(run: Run, desk: Desk) -> None:
@@ -92,12 +92,12 @@ def test_a_demoted_administrators_keys_can_be_kept(run: Run, desk: Desk) -> None
     project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="test")
     _, secret = desk.keys.create(project.id, name="CI", actor=eve.email)
     assert printed(run("role", eve.email, "viewer", "--keep-keys", "--json"))["keysRevoked"] == 0
-    desk.keys.open(secret, project.id, "write", None)
+    desk.keys.authenticate(secret, project.id, "write", None)
 
 
 def test_somebody_who_forgot_their_password_gets_a_link(run: Run, desk: Desk) -> None:
     ada = add_person(desk, "ada@example.org", "admin")
-    assert desk.people.invited(secret(printed(run("reset", "ada@example.org", "--json")))).is_reset
+    assert desk.people.get_invitation(secret(printed(run("reset", "ada@example.org", "--json")))).is_reset
     assert "it is not shown again" in run("reset", ada.email).stderr
 
 
@@ -115,4 +115,4 @@ def test_somebody_who_forgot_their_password_gets_a_link(run: Run, desk: Desk) ->
 )
 def test_what_cannot_be_done_is_refused(run: Run, desk: Desk, arguments: tuple[str, ...]) -> None:
     add_person(desk, "ada@example.org", "admin")
-    assert isinstance(run(*arguments).exception, Refusal)
+    assert isinstance(run(*arguments).exception, RequestError)

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select, update
 
-from copydesk.core import audit_log as audit
-from copydesk.core import clock
-from copydesk.core.accounts.api_keys import KeyNotFound, lifetime
+from copydesk.core import audit_log, clock
+from copydesk.core.accounts.api_keys import KeyNotFound, parse_lifetime
 from copydesk.core.db.tables import keys, limits
 from copydesk.core.errors import AddressRefused, InvalidRequest, KeyRejected, ProjectNotFound, ScopeMissing
 from copydesk.core.ids import BASE62, is_wellformed_key, new_id, new_key
@@ -49,9 +48,9 @@ def test_scopes_default_to_both_and_write_implies_read(desk: Desk, project: Proj
     assert desk.keys.create(project.id, scopes=["write"], actor="ada")[0].scopes == ("read", "write")
     reader, secret = desk.keys.create(project.id, scopes=["read"], actor="ada")
     assert reader.scopes == ("read",)
-    desk.keys.open(secret, project.id, "read", None)
+    desk.keys.authenticate(secret, project.id, "read", None)
     with pytest.raises(ScopeMissing):
-        desk.keys.open(secret, project.id, "write", None)
+        desk.keys.authenticate(secret, project.id, "write", None)
 
 
 def test_a_key_for_events_has_no_other_scope_and_write_includes_it(desk: Desk, project: Project) -> None:
@@ -59,10 +58,10 @@ def test_a_key_for_events_has_no_other_scope_and_write_includes_it(desk: Desk, p
     assert sender.scopes == ("events",)
     assert desk.keys.create(project.id, scopes=["events", "read"], actor="ada")[0].scopes == ("read", "events")
     assert desk.keys.create(project.id, scopes=["events", "write"], actor="ada")[0].scopes == ("read", "write")
-    desk.keys.open(secret, project.id, "events", None)
+    desk.keys.authenticate(secret, project.id, "events", None)
     for scope in ("read", "write"):
         with pytest.raises(ScopeMissing):
-            desk.keys.open(secret, project.id, scope, None)
+            desk.keys.authenticate(secret, project.id, scope, None)
 
 
 @pytest.mark.parametrize("network", ["0.0.0.0/0", "::/0", "10.0.0.0/0", "somewhere", "1.2.3.4/33", ""])
@@ -88,19 +87,19 @@ def test_an_allow_list_admits_its_own_addresses_alone(
 ) -> None:
     _, secret = desk.keys.create(project.id, allow=["192.0.2.0/24", "2001:db8::/32"], actor="ada")
     if admitted:
-        desk.keys.open(secret, project.id, "read", address)
+        desk.keys.authenticate(secret, project.id, "read", address)
     else:
         with pytest.raises(AddressRefused):
-            desk.keys.open(secret, project.id, "read", address)
+            desk.keys.authenticate(secret, project.id, "read", address)
 
 
 def test_an_expired_key_is_rejected(desk: Desk, project: Project) -> None:
-    key, secret = desk.keys.create(project.id, expires_in=lifetime("1h"), actor="ada")
-    desk.keys.open(secret, project.id, "read", None)
+    key, secret = desk.keys.create(project.id, expires_in=parse_lifetime("1h"), actor="ada")
+    desk.keys.authenticate(secret, project.id, "read", None)
     with desk.database.write() as tx:
         tx.execute(update(keys).where(keys.c.id == key.id).values(expires_at=clock.now()))
     with pytest.raises(KeyRejected):
-        desk.keys.open(secret, project.id, "read", None)
+        desk.keys.authenticate(secret, project.id, "read", None)
 
 
 def test_a_revoked_key_is_rejected_and_revoking_twice_is_the_same_as_once(desk: Desk, project: Project) -> None:
@@ -108,7 +107,7 @@ def test_a_revoked_key_is_rejected_and_revoking_twice_is_the_same_as_once(desk: 
     first = desk.keys.revoke(key.id, actor="grace")
     assert desk.keys.revoke(key.id, actor="grace") == first
     with pytest.raises(KeyRejected):
-        desk.keys.open(secret, project.id, "read", None)
+        desk.keys.authenticate(secret, project.id, "read", None)
     with pytest.raises(KeyNotFound):
         desk.keys.revoke(new_id("key"), actor="grace")
 
@@ -117,17 +116,17 @@ def test_a_key_opens_no_other_project(desk: Desk, project: Project) -> None:
     other = desk.projects.create("Other", repository="/srv/other.git", ref="main", actor="ada")
     _, secret = desk.keys.create(project.id, actor="ada")
     with pytest.raises(ProjectNotFound):
-        desk.keys.open(secret, other.id, "read", None)
+        desk.keys.authenticate(secret, other.id, "read", None)
 
 
 def test_last_use_is_noted(desk: Desk, project: Project) -> None:
     _, secret = desk.keys.create(project.id, actor="ada")
-    assert desk.keys.of_project(project.id)[0].last_used_at is None
-    key, _ = desk.keys.open(secret, project.id, "read", None)
-    assert key.use_is_due
-    desk.keys.note_use(key)
-    assert not desk.keys.open(secret, project.id, "read", None)[0].use_is_due
-    noted = desk.keys.of_project(project.id)[0].last_used_at
+    assert desk.keys.list_for_project(project.id)[0].last_used_at is None
+    key, _ = desk.keys.authenticate(secret, project.id, "read", None)
+    assert key.should_record_use
+    desk.keys.record_use(key)
+    assert not desk.keys.authenticate(secret, project.id, "read", None)[0].should_record_use
+    noted = desk.keys.list_for_project(project.id)[0].last_used_at
     assert noted is not None
     assert abs(noted - clock.now()) < 10_000
 
@@ -148,7 +147,7 @@ def test_ten_keys_per_project_and_hour(desk: Desk, project: Project) -> None:
 def test_every_change_of_a_key_or_project_is_in_the_audit_log(desk: Desk, project: Project) -> None:
     key, secret = desk.keys.create(project.id, name="ci", actor="ada")
     desk.keys.revoke(key.id, actor="grace")
-    entries = audit.entries(desk.database, project.id)
+    entries = audit_log.list_entries(desk.database, project.id)
     seen = [(entry["action"], entry["actor"], entry["subject"]) for entry in entries]
     assert seen == [
         ("key.revoked", "grace", key.id),
@@ -161,5 +160,5 @@ def test_every_change_of_a_key_or_project_is_in_the_audit_log(desk: Desk, projec
 @pytest.mark.parametrize("text", ["", "90", "d", "0d", "-1d", "90 days", "1.5d", "999999d"])
 def test_a_lifetime_is_a_number_and_a_unit(text: str) -> None:
     with pytest.raises(InvalidRequest):
-        lifetime(text)
-    assert lifetime("90d") == 90 * clock.DAY
+        parse_lifetime(text)
+    assert parse_lifetime("90d") == 90 * clock.DAY

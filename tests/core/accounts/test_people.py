@@ -6,10 +6,16 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import delete, select, update
 
-from copydesk.core import audit_log as audit
-from copydesk.core import clock
+from copydesk.core import audit_log, clock
 from copydesk.core.accounts import passwords
-from copydesk.core.accounts.people import PER_ADDRESS, PER_PERSON, InvitationGone, LastAdmin, NotInvited, WrongPassword
+from copydesk.core.accounts.people import (
+    SIGN_IN_LIMIT_PER_ADDRESS,
+    SIGN_IN_LIMIT_PER_PERSON,
+    InvitationGone,
+    LastAdmin,
+    NotInvited,
+    WrongPassword,
+)
 from copydesk.core.accounts.person import Person
 from copydesk.core.db.tables import audit as log
 from copydesk.core.db.tables import invitations, keys, limits, people, sessions
@@ -30,9 +36,9 @@ def at_least_cost() -> Iterator[None]:
     """Passwords are hashed as always, but for the time that takes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "_hasher", lambda: CHEAP)
-        passwords._nobodys.cache_clear()
+        passwords._dummy_hash.cache_clear()
         yield
-    passwords._nobodys.cache_clear()
+    passwords._dummy_hash.cache_clear()
 
 
 @pytest.fixture(scope="module", params=DATABASES)
@@ -53,46 +59,49 @@ def desk(opened: Desk) -> Desk:
 
 
 def test_the_first_link_is_void_once_there_is_an_administrator(desk: Desk) -> None:
-    older, newer = desk.people.first_link(), desk.people.first_link()
+    older, newer = desk.people.create_first_admin_link(), desk.people.create_first_admin_link()
     assert older
     assert newer
     with pytest.raises(InvitationGone):
-        desk.people.invited(older)
+        desk.people.get_invitation(older)
     add_person(desk, "other@example.org", "admin")
     with pytest.raises(InvitationGone):
-        desk.people.accept(newer, "ada@example.org", "Ada", PASSWORD)
-    assert desk.people.first_link() is None
+        desk.people.accept_invitation(newer, "ada@example.org", "Ada", PASSWORD)
+    assert desk.people.create_first_admin_link() is None
 
 
 def test_an_invitation_makes_one_account_with_its_role_and_address(desk: Desk) -> None:
     secret = desk.people.invite(" Ada@Example.org ", "editor", actor="test")
-    made = desk.people.accept(secret, "eve@example.org", "Ada", PASSWORD)
+    made = desk.people.accept_invitation(secret, "eve@example.org", "Ada", PASSWORD)
     assert (made.email, made.role) == ("ada@example.org", "editor")
     with pytest.raises(InvitationGone):
-        desk.people.accept(secret, "ada@example.org", "Ada", PASSWORD)
+        desk.people.accept_invitation(secret, "ada@example.org", "Ada", PASSWORD)
 
 
 def test_an_invitation_is_no_way_into_an_account_that_was_made_otherwise(desk: Desk) -> None:
-    first, other = desk.people.first_link() or "", desk.people.invite("ada@example.org", "viewer", actor="test")
-    desk.people.accept(first, "ada@example.org", "Ada", PASSWORD)
+    first, other = (
+        desk.people.create_first_admin_link() or "",
+        desk.people.invite("ada@example.org", "viewer", actor="test"),
+    )
+    desk.people.accept_invitation(first, "ada@example.org", "Ada", PASSWORD)
     with pytest.raises(InvitationGone):
-        desk.people.invited(other)
+        desk.people.get_invitation(other)
 
 
 def test_a_password_that_is_too_short_or_too_long_uses_no_link_up(desk: Desk) -> None:
     secret = desk.people.invite("ada@example.org", "viewer", actor="test")
     for password in ("short", "x" * 1001):
         with pytest.raises(InvalidRequest):
-            desk.people.accept(secret, "", "Ada", password)
-    assert desk.people.invited(secret).email == "ada@example.org"
+            desk.people.accept_invitation(secret, "", "Ada", password)
+    assert desk.people.get_invitation(secret).email == "ada@example.org"
 
 
 def test_a_link_that_is_used_many_times_at_once_lets_one_in(desk: Desk) -> None:
-    secret, outcomes = desk.people.first_link() or "", list[str]()
+    secret, outcomes = desk.people.create_first_admin_link() or "", list[str]()
 
     def use(number: int) -> None:
         try:
-            outcomes.append(desk.people.accept(secret, f"{number}@example.org", "One", PASSWORD).role)
+            outcomes.append(desk.people.accept_invitation(secret, f"{number}@example.org", "One", PASSWORD).role)
         except InvitationGone:
             outcomes.append("gone")
 
@@ -109,28 +118,28 @@ def test_an_expired_invitation_is_gone(desk: Desk) -> None:
     with desk.database.write() as tx:
         tx.execute(update(invitations).values(expires_at=clock.now() - 1))
     with pytest.raises(InvitationGone):
-        desk.people.invited(secret)
-    assert desk.people.invitations() == []
+        desk.people.get_invitation(secret)
+    assert desk.people.list_invitations() == []
 
 
 def test_inviting_again_makes_the_older_link_worthless(desk: Desk) -> None:
     older = desk.people.invite("ada@example.org", "viewer", actor="test")
     newer = desk.people.invite("ada@example.org", "admin", actor="test")
-    assert desk.people.invited(newer).role == "admin"
+    assert desk.people.get_invitation(newer).role == "admin"
     with pytest.raises(InvitationGone):
-        desk.people.invited(older)
-    desk.people.withdraw("ada@example.org", actor="test")
+        desk.people.get_invitation(older)
+    desk.people.withdraw_invitation("ada@example.org", actor="test")
     with pytest.raises(InvitationGone):
-        desk.people.invited(newer)
+        desk.people.get_invitation(newer)
 
 
 def test_a_reset_sets_a_new_password_and_ends_every_session(desk: Desk) -> None:
     ada = add_person(desk, "ada@example.org", "editor")
-    session = desk.people.sessions.begin(ada, "192.0.2.1", "a browser")
-    secret = desk.people.reset(ada, actor="test")
-    assert desk.people.invited(secret).is_reset
-    assert desk.people.accept(secret, "eve@example.org", "Eve", PASSWORD) == ada
-    assert desk.people.sessions.of(session) is None
+    session = desk.people.sessions.create(ada, "192.0.2.1", "a browser")
+    secret = desk.people.create_reset_link(ada, actor="test")
+    assert desk.people.get_invitation(secret).is_reset
+    assert desk.people.accept_invitation(secret, "eve@example.org", "Eve", PASSWORD) == ada
+    assert desk.people.sessions.find_by_secret(session) is None
     assert desk.people.sign_in("Ada@example.org ", PASSWORD, "192.0.2.1") == ada
 
 
@@ -146,19 +155,19 @@ def test_the_longest_address_is_kept_in_the_log_too(desk: Desk) -> None:
     email = f"{'a' * 100}@{'b' * 90}"
     desk.people.invite(email, "viewer", actor="test")
     add_person(desk, "ada@example.org", "admin")
-    assert audit.entries(desk.database, audit.EVERYWHERE)[0]["details"]["email"] == email
+    assert audit_log.list_entries(desk.database, audit_log.NO_PROJECT)[0]["details"]["email"] == email
 
 
 def test_guesses_at_one_account_are_few_from_however_many_addresses(desk: Desk) -> None:
     assert wrong(desk, "ada@example.org", "192.0.2.1") is WrongPassword
-    guessed(desk, PER_PERSON.quota - 1, "sign-in:%")
+    guessed(desk, SIGN_IN_LIMIT_PER_PERSON.quota - 1, "sign-in:%")
     assert wrong(desk, "ada@example.org", "192.0.2.2") is WrongPassword
     assert wrong(desk, "ada@example.org", "192.0.2.3") is TooManyRequests
 
 
 def test_guesses_from_one_network_are_few_at_however_many_accounts(desk: Desk) -> None:
     assert wrong(desk, "ada@example.org", "2001:db8::1") is WrongPassword
-    guessed(desk, PER_ADDRESS.quota, "sign-in-address:%")
+    guessed(desk, SIGN_IN_LIMIT_PER_ADDRESS.quota, "sign-in-address:%")
     assert wrong(desk, "another@example.org", "2001:db8::ffff") is TooManyRequests
     assert wrong(desk, "another@example.org", "2001:db8:0:1::1") is WrongPassword
 
@@ -177,21 +186,21 @@ def wrong(desk: Desk, email: str, address: str | None) -> type[Exception]:
 def test_whoever_knows_the_password_is_not_held_up_by_their_own_mistakes(desk: Desk) -> None:
     add_person(desk, "ada@example.org", "admin")
     assert wrong(desk, "ada@example.org", None) is WrongPassword
-    guessed(desk, PER_PERSON.quota - 1, "sign-in:%")
+    guessed(desk, SIGN_IN_LIMIT_PER_PERSON.quota - 1, "sign-in:%")
     for _ in range(2):
         assert desk.people.sign_in("ada@example.org", PASSWORD, "192.0.2.1").role == "admin"
 
 
 def test_a_new_password_needs_the_old_one_and_ends_all_other_sessions(desk: Desk) -> None:
     ada = add_person(desk, "ada@example.org", "admin")
-    here, there = (desk.people.sessions.begin(ada, None, "") for _ in range(2))
-    found = desk.people.sessions.of(here)
+    here, there = (desk.people.sessions.create(ada, None, "") for _ in range(2))
+    found = desk.people.sessions.find_by_secret(here)
     assert found
     with pytest.raises(InvalidRequest):
         desk.people.change_password(ada, "a guess", "another password", found[1].id)
     desk.people.change_password(ada, PASSWORD, "another password", found[1].id)
-    assert desk.people.sessions.of(here)
-    assert desk.people.sessions.of(there) is None
+    assert desk.people.sessions.find_by_secret(here)
+    assert desk.people.sessions.find_by_secret(there) is None
     assert desk.people.sign_in("ada@example.org", "another password", None) == ada
 
 
@@ -230,16 +239,16 @@ def test_removing_somebody_revokes_their_keys_and_ends_their_sessions(desk: Desk
     eve = add_person(desk, "eve@example.org", "admin")
     _, key = desk.keys.create(project.id, name="CI", actor=eve.email)
     desk.keys.create(project.id, name="Another's", actor="ada@example.org")
-    session = desk.people.sessions.begin(eve, "192.0.2.1", "a browser")
-    link = desk.people.reset(eve, actor="test")
-    assert desk.people.keys_made() == {"eve@example.org": 1, "ada@example.org": 1}
+    session = desk.people.sessions.create(eve, "192.0.2.1", "a browser")
+    link = desk.people.create_reset_link(eve, actor="test")
+    assert desk.people.count_keys_by_creator() == {"eve@example.org": 1, "ada@example.org": 1}
     assert desk.people.remove(eve.id, actor="ada@example.org") == 1
-    assert desk.people.sessions.of(session) is None
+    assert desk.people.sessions.find_by_secret(session) is None
     with pytest.raises(KeyRejected):
-        desk.keys.open(key, project.id, "read", None)
+        desk.keys.authenticate(key, project.id, "read", None)
     with pytest.raises(InvitationGone):
-        desk.people.invited(link)
-    assert desk.people.keys_made() == {"ada@example.org": 1}
+        desk.people.get_invitation(link)
+    assert desk.people.count_keys_by_creator() == {"ada@example.org": 1}
 
 
 def test_an_administrator_who_is_demoted_loses_their_keys_and_links(desk: Desk, project: Project) -> None:
@@ -249,18 +258,20 @@ def test_an_administrator_who_is_demoted_loses_their_keys_and_links(desk: Desk, 
     _, other = desk.keys.create(project.id, name="Another's", actor=ada.email)
     links = [
         desk.people.invite("friend@example.org", "admin", actor=eve.email),
-        desk.people.reset(ada, actor=eve.email),
+        desk.people.create_reset_link(ada, actor=eve.email),
     ]
-    desk.keys.open(key, project.id, "write", None)
-    assert [(each.key.name, each.project_name) for each in desk.keys.created_by(eve.email)] == [("CI", project.name)]
+    desk.keys.authenticate(key, project.id, "write", None)
+    assert [(each.key.name, each.project_name) for each in desk.keys.list_created_by(eve.email)] == [
+        ("CI", project.name)
+    ]
     assert desk.people.change_role(eve.id, "editor", actor=ada.email) == 1
     with pytest.raises(KeyRejected):
-        desk.keys.open(key, project.id, "read", None)
-    desk.keys.open(other, project.id, "write", None)
+        desk.keys.authenticate(key, project.id, "read", None)
+    desk.keys.authenticate(other, project.id, "write", None)
     for link in links:
         with pytest.raises(InvitationGone):
-            desk.people.accept(link, "friend@example.org", "Friend", PASSWORD)
-    assert desk.keys.created_by(eve.email) == []
+            desk.people.accept_invitation(link, "friend@example.org", "Friend", PASSWORD)
+    assert desk.keys.list_created_by(eve.email) == []
     with desk.database.read() as tx:
         rows = tx.execute(select(log.c.action, log.c.actor, log.c.details)).all()
     told = {row.action: (row.actor, row.details) for row in rows}
@@ -282,39 +293,39 @@ def test_keys_of_a_demoted_administrator_are_kept_where_that_is_chosen(desk: Des
     eve = add_person(desk, "eve@example.org", "admin")
     _, key = desk.keys.create(project.id, name="CI", actor=eve.email)
     assert desk.people.change_role(eve.id, "viewer", actor="test", keep_keys=True) == 0
-    desk.keys.open(key, project.id, "write", None)
+    desk.keys.authenticate(key, project.id, "write", None)
     assert desk.people.change_role(eve.id, "editor", actor="test") == 0, "which is no loss"
-    desk.keys.open(key, project.id, "write", None)
+    desk.keys.authenticate(key, project.id, "write", None)
 
 
 def test_links_of_a_removed_administrator_lead_nowhere(desk: Desk) -> None:
     ada, eve = add_person(desk, "ada@example.org", "admin"), add_person(desk, "eve@example.org", "admin")
     links = [
         desk.people.invite("friend@example.org", "admin", actor=eve.email),
-        desk.people.reset(ada, actor=eve.email),
+        desk.people.create_reset_link(ada, actor=eve.email),
     ]
     desk.people.remove(eve.id, actor=ada.email)
     for link in links:
         with pytest.raises(InvitationGone):
-            desk.people.invited(link)
+            desk.people.get_invitation(link)
 
 
 def test_a_session_ends_by_its_time_and_by_its_person_alone(desk: Desk) -> None:
     ada, eve = add_person(desk, "ada@example.org", "viewer"), add_person(desk, "eve@example.org", "viewer")
-    secret = desk.people.sessions.begin(ada, "192.0.2.1", "a browser")
-    [session] = desk.people.sessions.of_person(ada.id)
+    secret = desk.people.sessions.create(ada, "192.0.2.1", "a browser")
+    [session] = desk.people.sessions.list_for_person(ada.id)
     desk.people.sessions.end(eve, session.id)
-    assert desk.people.sessions.of(secret) == (ada, session)
+    assert desk.people.sessions.find_by_secret(secret) == (ada, session)
     with desk.database.write() as tx:
         tx.execute(update(sessions).values(expires_at=clock.now() - 1))
-    assert desk.people.sessions.of(secret) is None
-    assert desk.people.sessions.of_person(ada.id) == []
+    assert desk.people.sessions.find_by_secret(secret) is None
+    assert desk.people.sessions.list_for_person(ada.id) == []
 
 
 def test_no_secret_is_in_the_database(desk: Desk) -> None:
     ada = add_person(desk, "ada@example.org", "admin")
     link = desk.people.invite("eve@example.org", "viewer", actor="test")
-    session = desk.people.sessions.begin(ada, "192.0.2.1", "a browser")
+    session = desk.people.sessions.create(ada, "192.0.2.1", "a browser")
     with desk.database.read() as tx:
         kept = str([tx.execute(select(table)).all() for table in (people, invitations, sessions, log)])
     assert [secret for secret in (PASSWORD, link, session) if secret in kept] == []
@@ -322,26 +333,26 @@ def test_no_secret_is_in_the_database(desk: Desk) -> None:
 
 def test_a_provider_s_person_is_known_by_its_id_then_by_address_then_by_invitation(desk: Desk) -> None:
     ada = add_person(desk, "ada@example.org", "editor")
-    assert desk.people.signed_in_by("1", ISSUER, "Ada@example.org", "Ada", None) == ada
-    assert desk.people.signed_in_by("1", ISSUER, "renamed@example.org", "Ada", None) == ada
+    assert desk.people.sign_in_with_provider("1", ISSUER, "Ada@example.org", "Ada", None) == ada
+    assert desk.people.sign_in_with_provider("1", ISSUER, "renamed@example.org", "Ada", None) == ada
     desk.people.invite("eve@example.org", "admin", actor="test")
-    assert desk.people.signed_in_by("2", ISSUER, "eve@example.org", "Eve", "viewer").role == "admin"
-    assert desk.people.invitations() == []
-    assert desk.people.signed_in_by("3", ISSUER, "new@example.org", "", "viewer").name == "new@example.org"
+    assert desk.people.sign_in_with_provider("2", ISSUER, "eve@example.org", "Eve", "viewer").role == "admin"
+    assert desk.people.list_invitations() == []
+    assert desk.people.sign_in_with_provider("3", ISSUER, "new@example.org", "", "viewer").name == "new@example.org"
     with pytest.raises(NotInvited):
-        desk.people.signed_in_by("4", ISSUER, "stranger@example.org", "", None)
+        desk.people.sign_in_with_provider("4", ISSUER, "stranger@example.org", "", None)
 
 
 def test_an_address_that_passed_to_somebody_else_at_the_provider_opens_no_account(desk: Desk) -> None:
-    desk.people.signed_in_by("1", ISSUER, "ada@example.org", "Ada", "viewer")
+    desk.people.sign_in_with_provider("1", ISSUER, "ada@example.org", "Ada", "viewer")
     with pytest.raises(NotInvited):
-        desk.people.signed_in_by("2", ISSUER, "ada@example.org", "Eve", "viewer")
-    moved = desk.people.signed_in_by("2", "https://id.example.org", "ada@example.org", "Ada", None)
+        desk.people.sign_in_with_provider("2", ISSUER, "ada@example.org", "Eve", "viewer")
+    moved = desk.people.sign_in_with_provider("2", "https://id.example.org", "ada@example.org", "Ada", None)
     assert moved.email == "ada@example.org"
 
 
 def test_an_account_of_the_provider_has_no_password_to_guess_or_to_change(desk: Desk) -> None:
-    ada = desk.people.signed_in_by("1", ISSUER, "ada@example.org", "Ada", "viewer")
+    ada = desk.people.sign_in_with_provider("1", ISSUER, "ada@example.org", "Ada", "viewer")
     assert not desk.people.has_password(ada)
     with pytest.raises(WrongPassword):
         desk.people.sign_in("ada@example.org", "", None)
@@ -352,16 +363,16 @@ def test_an_account_of_the_provider_has_no_password_to_guess_or_to_change(desk: 
 def test_the_log_is_read_page_by_page_whatever_is_written_meanwhile(desk: Desk) -> None:
     with desk.database.write() as tx:
         for number in range(7):
-            audit.record(tx, "proj_a", "ada" if number % 2 else "eve", f"act.{number}", "")
-        audit.record(tx, "proj_b", "ada", "act.other", "")
-    first = audit.entries(desk.database, "proj_a", 3)
+            audit_log.record(tx, "proj_a", "ada" if number % 2 else "eve", f"act.{number}", "")
+        audit_log.record(tx, "proj_b", "ada", "act.other", "")
+    first = audit_log.list_entries(desk.database, "proj_a", 3)
     with desk.database.write() as tx:
-        audit.record(tx, "proj_a", "ada", "act.late", "")
-    second = audit.entries(desk.database, "proj_a", 10, before=audit.cursor(first[-1]))
+        audit_log.record(tx, "proj_a", "ada", "act.late", "")
+    second = audit_log.list_entries(desk.database, "proj_a", 10, before=audit_log.encode_cursor(first[-1]))
     assert [entry["action"] for entry in first + second] == [f"act.{number}" for number in range(6, -1, -1)]
-    assert [entry["action"] for entry in audit.entries(desk.database, "proj_a", actor="eve", action="act.4")] == [
-        "act.4"
-    ]
-    assert audit.words(desk.database, "proj_b") == (["act.other"], ["ada"])
+    assert [
+        entry["action"] for entry in audit_log.list_entries(desk.database, "proj_a", actor="eve", action="act.4")
+    ] == ["act.4"]
+    assert audit_log.list_actions_and_actors(desk.database, "proj_b") == (["act.other"], ["ada"])
     with pytest.raises(InvalidRequest):
-        audit.entries(desk.database, "proj_a", before="1.' or 1=1 --")
+        audit_log.list_entries(desk.database, "proj_a", before="1.' or 1=1 --")

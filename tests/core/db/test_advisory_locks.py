@@ -11,17 +11,17 @@ from typing import Any, cast
 import pytest
 
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
-from copydesk.analytics.stores.clickhouse.schema import prepare
+from copydesk.analytics.stores.clickhouse.schema import upgrade_schema
 from copydesk.core.db import advisory_locks as locks
-from copydesk.core.db.advisory_locks import AdvisoryLock, take_lock
+from copydesk.core.db.advisory_locks import AdvisoryLock, acquire_lock
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from copydesk.jobs.execution.queue import Bounds, Claim, Queue
+from copydesk.jobs.execution.queue import Claim, Queue, QueueLimits
 from copydesk.jobs.service import NewJob
 from tests.support import migrated
 
 PATIENCE_SECONDS = 120.0
-BOUNDS = Bounds(lease=600_000, project_slots=2, total_slots=5)
+BOUNDS = QueueLimits(lease_ms=600_000, project_slots=2, total_slots=5)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def claim_in_thread(desk: Desk, claims: list[Claim | None]) -> threading.Thread:
 @contextmanager
 def preparing(desk: Desk, cluster: SlowCluster) -> Iterator[None]:
     """While the body runs, another thread makes ClickHouse's tables."""
-    upgrade = threading.Thread(target=lambda: prepare(cast(Cluster, cluster), desk.database))
+    upgrade = threading.Thread(target=lambda: upgrade_schema(cast(Cluster, cluster), desk.database))
     upgrade.start()
     try:
         assert cluster.began.wait(PATIENCE_SECONDS)
@@ -82,7 +82,7 @@ def test_a_claim_does_not_wait_for_an_upgrade_of_clickhouse(desk: Desk) -> None:
 @pytest.mark.parametrize("held", list(AdvisoryLock))
 def test_no_purpose_waits_for_another(desk: Desk, held: AdvisoryLock) -> None:
     with desk.database.write() as tx:
-        take_lock(desk.database, tx, held)
+        acquire_lock(desk.database, tx, held)
         for other in AdvisoryLock:
             taken: list[AdvisoryLock] = []
             thread = threading.Thread(target=lambda: take_in_another_session(desk, other, taken))  # noqa: B023

@@ -13,8 +13,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from copydesk.core.db.database import Database
-from copydesk.core.db.migrate import HEAD, NewerSchema, migrate
-from copydesk.core.errors import StoreDown
+from copydesk.core.db.migrate import SCHEMA_VERSION, NewerSchema, migrate
+from copydesk.core.errors import StoreUnavailable
 
 
 def _migrate(url: str) -> None:
@@ -41,7 +41,7 @@ def test_two_processes_that_start_at_once_migrate_once(database_url: str) -> Non
     assert [process.exitcode for process in starting] == [0, 0]
     database = Database(database_url)
     with database.read() as tx:
-        assert tx.execute(text("select version_num from alembic_version")).scalars().all() == [HEAD]
+        assert tx.execute(text("select version_num from alembic_version")).scalars().all() == [SCHEMA_VERSION]
     database.close()
 
 
@@ -58,13 +58,13 @@ def test_a_newer_schema_is_refused_with_a_clear_message(database_url: str) -> No
 def test_a_signal_wakes_a_waiter_in_another_process(database_url: str) -> None:
     _migrate(database_url)
     database = Database(database_url)
-    mark = database.signals.mark("queue")
+    mark = database.notifications.mark("queue")
     sender = multiprocessing.get_context("spawn").Process(target=_notify, args=(database_url,))
     sender.start()
     deadline = time.monotonic() + 60
     heard = False
     while not heard and time.monotonic() < deadline:
-        heard = database.signals.wait("queue", mark, 1)
+        heard = database.notifications.wait("queue", mark, 1)
     sender.join()
     database.close()
     assert heard
@@ -74,26 +74,26 @@ def test_a_signal_that_is_rolled_back_is_not_sent(database_url: str) -> None:
     database = Database(database_url)
     migrate(database)
     _wait_until_signals_are_heard(database)
-    mark = database.signals.mark("queue")
+    mark = database.notifications.mark("queue")
     with pytest.raises(ZeroDivisionError), database.write() as tx:
         database.notify(tx, "queue")
         raise ZeroDivisionError
-    assert not database.signals.wait("queue", mark, 0.2)
+    assert not database.notifications.wait("queue", mark, 0.2)
     with database.write() as tx:
         database.notify(tx, "queue")
-    assert database.signals.wait("queue", mark, 60)
+    assert database.notifications.wait("queue", mark, 60)
     database.close()
 
 
 def _wait_until_signals_are_heard(database: Database) -> None:
     """Sends signals until one is heard, so that the listener is known to listen, and then until none is under way."""
     deadline = time.monotonic() + 60
-    mark = database.signals.mark("queue")
-    while not database.signals.wait("queue", mark, 0.1):
+    mark = database.notifications.mark("queue")
+    while not database.notifications.wait("queue", mark, 0.1):
         assert time.monotonic() < deadline, "no signal is heard"
         with database.write() as tx:
             database.notify(tx, "queue")
-    while database.signals.wait("queue", database.signals.mark("queue"), 0.1):
+    while database.notifications.wait("queue", database.notifications.mark("queue"), 0.1):
         assert time.monotonic() < deadline, "signals do not end"
 
 
@@ -120,7 +120,7 @@ def test_writers_of_one_process_wait_for_each_other(database_url: str) -> None:
 
 def test_a_database_that_is_away_is_a_store_that_is_down() -> None:
     database = Database("postgresql://nobody@127.0.0.1:1/nothing")
-    with pytest.raises(StoreDown), database.read() as tx:
+    with pytest.raises(StoreUnavailable), database.read() as tx:
         tx.execute(text("select 1"))
     database.close()
 
@@ -195,22 +195,22 @@ def test_a_commit_that_fails_fails_every_writer_that_shared_it(tmp_path: Path) -
 def test_acts_that_share_a_commit_fail_alone_and_wake_nobody_before_it(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
     migrate(database)
-    mark = database.signals.mark("queue")
+    mark = database.notifications.mark("queue")
 
     def act(bucket: str) -> str:
         with database.write() as tx:
             row = "insert into limits (bucket, started_at, used) values (:bucket, 1, 1)"
             tx.execute(text(row), {"bucket": bucket})
             database.notify(tx, "queue")
-        assert not database.signals.wait("queue", mark, 0), "nothing is committed yet"
+        assert not database.notifications.wait("queue", mark, 0), "nothing is committed yet"
         with database.read() as tx:
             assert tx.execute(text("select count(*) from limits")).scalar_one() == 0
         return bucket
 
-    outcomes = database.together([lambda: act("a"), lambda: act("a"), lambda: act("b")])
+    outcomes = database.run_in_shared_transaction([lambda: act("a"), lambda: act("a"), lambda: act("b")])
     assert outcomes[::2] == ["a", "b"]
     assert isinstance(outcomes[1], IntegrityError)
-    assert database.signals.wait("queue", mark, 60)
+    assert database.notifications.wait("queue", mark, 60)
     with database.read() as tx:
         assert tx.execute(text("select bucket from limits order by 1")).scalars().all() == ["a", "b"]
     database.close()
@@ -234,7 +234,7 @@ def test_a_full_disk_loses_nothing_that_was_called_committed(tmp_path: Path) -> 
         return who
 
     def alone(who: str, size: int) -> None:
-        with suppress(StoreDown):
+        with suppress(StoreUnavailable):
             told[who] = write(who, size)
 
     small = threading.Thread(target=alone, args=("small", 1))
@@ -244,9 +244,9 @@ def test_a_full_disk_loses_nothing_that_was_called_committed(tmp_path: Path) -> 
     big.start()
     small.join()
     big.join()
-    with suppress(StoreDown):
+    with suppress(StoreUnavailable):
         acts = [partial(write, "a", 1), partial(write, "b", 200_000), partial(write, "c", 1)]
-        told |= {done: done for done in database.together(acts) if isinstance(done, str)}
+        told |= {done: done for done in database.run_in_shared_transaction(acts) if isinstance(done, str)}
     assert write("after", 1) == "after", "it goes on"
     with database.read() as tx:
         assert set(tx.exec_driver_sql("select who from t").scalars()) == {*told, "after"}
@@ -261,7 +261,7 @@ def test_a_database_that_another_process_holds_is_a_store_that_is_down(tmp_path:
         tx.exec_driver_sql("pragma busy_timeout = 100")
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("begin immediate")
-    with pytest.raises(StoreDown), database.write() as tx:
+    with pytest.raises(StoreUnavailable), database.write() as tx:
         tx.exec_driver_sql("insert into t values (1)")
     holder.close()
     with database.write() as tx:

@@ -10,21 +10,21 @@ import duckdb
 import pytest
 from sqlalchemy import Connection, Inspector, inspect, text
 
-from copydesk.analytics.stores.base import StoreNewer
+from copydesk.analytics.stores.base import StoreSchemaNewer
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.duckdb.database import SCHEMA
+from copydesk.analytics.stores.duckdb.database import DUCKDB_SCHEMA_VERSION
 from copydesk.cli.demo.sample_traffic import BROWSERS
-from copydesk.core.clock import DAY, iso
+from copydesk.core.clock import DAY, format_iso
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import (
-    HEAD,
-    UNFINISHED,
+    SCHEMA_VERSION,
+    UNFINISHED_VERSION,
     NewerSchema,
     UnfinishedMove,
-    bring_up,
+    list_schema_versions,
     migrate,
-    schema_of,
-    versions,
+    read_schema_version,
+    upgrade_schema,
 )
 from copydesk.transfer.row_codec import TABLES
 from tests.fixtures.freeze import TOKEN, facts_of
@@ -94,8 +94,8 @@ def test_the_tables_are_those_that_are_declared_to_the_last_index(database_url: 
 def test_a_migration_takes_nothing_away_from_those_who_do_not_know_it(tx: Connection) -> None:
     """A process of the release before goes on writing rows as it knows them, and reading what it reads."""
     before: dict[str, dict[str, Any]] = {}
-    for version in versions():
-        bring_up(tx, version)
+    for version in list_schema_versions():
+        upgrade_schema(tx, version)
         after = shapes(tx)
         for table, was in before.items():
             now = after[table]
@@ -108,12 +108,12 @@ def test_a_migration_takes_nothing_away_from_those_who_do_not_know_it(tx: Connec
             more = {*now["indexes"]} - {*was["indexes"]}
             assert not any("('unique', 1)" in index or "('unique', True)" in index for index in more), (version, table)
         before = after
-    assert versions()[-1] == HEAD
+    assert list_schema_versions()[-1] == SCHEMA_VERSION
 
 
 def test_runs_that_were_released_before_the_upgrade_are_still_released(tx: Connection) -> None:
     """Before, a released run had the time as a negative `lease_until`, and a restored run had 0."""
-    bring_up(tx, "0002")
+    upgrade_schema(tx, "0002")
     project = {"id": "p", "site_id": "s", "name": "P", "repository": "/r", "ref": "main", "root": "", "forge": "local"}
     _insert(tx, "projects", **project, allow_private=True, policy="{}", collecting="{}", created_at=0)
     job = {"id": "j", "project_id": "p", "status": "active", "phase": "queued", "prompt": "x", "repository": "/r"}
@@ -122,7 +122,7 @@ def test_runs_that_were_released_before_the_upgrade_are_still_released(tx: Conne
     for number, lease_until in enumerate((-7000, 0, 7000, None)):
         run = {"id": f"r{number}", "job_id": "j", "project_id": "p", "number": number, "state": "running"}
         _insert(tx, "runs", **run, version=1, attempt=1, crashes=0, lease_until=lease_until, created_at=0)
-    bring_up(tx, "0003")
+    upgrade_schema(tx, "0003")
     leases = tx.execute(text("select lease_until, released_at from runs order by number")).all()
     assert leases == [(7000, 7000), (0, 0), (7000, None), (None, None)]
 
@@ -149,7 +149,7 @@ def test_a_store_of_an_earlier_release_is_upgraded_and_answers_as_it_did(old: Se
     assert facts == answered(release, engine)
     assert old.desk.secrets.get(old.project.id, "forge_token") == TOKEN
     with old.desk.database.read() as tx:
-        assert schema_of(tx) == HEAD
+        assert read_schema_version(tx) == SCHEMA_VERSION
         declared = {name: {*table.columns.keys()} for name, table in TABLES.items()}
         assert {name: {*facts["columns"]} for name, facts in shapes(tx).items()} == declared
     again = facts["people"], old.client.create_job("Replace “colour” with “color”.")["status"]
@@ -158,7 +158,7 @@ def test_a_store_of_an_earlier_release_is_upgraded_and_answers_as_it_did(old: Se
 
 def test_readers_of_an_earlier_release_are_the_same_readers_now(old: Service, release: str) -> None:
     day = FROZEN_ON[release]
-    moment = iso(day * DAY + DAY // 2)
+    moment = format_iso(day * DAY + DAY // 2)
     known = [
         {"path": path, "timestamp": moment, "userAgent": BROWSERS[0], "eventId": f"{day}-person-0-{path}"}
         for path in PAGES
@@ -177,11 +177,11 @@ def test_a_newer_analytics_store_is_refused_with_a_clear_message(tmp_path: Path)
     path = tmp_path / "analytics.duckdb"
     DuckStore(path).close()
     with duckdb.connect(str(path)) as file:
-        file.execute("update marks set value = $1 where name = 'schema'", [SCHEMA + 1])
-    with pytest.raises(StoreNewer, match="newer version"):
+        file.execute("update marks set value = $1 where name = 'schema'", [DUCKDB_SCHEMA_VERSION + 1])
+    with pytest.raises(StoreSchemaNewer, match="newer version"):
         DuckStore(path)
     with duckdb.connect(str(path)) as file:
-        file.execute("update marks set value = $1 where name = 'schema'", [SCHEMA])
+        file.execute("update marks set value = $1 where name = 'schema'", [DUCKDB_SCHEMA_VERSION])
     DuckStore(path).close()
 
 
@@ -199,7 +199,7 @@ def test_an_analytics_store_is_upgraded_to_the_tables_of_a_new_one(release: str,
 def test_a_database_that_a_move_has_half_filled_is_not_served(database_url: str) -> None:
     database = Database(database_url)
     migrate(database)
-    for version, refusal in ((UNFINISHED, UnfinishedMove), ("9999", NewerSchema)):
+    for version, refusal in ((UNFINISHED_VERSION, UnfinishedMove), ("9999", NewerSchema)):
         with database.write() as tx:
             tx.execute(text("update alembic_version set version_num = :version"), {"version": version})
         with pytest.raises(refusal):
@@ -222,6 +222,6 @@ def test_two_processes_that_start_at_once_on_an_old_database_upgrade_it_once(rel
     assert [process.wait(timeout=180) for process in starting] == [0, 0]
     database = Database(database_url)
     with database.read() as tx:
-        assert tx.execute(text("select version_num from alembic_version")).scalars().all() == [HEAD]
+        assert tx.execute(text("select version_num from alembic_version")).scalars().all() == [SCHEMA_VERSION]
         assert tx.execute(text("select count(*) from jobs")).scalar_one() == 4
     database.close()

@@ -3,13 +3,13 @@
 import pytest
 
 from copydesk.core.errors import InvalidRequest, NotFound
-from copydesk.core.projects.collection_options import Collecting
+from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.projects import SiteNotFound
 from copydesk.desk import Desk
 
 
 def test_what_a_person_types_is_understood() -> None:
-    chosen = Collecting().changed(
+    chosen = CollectionOptions().with_values(
         {
             "origins": "https://Docs.example.com/, https://*.example.org",
             "base_path": "docs/",
@@ -25,7 +25,9 @@ def test_what_a_person_types_is_understood() -> None:
     assert chosen.kept_parameters == ("version", "lang")
     assert chosen.ai_classes == ("assistant", "training")
     assert (chosen.privacy, chosen.do_not_track, chosen.raw_days) == ("daily", True, 90)
-    assert chosen.changed({"raw_days": "", "base_path": "/"}) == chosen.changed({"raw_days": None, "base_path": ""})
+    assert chosen.with_values({"raw_days": "", "base_path": "/"}) == chosen.with_values(
+        {"raw_days": None, "base_path": ""}
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,29 +49,29 @@ def test_what_a_person_types_is_understood() -> None:
 )
 def test_what_cannot_be_meant_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        Collecting().changed({name: value})
+        CollectionOptions().with_values({name: value})
     assert [detail.field for detail in refusal.value.details] == [name]
 
 
 def test_the_choices_of_both_halves_are_changed_at_once(desk: Desk) -> None:
     project = desk.projects.create("Docs", repository="/srv/docs", ref="main", actor="test")
     desk.projects.change(project.id, {"draft": "true", "base_path": "/docs"}, actor="test")
-    kept = desk.projects.of_site(project.site_id)
+    kept = desk.projects.get_by_site_id(project.site_id)
     assert kept.id == project.id
     assert (kept.policy.draft, kept.collecting.base_path) == (True, "/docs")
 
 
 def test_a_site_that_nobody_has_is_not_found(desk: Desk) -> None:
     with pytest.raises(SiteNotFound):
-        desk.projects.of_site("site_nobody")
+        desk.projects.get_by_site_id("site_nobody")
 
 
 def test_a_secret_of_the_service_is_made_once_and_is_not_a_persons_to_see_or_remove(desk: Desk) -> None:
     project = desk.projects.create("Docs", repository="/srv/docs", ref="main", actor="test")
-    made = desk.secrets.made(project.id, "visitor_key")
-    assert desk.secrets.made(project.id, "visitor_key") == made
+    made = desk.secrets.get_or_create(project.id, "visitor_key")
+    assert desk.secrets.get_or_create(project.id, "visitor_key") == made
     assert len(bytes.fromhex(made)) == 32
-    assert desk.secrets.names(project.id) == {}
+    assert desk.secrets.read_update_times(project.id) == {}
     with pytest.raises((InvalidRequest, NotFound)):
         desk.secrets.remove(project.id, "visitor_key", actor="test")
-    assert desk.secrets.made(project.id, "visitor_key") == made
+    assert desk.secrets.get_or_create(project.id, "visitor_key") == made

@@ -2,11 +2,11 @@
 
 import pytest
 
-from copydesk.core.audit_log import entries
+from copydesk.core.audit_log import list_entries
 from copydesk.core.errors import InvalidRequest, ProjectNotFound
 from copydesk.core.ids import new_id
 from copydesk.core.projects.policy import Policy
-from copydesk.core.projects.projects import checked_ref, checked_repository
+from copydesk.core.projects.projects import validate_ref, validate_repository
 from copydesk.desk import Desk
 
 
@@ -32,13 +32,13 @@ from copydesk.desk import Desk
 )
 def test_an_address_that_is_none_or_carries_a_secret_is_refused(address: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        checked_repository(address)
+        validate_repository(address)
     assert "secret" not in refusal.value.message
 
 
 @pytest.mark.parametrize("address", ["https://example.org/docs.git", "http://127.0.0.1:3000/docs", "file:///srv/docs"])
 def test_an_ordinary_address_is_taken_as_it_is(address: str) -> None:
-    assert checked_repository(address) == address
+    assert validate_repository(address) == address
 
 
 BAD_REFS = ["", "-x", "--upload-pack=x", "a..b", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[", "a\\b", "@{-1}", "@",
@@ -48,12 +48,12 @@ BAD_REFS = ["", "-x", "--upload-pack=x", "a..b", "a b", "a~1", "a^", "a:b", "a?"
 @pytest.mark.parametrize("ref", BAD_REFS)
 def test_what_git_would_not_take_for_a_branch_is_refused(ref: str) -> None:
     with pytest.raises(InvalidRequest):
-        checked_ref(ref)
+        validate_ref(ref)
 
 
 @pytest.mark.parametrize("ref", ["main", "release/1.2", "feature-x", "ünï", "v1.0"])
 def test_ordinary_branches_are_taken(ref: str) -> None:
-    assert checked_ref(ref) == ref
+    assert validate_ref(ref) == ref
 
 
 def test_a_project_is_kept_as_it_was_made(desk: Desk) -> None:
@@ -85,7 +85,7 @@ def test_a_project_is_changed_as_a_person_types_it_and_the_audit_log_says_what(d
     assert desk.projects.get(made.id) == changed
     assert (changed.ref, changed.policy.labels, changed.policy.draft) == ("next", ("docs", "agent"), True)
     assert desk.projects.change(made.id, {"check_command": "", "labels": ""}, actor="ben").policy.check_command is None
-    assert [entry["action"] for entry in entries(desk.database, made.id)] == [
+    assert [entry["action"] for entry in list_entries(desk.database, made.id)] == [
         "project.changed",
         "project.changed",
         "project.created",

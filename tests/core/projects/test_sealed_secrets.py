@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from copydesk.core.audit_log import entries
+from copydesk.core.audit_log import list_entries
 from copydesk.core.db.tables import secrets
 from copydesk.core.errors import InvalidRequest, NotFound
 from copydesk.core.projects.projects import Project
-from copydesk.core.projects.sealed_secrets import CannotUnseal, Secrets
+from copydesk.core.projects.sealed_secrets import CannotUnseal, SealedSecrets
 from copydesk.core.settings import BadSettings, Settings
 from copydesk.desk import Desk, open_desk
 
@@ -38,7 +38,7 @@ def test_a_secret_comes_back_as_it_was_and_the_newest_wins(desk: Desk, project: 
     assert desk.secrets.get(project.id, "forge_token") is None
     with pytest.raises(NotFound):
         desk.secrets.remove(project.id, "forge_token", actor="ada")
-    actions = [entry["action"] for entry in entries(desk.database, project.id)]
+    actions = [entry["action"] for entry in list_entries(desk.database, project.id)]
     assert actions == ["secret.removed", "secret.set", "secret.set", "project.created"]
 
 
@@ -65,19 +65,19 @@ def test_a_row_cannot_be_passed_off_as_another_projects(desk: Desk, project: Pro
 
 def test_a_new_key_opens_what_the_old_one_sealed_as_long_as_that_is_listed(desk: Desk, project: Project) -> None:
     old, new = a_key(), a_key()
-    Secrets(desk.database, Settings(secret_key=(old,))).set(project.id, "app_key", VALUE, actor="ada")
-    both = Secrets(desk.database, Settings(secret_key=(new, old)))
+    SealedSecrets(desk.database, Settings(secret_key=(old,))).set(project.id, "app_key", VALUE, actor="ada")
+    both = SealedSecrets(desk.database, Settings(secret_key=(new, old)))
     assert both.get(project.id, "app_key") == VALUE
     both.set(project.id, "app_key", VALUE, actor="ada")
-    assert Secrets(desk.database, Settings(secret_key=(new,))).get(project.id, "app_key") == VALUE
+    assert SealedSecrets(desk.database, Settings(secret_key=(new,))).get(project.id, "app_key") == VALUE
     with pytest.raises(CannotUnseal):
-        Secrets(desk.database, Settings(secret_key=(old,))).get(project.id, "app_key")
+        SealedSecrets(desk.database, Settings(secret_key=(old,))).get(project.id, "app_key")
 
 
 @pytest.mark.parametrize("key", ["x", "YWJj", base64.b64encode(bytes(31)).decode()])
 def test_a_key_that_is_none_is_refused_by_the_name_of_its_variable(desk: Desk, project: Project, key: str) -> None:
     with pytest.raises(BadSettings, match="COPYDESK_SECRET_KEY"):
-        Secrets(desk.database, Settings(secret_key=(key,))).set(project.id, "app_key", VALUE, actor="ada")
+        SealedSecrets(desk.database, Settings(secret_key=(key,))).set(project.id, "app_key", VALUE, actor="ada")
 
 
 @pytest.mark.parametrize(("name", "value"), [("password", "x"), ("forge_token", "  "), ("forge_token", "x" * 20_001)])
@@ -88,8 +88,8 @@ def test_only_known_secrets_of_sane_size_are_sealed(desk: Desk, project: Project
 
 def test_processes_that_start_together_make_one_key(tmp_path: Path) -> None:
     code = (
-        "import pathlib, sys; from copydesk.core.projects.sealed_secrets import _key_file; "
-        "print(_key_file(pathlib.Path(sys.argv[1])))"
+        "import pathlib, sys; from copydesk.core.projects.sealed_secrets import _read_or_create_key; "
+        "print(_read_or_create_key(pathlib.Path(sys.argv[1])))"
     )
     started = [
         subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "secret.key")], stdout=subprocess.PIPE)

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from copydesk.core.db.database import Database
-from copydesk.core.rate_limits.in_memory import MOST_OWNERS, Rate, SharedRate
-from copydesk.core.rate_limits.limits import Limit, TooManyRequests
+from copydesk.core.rate_limits.in_memory import MAX_OWNERS, LocalRateLimiter, SharedRateLimiter
+from copydesk.core.rate_limits.limits import RateLimit, TooManyRequests
 from tests.support.processes import free_port
 
 QUOTA = 100
-EXPORTS = Limit("exports", QUOTA, 60_000)
+EXPORTS = RateLimit("exports", QUOTA, 60_000)
 TELLER = ThreadPoolExecutor(max_workers=1)
 
 
@@ -24,10 +24,10 @@ def database(migrated_url: str) -> Iterator[Database]:
     database.close()
 
 
-def used_up(rate: SharedRate, owner: str = "a") -> bool:
+def used_up(rate: SharedRateLimiter, owner: str = "a") -> bool:
     """Takes one; what is told of it is told before this returns."""
     try:
-        rate.take(owner)
+        rate.consume(owner)
     except TooManyRequests:
         return True
     finally:
@@ -36,42 +36,42 @@ def used_up(rate: SharedRate, owner: str = "a") -> bool:
 
 
 def test_a_rate_is_each_owners_own() -> None:
-    rate = Rate(Limit("views", 3, 60_000))
+    rate = LocalRateLimiter(RateLimit("views", 3, 60_000))
     for owner in ("a", "b") * 3:
-        rate.take(owner)
+        rate.consume(owner)
     with pytest.raises(TooManyRequests) as refused:
-        rate.take("a")
+        rate.consume("a")
     assert refused.value.headers["RateLimit-Policy"] == '"views";q=3;w=60'
     assert refused.value.headers["RateLimit"] == f'"views";r=0;t={refused.value.headers["Retry-After"]}'
     assert 1 <= int(refused.value.headers["Retry-After"]) <= 60
-    rate.take("c")
+    rate.consume("c")
 
 
 def test_a_rate_begins_anew_with_its_window() -> None:
-    rate = Rate(Limit("views", 1, 20))
-    rate.take("a")
+    rate = LocalRateLimiter(RateLimit("views", 1, 20))
+    rate.consume("a")
     threading.Event().wait(0.03)
-    rate.take("a")
+    rate.consume("a")
 
 
 def test_a_rate_remembers_a_bounded_number_of_owners() -> None:
-    rate = Rate(Limit("views", 1, 60_000))
-    for owner in range(MOST_OWNERS * 2 + 10):
-        rate.take(owner)
-        assert len(rate._used) <= MOST_OWNERS
+    rate = LocalRateLimiter(RateLimit("views", 1, 60_000))
+    for owner in range(MAX_OWNERS * 2 + 10):
+        rate.consume(owner)
+        assert len(rate._uses_by_owner) <= MAX_OWNERS
 
 
 def test_one_process_lets_through_what_is_allowed_and_says_what_is_left(database: Database) -> None:
-    rate = SharedRate(EXPORTS, database, TELLER)
-    left = [rate.take("a")["RateLimit"].split(";")[1] for _ in range(QUOTA)]
+    rate = SharedRateLimiter(EXPORTS, database, TELLER)
+    left = [rate.consume("a")["RateLimit"].split(";")[1] for _ in range(QUOTA)]
     assert left == [f"r={number}" for number in reversed(range(QUOTA))]
     with pytest.raises(TooManyRequests):
-        rate.take("a")
-    rate.take("b")
+        rate.consume("a")
+    rate.consume("b")
 
 
 def test_processes_together_let_through_what_is_allowed_and_a_twentieth_each_at_most(database: Database) -> None:
-    rates = [SharedRate(EXPORTS, database, TELLER) for _ in range(3)]
+    rates = [SharedRateLimiter(EXPORTS, database, TELLER) for _ in range(3)]
     taken = 0
     while not all(refusals := [used_up(rate) for rate in rates]):
         taken += refusals.count(False)
@@ -79,15 +79,15 @@ def test_processes_together_let_through_what_is_allowed_and_a_twentieth_each_at_
 
 
 def test_a_process_that_comes_late_lets_one_through(database: Database) -> None:
-    first, late = SharedRate(EXPORTS, database, TELLER), SharedRate(EXPORTS, database, TELLER)
+    first, late = SharedRateLimiter(EXPORTS, database, TELLER), SharedRateLimiter(EXPORTS, database, TELLER)
     assert [used_up(first) for _ in range(QUOTA + 1)] == [False] * QUOTA + [True]
     assert [used_up(late) for _ in range(3)] == [False, True, True]
 
 
 def test_a_shared_window_closes_for_all(database: Database) -> None:
     for window in (400, 3_000, 20_000):  # milliseconds; a busy machine needs more of them for the first four lines
-        limit, began = Limit(f"exports-{window}", 1, window), time.monotonic()
-        first, second = SharedRate(limit, database, TELLER), SharedRate(limit, database, TELLER)
+        limit, began = RateLimit(f"exports-{window}", 1, window), time.monotonic()
+        first, second = SharedRateLimiter(limit, database, TELLER), SharedRateLimiter(limit, database, TELLER)
         outcomes = used_up(first), used_up(second), used_up(second)
         if time.monotonic() - began < window / 1000:
             break
@@ -98,11 +98,11 @@ def test_a_shared_window_closes_for_all(database: Database) -> None:
 
 def test_what_is_told_late_is_not_charged_to_the_next_window(database: Database) -> None:
     for window in (300, 3_000, 20_000):  # milliseconds; a busy machine needs more of them for nine calls
-        rate = SharedRate(Limit(f"exports-{window}", 10, window), database, TELLER)
+        rate = SharedRateLimiter(RateLimit(f"exports-{window}", 10, window), database, TELLER)
         held_up = threading.Event()
         TELLER.submit(held_up.wait, 60)
         for _ in range(9):
-            rate.take("a")
+            rate.consume("a")
         threading.Event().wait(window / 1000 + 0.05)
         held_up.set()
         began = time.monotonic()
@@ -115,7 +115,7 @@ def test_what_is_told_late_is_not_charged_to_the_next_window(database: Database)
 def test_a_limit_holds_in_each_process_while_the_database_is_away() -> None:
     away = Database(f"postgresql+psycopg://desk@127.0.0.1:{free_port()}/desk")
     try:
-        rate = SharedRate(Limit("exports", 3, 60_000), away, TELLER)
+        rate = SharedRateLimiter(RateLimit("exports", 3, 60_000), away, TELLER)
         assert [used_up(rate) for _ in range(5)] == [False] * 3 + [True] * 2
     finally:
         away.close()

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.core.runtime.memory import HEAPS
+from copydesk.core.runtime.memory import MAX_MALLOC_ARENAS
 
 COUNT = """
 import ctypes, sys, threading
 from copydesk.core.runtime import memory
 
-memory.share_heaps()
+memory.limit_malloc_arenas()
 gate = threading.Barrier(9)
 
 def hold():
@@ -41,4 +41,4 @@ def test_threads_share_as_many_heaps_as_were_chosen(tmp_path: Path, chosen: str 
     if chosen:
         environment["MALLOC_ARENA_MAX"] = chosen
     subprocess.run([sys.executable, "-c", COUNT, str(told)], env=environment, check=True)
-    assert told.read_text().count("<heap nr=") == int(chosen or HEAPS)
+    assert told.read_text().count("<heap nr=") == int(chosen or MAX_MALLOC_ARENAS)

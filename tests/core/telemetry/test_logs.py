@@ -27,8 +27,8 @@ def raised() -> ValueError:
 
 
 def test_a_json_line_is_one_object_with_what_it_is_about() -> None:
-    with logs.about(jobId="job_1", attempt=2), logs.about(traceId="abc"):
-        line = json.loads(logs.Json().format(record("went %s", "wrong")))
+    with logs.log_context(jobId="job_1", attempt=2), logs.log_context(traceId="abc"):
+        line = json.loads(logs.JsonFormatter().format(record("went %s", "wrong")))
     assert line.pop("time").endswith("Z")
     assert line == {
         "level": "warning",
@@ -42,22 +42,22 @@ def test_a_json_line_is_one_object_with_what_it_is_about() -> None:
 
 def test_what_a_line_is_about_ends_with_its_context() -> None:
     def inside() -> str:
-        logs.set_about(requestId="req_1")
-        return logs.Text().format(record("x"))
+        logs.bind_log_context(requestId="req_1")
+        return logs.TextFormatter().format(record("x"))
 
     assert copy_context().run(inside).endswith("copydesk.some: x [req_1]")
-    assert logs.Text().format(record("x")).endswith("copydesk.some: x")
+    assert logs.TextFormatter().format(record("x")).endswith("copydesk.some: x")
 
 
-@pytest.mark.parametrize("formatter", [logs.Json(), logs.Text()])
+@pytest.mark.parametrize("formatter", [logs.JsonFormatter(), logs.TextFormatter()])
 def test_no_message_can_forge_a_line(formatter: logging.Formatter) -> None:
     line = formatter.format(record("%s", HOSTILE))
     assert len(line.splitlines()) == 1
-    assert not logs.UNSAFE.search(line)
+    assert not logs.UNSAFE_CHARS_PATTERN.search(line)
 
 
 def test_an_exception_is_one_line_of_json() -> None:
-    line = logs.Json().format(record("failed", failure=raised()))
+    line = logs.JsonFormatter().format(record("failed", failure=raised()))
     assert len(line.splitlines()) == 1
     told = json.loads(line)
     assert told["exception"].startswith("Traceback")
@@ -65,19 +65,19 @@ def test_an_exception_is_one_line_of_json() -> None:
 
 
 def test_an_exception_for_a_person_lies_under_its_line() -> None:
-    first, *under = logs.Text().format(record("failed", failure=raised())).split("\n")
+    first, *under = logs.TextFormatter().format(record("failed", failure=raised())).split("\n")
     assert first.endswith("WARNING copydesk.some: failed")
     assert under[0] == "    Traceback (most recent call last):"
     assert any("ValueError: fine" in line for line in under)
-    assert all(line.startswith("    ") and not logs.UNSAFE.search(line) for line in under)
+    assert all(line.startswith("    ") and not logs.UNSAFE_CHARS_PATTERN.search(line) for line in under)
 
 
 def test_letters_of_all_people_stay_readable() -> None:
-    assert "Größe – 文档 🎉" in logs.Text().format(record("Größe – 文档 🎉"))
-    assert json.loads(logs.Json().format(record("Größe – 文档 🎉")))["message"] == "Größe – 文档 🎉"
+    assert "Größe – 文档 🎉" in logs.TextFormatter().format(record("Größe – 文档 🎉"))
+    assert json.loads(logs.JsonFormatter().format(record("Größe – 文档 🎉")))["message"] == "Größe – 文档 🎉"
 
 
-@pytest.mark.parametrize("formatter", [logs.Json(), logs.Text()])
+@pytest.mark.parametrize("formatter", [logs.JsonFormatter(), logs.TextFormatter()])
 def test_a_slip_in_a_call_to_the_log_does_not_cost_the_line(formatter: logging.Formatter) -> None:
     assert "%d jobs (with arguments that do not fit)" in formatter.format(record("%d jobs", "no number"))
 
@@ -88,7 +88,7 @@ def test_what_nobody_catches_is_a_line_too() -> None:
 import threading, warnings
 from copydesk.core.telemetry import logs
 from copydesk.core.settings import Settings
-logs.set_up(Settings(log_format="json"))
+logs.configure_logging(Settings(log_format="json"))
 warnings.warn("old")
 thread = threading.Thread(target=lambda: 1 / 0)
 thread.start()

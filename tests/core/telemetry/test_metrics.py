@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as families
 
-from copydesk.core.telemetry import instruments as measured
-from copydesk.core.telemetry.metrics import SECONDS, Counter, Gauge, Histogram, text
-from copydesk.core.telemetry.process_metrics import process
+from copydesk.core.telemetry import instruments
+from copydesk.core.telemetry.metrics import SECONDS_BUCKETS, Counter, Gauge, Histogram, render_metrics
+from copydesk.core.telemetry.process_metrics import collect_process_metrics
 
 DOCS = Path(__file__).parents[3] / "docs" / "observability.md"
 
@@ -22,7 +22,7 @@ def samples(told: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 
 
 def test_what_several_threads_count_adds_up() -> None:
-    counter, histogram = Counter("a_total", "A.", ("kind",)), Histogram("b", "B.", SECONDS)
+    counter, histogram = Counter("a_total", "A.", ("kind",)), Histogram("b", "B.", SECONDS_BUCKETS)
 
     def count() -> None:
         for _ in range(2_000):
@@ -41,7 +41,7 @@ def test_a_histogram_counts_what_lies_at_or_below_each_bound() -> None:
     histogram = Histogram("b_seconds", "B.", (0.1, 1.0), ("kind",))
     for value in (0.05, 0.1, 0.5, 7):
         histogram.observe(value, "x")
-    found = samples(text([histogram]))
+    found = samples(render_metrics([histogram]))
     below = {labels[1][1]: value for (name, labels), value in found.items() if name == "b_seconds_bucket"}
     assert below == {"0.1": 2, "1.0": 3, "+Inf": 4}
     assert found["b_seconds_count", (("kind", "x"),)] == 4
@@ -50,20 +50,20 @@ def test_a_histogram_counts_what_lies_at_or_below_each_bound() -> None:
 
 @pytest.mark.parametrize("content", ['a"b', "a\\b", "a\nb 1\nforged 2", 'a"} 1\nforged{x="'])
 def test_a_label_cannot_break_out_of_its_line(content: str) -> None:
-    assert samples(text([Gauge("a", "A.", [({"x": content}, 1)])])) == {("a", (("x", content),)): 1}
+    assert samples(render_metrics([Gauge("a", "A.", [({"x": content}, 1)])])) == {("a", (("x", content),)): 1}
 
 
 def test_large_and_small_numbers_are_told_whole() -> None:
     counter = Counter("a_total", "A.")
     counter.add(by=123_456_789_012)
-    assert samples(text([counter, Gauge("b", "B.", 0.000123)])) == {
+    assert samples(render_metrics([counter, Gauge("b", "B.", 0.000123)])) == {
         ("a_total", ()): 123_456_789_012,
         ("b", ()): 0.000123,
     }
 
 
 def test_the_process_tells_what_it_takes() -> None:
-    found = samples(text(process()))
+    found = samples(render_metrics(collect_process_metrics()))
     assert found["process_resident_memory_bytes", ()] > 10_000_000
     assert found["process_cpu_seconds_total", ()] > 0
     assert 0 < found["process_open_fds", ()] < found["process_max_fds", ()]
@@ -71,4 +71,8 @@ def test_the_process_tells_what_it_takes() -> None:
 
 def test_every_figure_is_documented() -> None:
     documented = DOCS.read_text("utf-8")
-    assert [figure.name for figure in (*measured.ALL, *process()) if f"`{figure.name}" not in documented] == []
+    assert [
+        figure.name
+        for figure in (*instruments.ALL_INSTRUMENTS, *collect_process_metrics())
+        if f"`{figure.name}" not in documented
+    ] == []

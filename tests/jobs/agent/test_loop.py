@@ -9,12 +9,12 @@ import pytest
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.brief import Brief
-from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Observed, Prompt, Reply
-from copydesk.jobs.agent.loop import Budget, Editor
+from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Prompt, Reply, ToolResults
+from copydesk.jobs.agent.loop import AgentLoop, Budget
 from copydesk.jobs.agent.mechanic import Mechanic
 from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.execution.journal import Journal
-from copydesk.jobs.execution.queue import Bounds, Queue
+from copydesk.jobs.execution.queue import Queue, QueueLimits
 from copydesk.jobs.execution.worker import Attempt
 from copydesk.jobs.job import JobFailed, Reason, Usage
 from copydesk.jobs.service import NewJob
@@ -36,14 +36,14 @@ class Bench:
             "Docs", repository=str(desk.settings.data / "docs.git"), ref="main", actor="test"
         )
         self.job = desk.jobs.create(project, NewJob(prompt)).job
-        self.queue = Queue(desk.database, Bounds(60_000, 4, 100))
+        self.queue = Queue(desk.database, QueueLimits(60_000, 4, 100))
 
     def edited(self, model: Model, **options: Any) -> tuple[Finished, Workspace]:
         claim = self.queue.claim("bench")
         assert claim is not None
         workspace = self.new_workspace(FILES)
         attempt, budget = Attempt(claim, 60), Budget(requests=20, tokens=100_000, cost_usd=1)
-        editor = Editor(model, Journal(self.desk.database, claim), attempt, budget, workspace.tree, **options)
+        editor = AgentLoop(model, Journal(self.desk.database, claim), attempt, budget, workspace.tree, **options)
         try:
             return editor.run(workspace), workspace
         finally:
@@ -144,7 +144,7 @@ def test_findings_answer_the_call_of_finish_and_the_work_goes_on(bench: Bench) -
     assert finished.title == "Second"
     assert workspace.read("page.md") == b"# A page\n\nThe color.\n"
     answered = model.asked[2][-1]
-    assert isinstance(answered, Observed)
+    assert isinstance(answered, ToolResults)
     assert (answered.results[0].ok, answered.results[0].text) == (False, "page.md line 3: fault 1")
 
 
@@ -185,7 +185,7 @@ def test_a_check_is_a_tool_like_any_other(bench: Bench) -> None:
     model = ScriptedModel([calls(("check", {})), finish()])
     bench.edited(model, check=lambda workspace: f"{len(workspace.changes())} findings")
     answered = model.asked[1][-1]
-    assert isinstance(answered, Observed)
+    assert isinstance(answered, ToolResults)
     assert answered.results[0].text == "0 findings"
 
 
@@ -207,7 +207,7 @@ def test_what_a_failed_request_cost_is_on_the_job(bench: Bench) -> None:
 class Listening(ScriptedModel):
     """A model that wants to be told about the repository."""
 
-    def briefed(self, brief: Brief) -> Model:
+    def with_brief(self, brief: Brief) -> Model:
         self.brief = brief
         return self
 
@@ -215,6 +215,6 @@ class Listening(ScriptedModel):
 def test_a_model_that_wants_it_is_told_of_the_repository_the_tools_and_the_time(bench: Bench) -> None:
     model = Listening([finish()])
     bench.edited(model, check=lambda _: "")
-    assert "| Be brief." in model.brief.opening
+    assert "| Be brief." in model.brief.overview
     assert "check" in [tool.name for tool in model.brief.tools]
     assert model.brief.deadline < float("inf")

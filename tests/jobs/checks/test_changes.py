@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from copydesk.jobs.checks import Report, check
-from copydesk.jobs.checks.checker import after_state, state_of
-from copydesk.jobs.checks.findings import ordered
-from copydesk.jobs.checks.site.generators import READERS, settled
-from copydesk.jobs.checks.snapshot import Scope, State
+from copydesk.jobs.checks import CheckReport, check
+from copydesk.jobs.checks.checker import build_edited_snapshot, get_snapshot
+from copydesk.jobs.checks.findings import sort_findings
+from copydesk.jobs.checks.site.generators import CONFIG_PARSERS, resolve_overlaps
+from copydesk.jobs.checks.snapshot import CheckScope, Snapshot
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
 
@@ -24,7 +24,7 @@ SITE = {
 }
 
 
-def _rules(report: Report) -> list[str]:
+def _rules(report: CheckReport) -> list[str]:
     return [f"{each.rule} {each.path}:{each.line}" for each in report.introduced]
 
 
@@ -46,7 +46,7 @@ def test_what_was_known_of_a_state_is_gone_with_it(workspace: MakeWorkspace) -> 
     """It would be in nobody's way until garbage is looked for, which is seldom: and each job makes one."""
     edited = workspace(SITE)
     edited.write("docs/a.md", b"## Two\n")
-    after = weakref.ref(after_state(state_of(Scope(), edited.tree), edited))
+    after = weakref.ref(build_edited_snapshot(get_snapshot(CheckScope(), edited.tree), edited))
     assert after() is None
 
 
@@ -69,7 +69,7 @@ def test_findings_come_in_the_order_of_their_places(workspace: MakeWorkspace) ->
     edited.write("docs/z.md", b"[x](no.md)\n\n```\n")
     edited.write("docs/b.md", b"[x](no.md)\n![y](no.png)\n")
     found = check(edited).introduced
-    assert found == ordered(reversed(found))
+    assert found == sort_findings(reversed(found))
     assert [each.path for each in found] == ["docs/b.md", "docs/b.md", "docs/z.md", "docs/z.md"]
 
 
@@ -93,10 +93,10 @@ def test_a_rule_can_be_silenced(ignored: list[str], workspace: MakeWorkspace) ->
 def test_it_does_not_matter_which_site_came_last() -> None:
     configurations = ["docs/conf.py", "docs/_config.yml", "docs/docs.json", "mkdocs.yml", "book.toml", "a/mkdocs.yml"]
     text = {"docs/docs.json": '{"navigation": {}}'}
-    made = (READERS[path.rpartition("/")[2]](path, text.get(path, "project = 1")) for path in configurations)
+    made = (CONFIG_PARSERS[path.rpartition("/")[2]](path, text.get(path, "project = 1")) for path in configurations)
     sites = [site for site in made if site]
     assert len(sites) == len(configurations)
-    assert all(settled(order) == settled(sites) for order in permutations(sites))
+    assert all(resolve_overlaps(order) == resolve_overlaps(sites) for order in permutations(sites))
 
 
 NAMES = st.sampled_from(
@@ -150,10 +150,10 @@ def test_what_is_found_does_not_depend_on_what_was_kept(
     edited = workspace(_bytes({"x.txt": "x"}, config, before))
     edited.apply(dict.fromkeys(edited.paths()))
     edited.apply({**_bytes(other, after)})
-    scope = Scope()
-    near = after_state(state_of(scope, edited.tree), edited)
-    afresh = State(scope, edited.tree, near.files, edited.read)
-    assert ordered(near.findings) == ordered(afresh.findings)
-    assert {page: each.doubtful for page, each in near.judged.items()} == {
-        page: each.doubtful for page, each in afresh.judged.items()
+    scope = CheckScope()
+    near = build_edited_snapshot(get_snapshot(scope, edited.tree), edited)
+    afresh = Snapshot(scope, edited.tree, near.files, edited.read)
+    assert sort_findings(near.findings) == sort_findings(afresh.findings)
+    assert {page: each.uncertain for page, each in near.findings_by_page.items()} == {
+        page: each.uncertain for page, each in afresh.findings_by_page.items()
     }

@@ -20,13 +20,13 @@ import pygit2
 import pytest
 from pygit2.enums import FileMode
 
-from copydesk.jobs.checks import check_command as module
-from copydesk.jobs.checks.check_command import CommandResult, cleaned, export, run_command
+from copydesk.jobs.checks import check_command
+from copydesk.jobs.checks.check_command import CommandResult, clean_output, export_workspace, run_command
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
 from copydesk.jobs.sandbox.probe import BACKENDS, probe
-from copydesk.jobs.sandbox.protocol import MIB, USUAL, Backend, Limits
+from copydesk.jobs.sandbox.protocol import DEFAULT_LIMITS, MIB, Backend, Limits
 from copydesk.jobs.sandbox.resource_usage import count_tasks
-from copydesk.jobs.sandbox.sandbox import Sandbox, Unavailable
+from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
@@ -67,7 +67,7 @@ class Bench:
         return self.run(find, **options)  # type: ignore[arg-type]
 
 
-FOUND: dict[Backend, Sandbox | Unavailable] = {}
+FOUND: dict[Backend, Sandbox | SandboxUnavailable] = {}
 
 
 @pytest.fixture(autouse=True)
@@ -85,8 +85,8 @@ def bench(request: pytest.FixtureRequest, workspace: MakeWorkspace) -> Bench:
     if backend not in FOUND:
         FOUND[backend] = probe(backends=[backend])
     sandbox = FOUND[backend]
-    if isinstance(sandbox, Unavailable):
-        skip_missing(backend, sandbox.why)
+    if isinstance(sandbox, SandboxUnavailable):
+        skip_missing(backend, sandbox.reason)
     return Bench(sandbox, workspace(SOMETHING))
 
 
@@ -305,7 +305,7 @@ def test_a_fork_bomb_is_bounded_and_ends(bench: Bench) -> None:
     assert time.monotonic() - began < 60
     assert not bomb.ok
     assert processes_with(token) == []
-    assert 16 < int(counted.output) <= USUAL.processes + others
+    assert 16 < int(counted.output) <= DEFAULT_LIMITS.processes + others
     assert "within 2 s" in bomb.summary or "status" in bomb.summary
 
 
@@ -407,7 +407,7 @@ def test_only_regular_files_are_copied(bench: Bench, tmp_path: Path) -> None:
     bench.workspace = Workspace(Tree(repository, str(commit)))
     result = bench.run("./build.sh; find . ! -type d | sort")
     assert result.output == "built\n./build.sh\n./docs/page.md\n"
-    export(bench.workspace, tmp_path / "out")
+    export_workspace(bench.workspace, tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").rglob("*")) == ["build.sh", "docs", "page.md"]
 
 
@@ -424,14 +424,14 @@ def test_a_tree_with_names_that_lead_out_leads_nowhere(tmp_path: Path) -> None:
     commit = repository.odb.write(pygit2.enums.ObjectType.COMMIT, text.encode())
     target = tmp_path / "deep" / "work"
     target.mkdir(parents=True)
-    export(Workspace(Tree(repository, str(commit))), target)
+    export_workspace(Workspace(Tree(repository, str(commit))), target)
     assert sorted(path.name for path in (tmp_path / "deep").rglob("*")) == ["work"]
 
 
 def test_too_large_a_workspace_is_refused_with_a_sentence(
     workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_FILES", 1)
+    monkeypatch.setattr(check_command, "MAX_COPIED_FILES", 1)
     before = copies()
     result = run_command("true", workspace(SOMETHING), Sandbox("landlock"), root="", seconds=5)
     assert not result.ok
@@ -441,19 +441,19 @@ def test_too_large_a_workspace_is_refused_with_a_sentence(
 
 def test_without_a_sandbox_a_command_is_refused_and_not_run(workspace: MakeWorkspace, tmp_path: Path) -> None:
     none = probe(backends=[])
-    assert isinstance(none, Unavailable)
+    assert isinstance(none, SandboxUnavailable)
     result = run_command(f"touch {tmp_path}/ran", workspace(SOMETHING), none, root="", seconds=5)
-    assert result == CommandResult(False, f"The check command was not run. {none.why}", ran=False)
+    assert result == CommandResult(False, f"The check command was not run. {none.reason}", ran=False)
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_sandbox_that_shows_what_must_be_hidden_is_not_taken() -> None:
     found = probe(hidden=[Path("/usr")])
-    assert isinstance(found, Unavailable)
+    assert isinstance(found, SandboxUnavailable)
     if any(isinstance(probe(backends=[backend]), Sandbox) for backend in BACKENDS):
-        assert "list /usr" in found.why
+        assert "list /usr" in found.reason
 
 
 def test_the_output_is_plain_and_short() -> None:
-    assert cleaned("\x1b[31mred\x1b[0m \x1b]0;title\x07a\x00b\u202ec\r\n10%\r20%\rdone\n") == "red abc\ndone\n"
-    assert len(cleaned("x" * 1_000_000)) < 17_000
+    assert clean_output("\x1b[31mred\x1b[0m \x1b]0;title\x07a\x00b\u202ec\r\n10%\r20%\rdone\n") == "red abc\ndone\n"
+    assert len(clean_output("x" * 1_000_000)) < 17_000

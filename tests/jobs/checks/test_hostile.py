@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from copydesk.jobs.agent.repository_overview import opening
-from copydesk.jobs.checks import check, told
-from copydesk.jobs.checks.parsing.markdown import facts_of
-from copydesk.jobs.checks.site.generators import READERS
-from copydesk.jobs.checks.site.nav_files import listing_of
-from copydesk.jobs.workspace.repository_limits import USUAL_LIMITS
+from copydesk.jobs.agent.repository_overview import render_overview
+from copydesk.jobs.checks import check, format_for_model
+from copydesk.jobs.checks.parsing.markdown import parse_page
+from copydesk.jobs.checks.site.generators import CONFIG_PARSERS
+from copydesk.jobs.checks.site.nav_files import parse_nav_file
+from copydesk.jobs.workspace.repository_limits import DEFAULT_LIMITS
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.cpu_budget import limit_cpu
 
@@ -25,7 +25,7 @@ TEXT = st.lists(MARKS, max_size=60).map("".join)
 @settings(deadline=None)
 @given(TEXT, st.sampled_from([".md", ".mdx", ".rst", ".markdown"]))
 def test_any_page_can_be_read(text: str, kind: str) -> None:
-    facts = facts_of(kind, text.encode("utf-8", "replace"))
+    facts = parse_page(kind, text.encode("utf-8", "replace"))
     lines = text.count("\n") + 1
     assert all(1 <= line <= lines for line, _, _ in facts.references)
     assert all(1 <= problem.line <= lines for problem in facts.problems)
@@ -34,8 +34,8 @@ def test_any_page_can_be_read(text: str, kind: str) -> None:
 @settings(deadline=None)
 @given(st.binary(max_size=200), st.sampled_from([".md", ".mdx", ".rst"]))
 def test_any_bytes_can_be_read(data: bytes, kind: str) -> None:
-    facts_of(kind, data)
-    facts_of(kind, b"---\n" + data + b"\n---\n")
+    parse_page(kind, data)
+    parse_page(kind, b"---\n" + data + b"\n---\n")
 
 
 JSON = [*"{}[]:,\"'-&*|>`é", '"navigation"', '"pages"', '"root"', '"link"', "id", "nav:", "!include", "\n", "\t", "//"]
@@ -45,12 +45,12 @@ JSON += ["/*", "*/", "\\", "...", "x.md"]
 @settings(deadline=None)
 @given(
     st.lists(st.sampled_from(JSON), max_size=40).map(" ".join),
-    st.sampled_from([*READERS, "sidebars.js", "sidebars.json", ".vitepress/config.ts"]),
+    st.sampled_from([*CONFIG_PARSERS, "sidebars.js", "sidebars.json", ".vitepress/config.ts"]),
 )
 def test_any_configuration_can_be_read(text: str, path: str) -> None:
-    listing_of(path, text)
-    if path in READERS:
-        READERS[path](path, text)
+    parse_nav_file(path, text)
+    if path in CONFIG_PARSERS:
+        CONFIG_PARSERS[path](path, text)
 
 
 LONG = 200_000
@@ -96,7 +96,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_time_is_bounded_by_size(name: str, kind: str) -> None:
     with limit_cpu(seconds=10):
-        facts_of(kind, HOSTILE[name].encode())
+        parse_page(kind, HOSTILE[name].encode())
 
 
 def test_a_page_of_five_megabytes_and_one_with_ten_thousand_links_are_checked(workspace: MakeWorkspace) -> None:
@@ -108,14 +108,14 @@ def test_a_page_of_five_megabytes_and_one_with_ten_thousand_links_are_checked(wo
     with limit_cpu(seconds=20):
         report = check(edited)
         assert len(report.introduced) == 5_001
-        assert len(told(report)) < 10_000
+        assert len(format_for_model(report)) < 10_000
 
 
 def test_what_is_deep_in_folders_or_long_in_name_is_checked(workspace: MakeWorkspace) -> None:
-    deep = "/".join(["d"] * USUAL_LIMITS.depth)
+    deep = "/".join(["d"] * DEFAULT_LIMITS.depth)
     made = workspace(
         {
-            f"{deep}/a.md": b"[x](" + b"../" * USUAL_LIMITS.depth + b"b.md) [y](" + b"x" * 100_000 + b".md)\n",
+            f"{deep}/a.md": b"[x](" + b"../" * DEFAULT_LIMITS.depth + b"b.md) [y](" + b"x" * 100_000 + b".md)\n",
             "b.md": b"x",
         }
     )
@@ -131,4 +131,4 @@ def test_a_navigation_that_refers_to_itself_or_has_no_end_is_read(workspace: Mak
     made.write("docs/index.md", b"# A\n\n[x](x.md)\n")
     with limit_cpu(seconds=5):
         check(made)
-        opening(made.tree)
+        render_overview(made.tree)

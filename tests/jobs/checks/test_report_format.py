@@ -2,7 +2,7 @@
 
 import json
 
-from copydesk.jobs.checks import RULES, Finding, Report, as_data, told
+from copydesk.jobs.checks import RULES, CheckReport, Finding, format_for_api, format_for_model
 
 
 def _findings(count: int, rule: str = "link") -> tuple[Finding, ...]:
@@ -12,25 +12,25 @@ def _findings(count: int, rule: str = "link") -> tuple[Finding, ...]:
 
 
 def test_a_model_is_told_place_rule_and_sentence_and_what_is_not_its_own() -> None:
-    assert told(Report(_findings(1), _findings(3))) == (
+    assert format_for_model(CheckReport(_findings(1), _findings(3))) == (
         "docs/a.md:1 [link] The link to `1.md` leads nowhere.\n"
         "3 old findings are not yours: leave what you were not asked to change."
     )
 
 
 def test_a_model_is_told_when_all_is_well() -> None:
-    assert told(Report()) == "The checks found nothing wrong with your changes."
+    assert format_for_model(CheckReport()) == "The checks found nothing wrong with your changes."
 
 
 def test_a_model_is_told_no_more_than_it_can_use() -> None:
-    text = told(Report(_findings(500)))
+    text = format_for_model(CheckReport(_findings(500)))
     assert len(text.splitlines()) == 41
     assert "460 more" in text
-    assert len(told(Report((Finding("link", "a.md", 1, "x" * 100_000),)))) < 1000
+    assert len(format_for_model(CheckReport((Finding("link", "a.md", 1, "x" * 100_000),)))) < 1000
 
 
 def test_a_client_is_given_one_entry_for_each_rule() -> None:
-    data = as_data(Report(_findings(25), _findings(2, "anchor")))
+    data = format_for_api(CheckReport(_findings(25), _findings(2, "anchor")))
     assert [entry["name"] for entry in data] == list(RULES)
     by_name = {entry["name"]: entry for entry in data}
     assert by_name["link"]["status"] == "failed"
@@ -46,4 +46,4 @@ def test_a_client_is_given_one_entry_for_each_rule() -> None:
 
 
 def test_a_rule_that_is_silenced_is_not_listed_as_passed() -> None:
-    assert "orphan" not in {entry["name"] for entry in as_data(Report(), ignored=["orphan"])}
+    assert "orphan" not in {entry["name"] for entry in format_for_api(CheckReport(), ignored=["orphan"])}

@@ -11,12 +11,12 @@ from sqlalchemy import text
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from copydesk.jobs.execution.journal import Journal, Lost
-from copydesk.jobs.execution.queue import Bounds, Claim, Queue
-from copydesk.jobs.job import COMPLETED, FAILED, Ending, Phase
+from copydesk.jobs.execution.journal import Journal, LeaseLost
+from copydesk.jobs.execution.queue import Claim, Queue, QueueLimits
+from copydesk.jobs.job import COMPLETED, FAILED, JobOutcome, Phase
 from copydesk.jobs.service import NewJob
 
-BOUNDS = Bounds(lease=60_000, project_slots=2, total_slots=5)
+BOUNDS = QueueLimits(lease_ms=60_000, project_slots=2, total_slots=5)
 
 
 @pytest.fixture
@@ -57,10 +57,10 @@ def test_a_message_that_nobody_took_up_starts_the_next_run(desk: Desk, queue: Qu
     job = desk.jobs.create(docs, NewJob("x")).job
     (claim,) = claims(queue)
     take_messages(desk)
-    desk.jobs.message(docs, job.id, "one more thing")
-    Journal(desk.database, claim).settle(Ending(COMPLETED))
+    desk.jobs.add_message(docs, job.id, "one more thing")
+    Journal(desk.database, claim).finish_run(JobOutcome(COMPLETED))
     assert desk.jobs.get(docs.id, job.id).status == "active"
-    assert [again.number for again in claims(queue)] == [2]
+    assert [again.run_number for again in claims(queue)] == [2]
 
 
 def test_the_oldest_comes_first(desk: Desk, queue: Queue) -> None:
@@ -121,15 +121,15 @@ def test_an_attempt_that_was_taken_over_can_write_nothing_more(desk: Desk, queue
     assert fresh.run_step("one", int, lambda: 99) == 1, "a step that has a result is not run again"
     for act in (
         lambda: stale.run_step("two", int, lambda: 2),
-        lambda: stale.enter(Phase.PUBLISHING),
-        stale.guard,
-        lambda: stale.keep(title="stale"),
+        lambda: stale.enter_phase(Phase.PUBLISHING),
+        stale.check_lease,
+        lambda: stale.save_job_values(title="stale"),
     ):
-        with pytest.raises(Lost):
+        with pytest.raises(LeaseLost):
             act()
-    assert not stale.settle(Ending(COMPLETED))
+    assert not stale.finish_run(JobOutcome(COMPLETED))
     assert desk.jobs.get(docs.id, job.id).status == "active"
-    assert fresh.settle(Ending(COMPLETED))
+    assert fresh.finish_run(JobOutcome(COMPLETED))
     assert desk.jobs.get(docs.id, job.id).status == "completed"
 
 
@@ -139,10 +139,10 @@ def test_a_lease_that_ran_out_forbids_acts_on_the_outside_world_even_if_nobody_t
     desk.jobs.create(project(desk), NewJob("x"))
     (claim,) = claims(queue)
     journal = Journal(desk.database, claim)
-    journal.guard()
+    journal.check_lease()
     expire(desk, claim)
-    with pytest.raises(Lost):
-        journal.guard()
+    with pytest.raises(LeaseLost):
+        journal.check_lease()
 
 
 def test_a_heartbeat_keeps_what_is_its_own_and_tells_what_is_not(desk: Desk, queue: Queue) -> None:
@@ -184,10 +184,10 @@ def test_an_attempt_whose_claim_the_database_lost_can_write_nothing_though_the_n
     assert found is not None
     assert lost.attempt == found.attempt
     take_messages(desk)
-    with pytest.raises(Lost):
-        Journal(desk.database, lost).guard()
-    assert not Journal(desk.database, lost).settle(Ending(FAILED))
-    assert Journal(desk.database, found).settle(Ending(COMPLETED))
+    with pytest.raises(LeaseLost):
+        Journal(desk.database, lost).check_lease()
+    assert not Journal(desk.database, lost).finish_run(JobOutcome(FAILED))
+    assert Journal(desk.database, found).finish_run(JobOutcome(COMPLETED))
     assert desk.jobs.get(docs.id, job.id).status == "completed"
 
 
@@ -196,13 +196,13 @@ def test_events_are_numbered_without_gaps_however_many_write_at_once(desk: Desk,
     job = desk.jobs.create(docs, NewJob("x")).job
     (claim,) = claims(queue)
     journal = Journal(desk.database, claim)
-    writers = [Thread(target=lambda: desk.jobs.message(docs, job.id, "more")) for _ in range(6)]
-    writers += [Thread(target=lambda: journal.enter(Phase.THINKING)) for _ in range(6)]
+    writers = [Thread(target=lambda: desk.jobs.add_message(docs, job.id, "more")) for _ in range(6)]
+    writers += [Thread(target=lambda: journal.enter_phase(Phase.THINKING)) for _ in range(6)]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join()
-    _, events = desk.jobs.events(docs.id, job.id)
+    _, events = desk.jobs.list_events(docs.id, job.id)
     assert [event.seq for event in events] == list(range(1, 15))
 
 

@@ -15,21 +15,21 @@ import pytest
 from sqlalchemy import text, update
 
 from copydesk.core import clock
-from copydesk.core.errors import StoreDown
+from copydesk.core.errors import StoreUnavailable
 from copydesk.core.projects.projects import Project
-from copydesk.core.projects.sealed_secrets import Secrets
+from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.conversation import Conversation, Model, Prompt, Reply
 from copydesk.jobs.execution import worker as worker_module
 from copydesk.jobs.execution.journal import Journal
-from copydesk.jobs.execution.queue import Bounds, Claim, Queue
-from copydesk.jobs.execution.worker import Attempt, Interrupted, Worker
-from copydesk.jobs.job import FAILED, Ending, Job, Reason
+from copydesk.jobs.execution.queue import Claim, Queue, QueueLimits
+from copydesk.jobs.execution.worker import Attempt, AttemptStopped, Worker
+from copydesk.jobs.job import FAILED, Job, JobOutcome, Reason
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.tables import jobs
-from copydesk.jobs.workflow.maintenance import tidy
+from copydesk.jobs.workflow.maintenance import archive_and_expire
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.bench import wait_until
 from tests.support.repositories import make_repository
@@ -82,7 +82,7 @@ def test_a_stop_within_a_git_command_is_no_failure(tmp_path: Path, monkeypatch: 
 
     stopping = threading.Thread(target=stop_in_the_middle)
     stopping.start()
-    with pytest.raises(Interrupted):
+    with pytest.raises(AttemptStopped):
         Git("/srv/docs.git", stoppable=attempt.stoppable).run(None, "fetch")
     stopping.join()
     git.check_without_effect()
@@ -91,14 +91,14 @@ def test_a_stop_within_a_git_command_is_no_failure(tmp_path: Path, monkeypatch: 
 def test_a_git_command_that_comes_after_the_stop_has_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git, attempt = SlowGit(tmp_path, monkeypatch), Attempt(CLAIM, 600)
     attempt.stop()
-    with pytest.raises(Interrupted):
+    with pytest.raises(AttemptStopped):
         Git("/srv/docs.git", stoppable=attempt.stoppable).run(None, "push")
     git.check_without_effect()
 
 
 @contextmanager
 def working(desk: Desk, model: Model) -> Iterator[Worker]:
-    worker = desk.worker(lambda _name: model)
+    worker = desk.create_worker(lambda _name: model)
     running = threading.Thread(target=worker.run)
     running.start()
     try:
@@ -116,7 +116,7 @@ def ended(desk: Desk, project: Project, job_id: str, seconds: float = 60) -> Job
 
 
 def test_a_freed_slot_is_taken_at_once(desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 600)  # it then looks twice in a lease, which is every 30 s
+    monkeypatch.setattr(worker_module, "MAX_POLL_SECONDS", 600)  # it then looks twice in a lease, which is every 30 s
     with working(desk, ScriptedModel([finish()])):
         began = time.monotonic()
         made = [desk.jobs.create(project, NewJob("x")).job.id for _ in range(4)]
@@ -128,16 +128,16 @@ def test_a_freed_slot_is_taken_at_once(desk: Desk, project: Project, monkeypatch
 def test_a_database_that_is_away_when_a_run_begins_only_delays_it(
     desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, asked = Secrets.all, list[str]()
+    real, asked = SealedSecrets.all, list[str]()
 
-    def away_at_first(secrets: Secrets, project_id: str) -> dict[str, str]:
+    def away_at_first(secrets: SealedSecrets, project_id: str) -> dict[str, str]:
         asked.append(project_id)
         if len(asked) == 1:
-            raise StoreDown
+            raise StoreUnavailable
         return real(secrets, project_id)
 
-    monkeypatch.setattr(Secrets, "all", away_at_first)
-    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(SealedSecrets, "all", away_at_first)
+    monkeypatch.setattr(worker_module, "MAX_POLL_SECONDS", 0.1)
     job = desk.jobs.create(project, NewJob("x")).job
     with working(desk, ScriptedModel([finish()])):
         assert ended(desk, project, job.id).status == "completed"
@@ -151,11 +151,11 @@ def test_a_run_whose_time_was_over_long_before_it_is_taken_up_ends_as_timed_out(
             raise AssertionError
 
     job = desk.jobs.create(project, NewJob("x")).job
-    Queue(desk.database, Bounds(60_000, 4, 4)).claim("dead")
+    Queue(desk.database, QueueLimits(60_000, 4, 4)).claim("dead")
     with desk.database.write() as tx:
         hours = {"ago": 5 * clock.HOUR}
-        tx.execute(text(f"update runs set started_at = {desk.database.clock} - :ago, lease_until = 1"), hours)
-        tx.execute(text(f"update runs set lease_until = {desk.database.clock} - 1"))
+        tx.execute(text(f"update runs set started_at = {desk.database.clock_sql} - :ago, lease_until = 1"), hours)
+        tx.execute(text(f"update runs set lease_until = {desk.database.clock_sql} - 1"))
     with working(desk, Hanging([])):
         found = ended(desk, project, job.id)
     assert (found.status, found.reason) == ("failed", Reason.TIMED_OUT)
@@ -173,8 +173,8 @@ def test_a_run_that_no_thread_can_be_had_for_is_given_back(
         real(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.1)
-    monkeypatch.setattr(worker_module, "REST_SECONDS", 0.1)
+    monkeypatch.setattr(worker_module, "MAX_POLL_SECONDS", 0.1)
+    monkeypatch.setattr(worker_module, "COOL_DOWN_SECONDS", 0.1)
     job = desk.jobs.create(project, NewJob("x")).job
     with working(desk, ScriptedModel([finish()])):
         assert ended(desk, project, job.id).status == "completed"
@@ -183,7 +183,7 @@ def test_a_run_that_no_thread_can_be_had_for_is_given_back(
 
 def test_a_worker_that_gives_its_run_back_did_not_crash(desk: Desk, project: Project) -> None:
     desk.jobs.create(project, NewJob("x"))
-    queue = Queue(desk.database, Bounds(60_000, 4, 4))
+    queue = Queue(desk.database, QueueLimits(60_000, 4, 4))
     for attempt in range(1, 9):
         claim = queue.claim("worker")
         assert claim is not None
@@ -199,16 +199,16 @@ def test_a_worker_that_gives_its_run_back_did_not_crash(desk: Desk, project: Pro
 
 def test_a_message_that_came_while_a_run_failed_starts_the_next_one(desk: Desk, project: Project) -> None:
     job = desk.jobs.create(project, NewJob("x")).job
-    queue = Queue(desk.database, Bounds(60_000, 4, 4))
+    queue = Queue(desk.database, QueueLimits(60_000, 4, 4))
     claim = queue.claim("worker")
     assert claim is not None
     time.sleep(0.01)
-    desk.jobs.message(project, job.id, "and this")
-    Journal(desk.database, claim).settle(Ending(FAILED, Reason.MODEL_ERROR, "away"))
+    desk.jobs.add_message(project, job.id, "and this")
+    Journal(desk.database, claim).finish_run(JobOutcome(FAILED, Reason.MODEL_ERROR, "away"))
     assert desk.jobs.get(project.id, job.id).status == "active"
     second = queue.claim("worker")
     assert second is not None
-    Journal(desk.database, second).settle(Ending(FAILED, Reason.MODEL_ERROR, "away"))
+    Journal(desk.database, second).finish_run(JobOutcome(FAILED, Reason.MODEL_ERROR, "away"))
     assert desk.jobs.get(project.id, job.id).status == "failed", "and does not go on for ever"
 
 
@@ -222,7 +222,7 @@ def test_a_prompt_cancelled_before_its_first_turn_is_still_known_to_the_follow_u
 
     job = desk.jobs.create(project, NewJob("Write about lanterns")).job
     desk.jobs.cancel(project.id, job.id)
-    desk.jobs.message(project, job.id, "Go on after all")
+    desk.jobs.add_message(project, job.id, "Go on after all")
     with working(desk, Listening([finish()])):
         ended(desk, project, job.id)
     assert seen == ["Write about lanterns", "Go on after all"]
@@ -231,15 +231,15 @@ def test_a_prompt_cancelled_before_its_first_turn_is_still_known_to_the_follow_u
 def test_an_old_job_is_archived_by_itself_and_stays_where_a_person_puts_it(desk: Desk, project: Project) -> None:
     job = desk.jobs.create(project, NewJob("x")).job
     desk.jobs.cancel(project.id, job.id)
-    tidy(desk.database, desk.settings)
+    archive_and_expire(desk.database, desk.settings)
     assert desk.jobs.get(project.id, job.id).status == "failed"
     long_ago = clock.now() - 31 * clock.DAY
     with desk.database.write() as tx:
         tx.execute(update(jobs).values(finished_at=long_ago, updated_at=long_ago))
-    tidy(desk.database, desk.settings)
+    archive_and_expire(desk.database, desk.settings)
     assert desk.jobs.get(project.id, job.id).status == "archived"
     desk.jobs.unarchive(project.id, job.id)
-    tidy(desk.database, desk.settings)
+    archive_and_expire(desk.database, desk.settings)
     assert desk.jobs.get(project.id, job.id).status == "failed"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from copydesk.desk import Desk
 from copydesk.jobs.job import ARCHIVED, COMPLETED, FAILED, Job, Reason, RepositoryFailed
-from copydesk.jobs.publish.repository_access import usable_branch
+from copydesk.jobs.publish.repository_access import find_usable_branch
 from tests.jobs.bench import Bench, bench_on, meanwhile
 from tests.jobs.publish.forges.conftest import TOKEN
 from tests.jobs.publish.forges.stage import FILES, fake_forge, on_branch, project_on, watched
@@ -230,7 +230,7 @@ def test_an_unusable_repository_is_refused_by_name_and_costs_no_model_call(desk:
     spoil(fake)
     with at_work(desk, fake, SPELL, DONE) as bench:
         with pytest.raises(RepositoryFailed, match=words):
-            usable_branch(bench.project, desk.secrets.all(bench.project.id), None)
+            find_usable_branch(bench.project, desk.secrets.all(bench.project.id), None)
         explained(bench.done(), Reason.REPOSITORY_ERROR, words)
         assert bench.model.asked == []
     assert branches(fake.repository.folder).keys() == {"main"}
@@ -241,7 +241,7 @@ def test_a_rule_for_branches_outside_folders_is_no_obstacle_on_gitea(desk: Desk,
         fake.users["copydesk"].access = "admin"
         fake.faults.protect("*")
         project = project_on(desk, "gitea", fake)
-        assert usable_branch(project, desk.secrets.all(project.id), None) == "main"
+        assert find_usable_branch(project, desk.secrets.all(project.id), None) == "main"
 
 
 def test_rights_that_gitlab_does_not_tell_of_are_left_to_the_push(desk: Desk, tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_an_empty_repository_says_so(desk: Desk, github: Any) -> None:
     pygit2.Repository(str(github.repository.folder)).references.delete("refs/heads/main")
     with at_work(desk, github, SPELL, DONE) as bench:
         with pytest.raises(RepositoryFailed, match="push a first commit"):
-            usable_branch(bench.project, desk.secrets.all(bench.project.id), None)
+            find_usable_branch(bench.project, desk.secrets.all(bench.project.id), None)
         explained(bench.done(), Reason.REPOSITORY_ERROR, "has no branch main")
         assert bench.model.asked == []
 
@@ -278,7 +278,7 @@ def test_an_empty_repository_says_so(desk: Desk, github: Any) -> None:
 def test_a_default_branch_of_another_name_is_the_base(desk: Desk, tmp_path: Path) -> None:
     with fake_forge("gitlab", tmp_path, branch="trunk") as fake:
         project = project_on(desk, "gitlab", fake, ref="trunk")
-        assert usable_branch(project, desk.secrets.all(project.id), None) == "trunk"
+        assert find_usable_branch(project, desk.secrets.all(project.id), None) == "trunk"
         with bench_on(fake, desk, project, SPELL, DONE) as bench:
             job = bench.done()
             assert (job.status, bench.pull.base) == (COMPLETED, "trunk"), job.message

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.jobs.pages import front_matter as frontmatter
-from copydesk.jobs.pages.headings import anchors, slug
-from copydesk.jobs.pages.lines import lines_of, spliced
+from copydesk.jobs.pages import front_matter
+from copydesk.jobs.pages.headings import find_anchors, slugify
+from copydesk.jobs.pages.lines import apply_edits, split_lines
 from copydesk.jobs.pages.page_types import is_page, is_site_page
-from copydesk.jobs.pages.prose import prose
+from copydesk.jobs.pages.prose import mask_non_prose
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from copydesk.jobs.pages.prose import prose
     ],
 )
 def test_code_is_blank_and_prose_is_not(path: str, body: str, shown: str) -> None:
-    assert prose(path, body) == shown
+    assert mask_non_prose(path, body) == shown
 
 
 MARKS = st.sampled_from(
@@ -44,10 +44,10 @@ MARKS = st.sampled_from(
 
 @given(st.lists(MARKS, max_size=30).map("".join), st.sampled_from(["a.md", "a.mdx", "a.rst", "a.adoc", "a.txt"]))
 def test_nothing_moves(body: str, path: str) -> None:
-    shown = prose(path, body)
+    shown = mask_non_prose(path, body)
     assert len(shown) == len(body)
     assert all(new in (old, " ") for old, new in zip(body, shown, strict=True))
-    assert "".join(line.text + line.ending for line in lines_of(body)) == body
+    assert "".join(line.text + line.ending for line in split_lines(body)) == body
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_nothing_moves(body: str, path: str) -> None:
     ],
 )
 def test_front_matter_is_a_block_of_fields_at_the_very_top(body: str, keys: tuple[str, ...] | None) -> None:
-    matter = frontmatter.find(body)
+    matter = front_matter.find_front_matter(body)
     assert (matter.keys if matter else None) == keys
 
 
@@ -73,9 +73,9 @@ def test_front_matter_is_a_block_of_fields_at_the_very_top(body: str, keys: tupl
     st.text(min_size=1).filter(str.strip), st.sampled_from(["", "---\na: 1\n---\n", "---\r\na: 1\r\nt:\r\n---\r\nx"])
 )
 def test_a_field_reads_back_as_it_was_added(value: str, body: str) -> None:
-    edit = frontmatter.addition(body, "t", frontmatter.quoted(value))
+    edit = front_matter.build_field_edit(body, "t", front_matter.quote_yaml(value))
     assert edit is not None
-    matter = frontmatter.find(spliced(body, [edit]))
+    matter = front_matter.find_front_matter(apply_edits(body, [edit]))
     assert matter is not None
     assert matter.fields is not None
     assert matter.fields["t"] == " ".join(value.split())
@@ -83,8 +83,8 @@ def test_a_field_reads_back_as_it_was_added(value: str, body: str) -> None:
 
 def test_anchors_are_made_as_sites_make_them() -> None:
     body = "# A `b` & *c*!\n## Same\n## Same\n## Other {#own}\n\nSet\n---\n\n<a id='x'></a>\n```\n# no\n```\n"
-    assert anchors(body, prose("a.md", body)) == {"a-b--c", "same", "same-1", "own", "set", "x"}
-    assert slug("[Link](x.md) 1.2") == "link-12"
+    assert find_anchors(body, mask_non_prose("a.md", body)) == {"a-b--c", "same", "same-1", "own", "set", "x"}
+    assert slugify("[Link](x.md) 1.2") == "link-12"
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,17 @@ from hypothesis import strategies as st
 
 from copydesk.core.projects.policy import Policy
 from copydesk.jobs.job import Usage
-from copydesk.jobs.publish.forges.markers import marked
-from copydesk.jobs.publish.guard.external_resources import Outside, list_outside
-from copydesk.jobs.publish.guard.hidden_characters import shown
-from copydesk.jobs.publish.messages import INVISIBLE, Told, commit_message, one_line, pull_text, quiet
+from copydesk.jobs.publish.forges.markers import wrap_in_markers
+from copydesk.jobs.publish.guard.external_resources import ExternalResource, format_resources
+from copydesk.jobs.publish.guard.hidden_characters import strip_hidden_characters
+from copydesk.jobs.publish.messages import (
+    ZERO_WIDTH_SPACE,
+    PullRequestReport,
+    build_commit_message,
+    neutralize_markup,
+    render_pull_body,
+    to_one_line,
+)
 from copydesk.jobs.workspace.patches import FilePatch
 from tests.support.jobs import a_job
 
@@ -27,28 +34,28 @@ from tests.support.jobs import a_job
     ],
 )
 def test_nobody_is_called_nothing_is_closed_and_nothing_is_loaded(text: str, gone: str) -> None:
-    said = "\n" + quiet(text)
+    said = "\n" + neutralize_markup(text)
     assert gone not in said
-    assert said.replace(INVISIBLE, "").strip() == text
+    assert said.replace(ZERO_WIDTH_SPACE, "").strip() == text
 
 
 @pytest.mark.parametrize(
     "text", ["`@property` and `<Card>` and `#1`", "```html\n<img src=x>\n@ada\n```", "a@b.example"]
 )
 def test_code_and_addresses_are_left_as_they_are(text: str) -> None:
-    assert quiet(text) == text
+    assert neutralize_markup(text) == text
 
 
 @given(st.text(max_size=300))
 def test_a_quiet_text_reads_as_it_did(text: str) -> None:
-    said = quiet(text)
-    assert said.replace(INVISIBLE, "") == shown(text).replace(INVISIBLE, "")
-    assert quiet(said) == said
+    said = neutralize_markup(text)
+    assert said.replace(ZERO_WIDTH_SPACE, "") == strip_hidden_characters(text).replace(ZERO_WIDTH_SPACE, "")
+    assert neutralize_markup(said) == said
 
 
 @given(st.text(max_size=500))
 def test_a_title_is_one_printable_line(text: str) -> None:
-    title = one_line(text)
+    title = to_one_line(text)
     assert title
     assert title.isprintable()
     assert len(title) <= 200
@@ -59,7 +66,7 @@ def test_a_commit_ends_with_the_policys_trailers_and_a_summary_adds_none() -> No
         sign_off=True, author_name="Docs", author_email="docs@example.org", co_authors=("Ada <a@b.example>",)
     )
     summary = "Why.\n\nSigned-off-by: Mallory <m@evil.example>\nCo-Authored-By: M <m@evil.example>"
-    lines = commit_message(a_job(id="job_1"), policy, "Title\nwith a break", summary).splitlines()
+    lines = build_commit_message(a_job(id="job_1"), policy, "Title\nwith a break", summary).splitlines()
     assert lines[0] == "Title with a break"
     assert lines[-3:] == [
         "Copydesk-Job: job_1",
@@ -70,17 +77,17 @@ def test_a_commit_ends_with_the_policys_trailers_and_a_summary_adds_none() -> No
 
 
 def test_a_pull_request_tells_what_a_reviewer_needs() -> None:
-    told = Told(
+    told = PullRequestReport(
         summary="Renamed the page.",
         unsure="Whether the old address is still used.",
-        note="main moved.",
+        base_note="main moved.",
         files=[FilePatch("docs/b`.md", "renamed", "docs/a.md", 3, 1, b"")],
         checks=["links: passed"],
         findings=["docs/b.md:3 leads nowhere"],
-        outside=["https://example.org/x (docs/b.md:9)"],
+        external_addresses=["https://example.org/x (docs/b.md:9)"],
         usage=Usage(requests=3, input_tokens=1200, output_tokens=34, cost_usd=0.0123),
     )
-    text = pull_text(a_job(id="job_1", model="openai:x"), ["Rename a\nto b"], told, "https://desk.example/j")
+    text = render_pull_body(a_job(id="job_1", model="openai:x"), ["Rename a\nto b"], told, "https://desk.example/j")
     for said in (
         "Renamed the page.",
         "**Unsure:** Whether",
@@ -96,8 +103,8 @@ def test_a_pull_request_tells_what_a_reviewer_needs() -> None:
 
 
 def list_many(count: int, address: str = "https://example.org/{} (link, docs/a.md:1)") -> str:
-    told = Told(summary="Words.", outside=[address.format(n) for n in range(count)])
-    return pull_text(a_job(id="job_1"), [], told, "https://desk.example/job_1")
+    told = PullRequestReport(summary="Words.", external_addresses=[address.format(n) for n in range(count)])
+    return render_pull_body(a_job(id="job_1"), [], told, "https://desk.example/job_1")
 
 
 def test_all_new_addresses_are_listed_and_many_are_folded() -> None:
@@ -120,13 +127,13 @@ def test_addresses_that_do_not_fit_are_counted_and_can_be_found() -> None:
 
 
 def test_addresses_that_load_come_first() -> None:
-    found = [Outside("docs/a.md", n, "link", f"https://a.example/{n}") for n in range(30)]
-    listed = list_outside([*found, Outside("docs/b.md", 1, "image", "https://b.example/x.png")])
+    found = [ExternalResource("docs/a.md", n, "link", f"https://a.example/{n}") for n in range(30)]
+    listed = format_resources([*found, ExternalResource("docs/b.md", 1, "image", "https://b.example/x.png")])
     assert listed[0] == "https://b.example/x.png (image, docs/b.md:1)"
     assert len(listed) == 31
 
 
 def test_a_text_that_a_forge_cuts_closes_what_it_folds() -> None:
-    text = marked("Title", "<details><summary>x</summary>\n\n" + "- y\n" * 30_000 + "</details>\n")
+    text = wrap_in_markers("Title", "<details><summary>x</summary>\n\n" + "- y\n" * 30_000 + "</details>\n")
     assert text.count("<details>") == text.count("</details>") == 1
     assert len(text) < 65_536

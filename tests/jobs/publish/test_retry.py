@@ -5,8 +5,8 @@ import time
 import pytest
 
 from copydesk.jobs.job import Reason
-from copydesk.jobs.publish.errors import ForgeAway, ForgeRefused
-from copydesk.jobs.publish.retry import LONGEST_PAUSE, patiently
+from copydesk.jobs.publish.errors import ForgeRefused, ForgeUnavailable
+from copydesk.jobs.publish.retry import MAX_BACKOFF_SECONDS, retry_while_unavailable
 
 
 class Forge:
@@ -18,7 +18,7 @@ class Forge:
 
     def act(self) -> str:
         if len(self.pauses) < self.times:
-            raise ForgeAway("The forge is away.", self.retry_after)
+            raise ForgeUnavailable("The forge is away.", self.retry_after)
         return "done"
 
     def pause(self, seconds: float, why: str) -> None:
@@ -32,26 +32,26 @@ def far() -> float:
 
 def test_pauses_grow_up_to_a_minute() -> None:
     forge = Forge(9)
-    assert patiently(forge.act, forge.pause, far()) == "done"
-    assert forge.pauses == [1, 2, 4, 8, 16, 32, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
+    assert retry_while_unavailable(forge.act, forge.pause, far()) == "done"
+    assert forge.pauses == [1, 2, 4, 8, 16, 32, MAX_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS]
 
 
 def test_a_forge_that_is_down_for_ten_minutes_is_waited_for() -> None:
     forge = Forge(14)
-    patiently(forge.act, forge.pause, far())
+    retry_while_unavailable(forge.act, forge.pause, far())
     assert sum(forge.pauses) >= 540
 
 
 def test_a_wait_that_the_forge_asks_for_is_kept() -> None:
     forge = Forge(2, retry_after=90)
-    patiently(forge.act, forge.pause, far())
+    retry_while_unavailable(forge.act, forge.pause, far())
     assert forge.pauses == [90, 90]
 
 
 def test_nothing_is_waited_for_beyond_the_deadline() -> None:
     forge = Forge(99, retry_after=90)
     with pytest.raises(ForgeRefused, match=r"The forge is away\. .*asks to wait 90 s") as refused:
-        patiently(forge.act, forge.pause, time.monotonic() + 60)
+        retry_while_unavailable(forge.act, forge.pause, time.monotonic() + 60)
     assert refused.value.reason is Reason.REPOSITORY_ERROR
     assert forge.pauses == []
 
@@ -64,7 +64,7 @@ def test_a_refusal_is_final() -> None:
         raise ForgeRefused("No.")
 
     with pytest.raises(ForgeRefused, match="No"):
-        patiently(act, lambda _seconds, _why: None, far())
+        retry_while_unavailable(act, lambda _seconds, _why: None, far())
     assert len(calls) == 1
 
 
@@ -76,4 +76,4 @@ def test_a_stop_ends_the_waiting() -> None:
         raise Stopped
 
     with pytest.raises(Stopped):
-        patiently(Forge(1).act, pause, far())
+        retry_while_unavailable(Forge(1).act, pause, far())

@@ -17,7 +17,7 @@ import pytest
 
 from copydesk.jobs.checks.check_command import CommandResult
 from copydesk.jobs.sandbox.protocol import MIB, Limits
-from copydesk.jobs.sandbox.seccomp import PROCESSORS, seccomp_program
+from copydesk.jobs.sandbox.seccomp import ARCHITECTURES, build_seccomp_program
 from tests.jobs.checks.test_check_command import Bench, copies, processes_with, until
 from tests.support.programs import skip_missing
 
@@ -60,7 +60,7 @@ def verdict(program: bytes, number: int, arguments: tuple[int, ...] = (), archit
             at += if_true if is_true else if_false
 
 
-@pytest.mark.parametrize("machine", PROCESSORS)
+@pytest.mark.parametrize("machine", ARCHITECTURES)
 @pytest.mark.parametrize(
     ("call", "arguments", "expected"),
     [
@@ -100,17 +100,17 @@ def verdict(program: bytes, number: int, arguments: tuple[int, ...] = (), archit
 def test_the_filter_decides_by_the_call_and_its_arguments(
     machine: str, call: str, arguments: tuple[int, ...], expected: int
 ) -> None:
-    architecture = PROCESSORS[machine][1]
+    architecture = ARCHITECTURES[machine][1]
     for modes in (True, False):
-        program = seccomp_program(pretend_modes=modes, machine=machine)
+        program = build_seccomp_program(pretend_modes=modes, machine=machine)
         assert verdict(program, CALLS[call][machine], arguments, architecture) == expected
 
 
-@pytest.mark.parametrize("machine", PROCESSORS)
+@pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_no_second_entry_to_the_kernel_is_open(machine: str) -> None:
     """A program for 32 bits has other numbers, and x32 the same ones with a bit on top."""
-    program, architecture = seccomp_program(pretend_modes=True, machine=machine), PROCESSORS[machine][1]
-    for other in (0x40000003, 0x40000028, *(mine[1] for name, mine in PROCESSORS.items() if name != machine)):
+    program, architecture = build_seccomp_program(pretend_modes=True, machine=machine), ARCHITECTURES[machine][1]
+    for other in (0x40000003, 0x40000028, *(mine[1] for name, mine in ARCHITECTURES.items() if name != machine)):
         assert verdict(program, CALLS["read"][machine], (), other) == KILLED
     for call in CALLS.values():
         assert verdict(program, 0x40000000 | call[machine], (UNIX, DGRAM), architecture) == MISSING
@@ -263,7 +263,7 @@ def test_the_tables_of_pages_count_as_memory(bench: Bench) -> None:
     assert result.summary == "The check command took more memory than it may, and was stopped."
 
 
-def wardens() -> list[int]:
+def list_supervisors() -> list[int]:
     found = []
     for number in processes_with("sandbox.supervisor"):
         with open(f"/proc/{number}/stat") as file:
@@ -272,7 +272,7 @@ def wardens() -> list[int]:
     return found
 
 
-def test_nothing_outlives_a_warden_that_is_killed(bench: Bench) -> None:
+def test_nothing_outlives_a_supervisor_that_is_killed(bench: Bench) -> None:
     token, before, done = uuid4().hex, copies(), list[CommandResult]()
     script = f"""
         import ctypes, os, sys, time
@@ -285,8 +285,8 @@ def test_nothing_outlives_a_warden_that_is_killed(bench: Bench) -> None:
     thread = threading.Thread(target=lambda: done.append(bench.python(script, seconds=600)))
     thread.start()
     assert until(lambda: len(processes_with(token)) >= 3)
-    [warden] = wardens()
-    os.kill(warden, signal.SIGKILL)
+    [supervisor] = list_supervisors()
+    os.kill(supervisor, signal.SIGKILL)
     thread.join(60)
     assert [result.summary for result in done] == ["The check command could not be started: its warden died."]
     assert until(lambda: processes_with(token) == [])

@@ -197,8 +197,8 @@ def test_a_stranger_cannot_join_a_trace(stage: Stage, collector: Collector) -> N
 
 
 def test_nothing_is_loaded_where_no_endpoint_is_set() -> None:
-    assert not any(os.environ.get(name) for name in traces.ENDPOINTS)
-    traces.set_up()
-    assert not traces.is_on()
-    with traces.span("anything") as span:
-        assert (span, span.trace_id, traces.current()) == (traces.OFF, "", None)
+    assert not any(os.environ.get(name) for name in traces.ENDPOINT_VARIABLES)
+    traces.start_tracing()
+    assert not traces.is_enabled()
+    with traces.start_span("anything") as span:
+        assert (span, span.trace_id, traces.current_traceparent()) == (traces.NO_SPAN, "", None)

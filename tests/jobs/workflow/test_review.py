@@ -10,11 +10,11 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.conversation import Reply
 from copydesk.jobs.job import Job, Status
-from copydesk.jobs.sandbox.sandbox import Unavailable
+from copydesk.jobs.sandbox.sandbox import SandboxUnavailable
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import job_topic
-from copydesk.jobs.workflow.executor import Performer
-from copydesk.jobs.workspace.workspace import digest
+from copydesk.jobs.workflow.executor import RunExecutor
+from copydesk.jobs.workspace.workspace import short_hash
 from tests.support import migrated
 from tests.support.repositories import make_repository
 from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
@@ -30,10 +30,10 @@ class Stage:
         self.project = desk.projects.create(
             "P", repository=str(repository), ref="main", model="openai:scripted", policy=policy, actor="test"
         )
-        self.worker = desk.worker(lambda _name: self.model)
+        self.worker = desk.create_worker(lambda _name: self.model)
 
     def ended(self, job_id: str) -> Job:
-        signals, topic = self.desk.database.signals, job_topic(job_id)
+        signals, topic = self.desk.database.notifications, job_topic(job_id)
         while True:
             mark = signals.mark(topic)
             job = self.desk.jobs.get(self.project.id, job_id)
@@ -46,7 +46,7 @@ class Stage:
 
     @property
     def pull_text(self) -> str:
-        return self.desk.pulls.of_project(self.project.id)[0].body
+        return self.desk.pulls.list_for_project(self.project.id)[0].body
 
 
 @contextmanager
@@ -56,9 +56,9 @@ def staged(
     desk = open_desk(Settings(data=folder / "data", database_url=migrated.new_sqlite(folder / "data")))
     stage = Stage(desk, make_repository(folder / "docs.git", {"a.md": page}), policy or Policy(), list(script))
     if without_sandbox:
-        assert isinstance(stage.worker.workflow, Performer)
-        stage.worker.workflow.sandbox()  # which was begun at start
-        stage.worker.workflow._sandbox = Unavailable("This machine has none.")
+        assert isinstance(stage.worker.executor, RunExecutor)
+        stage.worker.executor.get_sandbox()  # which was begun at start
+        stage.worker.executor._sandbox = SandboxUnavailable("This machine has none.")
     thread = threading.Thread(target=stage.worker.run)
     thread.start()
     try:
@@ -80,7 +80,7 @@ def test_a_fault_that_it_does_not_mend_makes_a_draft_that_says_so(tmp_path: Path
     with staged(tmp_path, BAD, *[finish()] * 4) as stage:
         job = stage.job()
         assert job.message == "The checks find faults in the pull request, and so it is a draft."
-        assert stage.desk.pulls.of_project(stage.project.id)[0].draft
+        assert stage.desk.pulls.list_for_project(stage.project.id)[0].draft
         assert "**Not mended**" in stage.pull_text
         assert len(stage.model.asked) == 5, "three times back, then it stands"
 
@@ -103,9 +103,9 @@ def test_a_model_that_ends_in_words_is_reviewed_as_well(tmp_path: Path) -> None:
 def test_a_follow_up_with_faults_on_a_ready_pull_request_does_not_call_it_a_draft(tmp_path: Path) -> None:
     with staged(tmp_path, GOOD, finish(), BAD, *[finish()] * 4) as stage:
         first = stage.job()
-        stage.desk.jobs.message(stage.project, first.id, "More.")
+        stage.desk.jobs.add_message(stage.project, first.id, "More.")
         assert stage.ended(first.id).message == "The checks find faults in the pull request, which its text lists."
-        assert not stage.desk.pulls.of_project(stage.project.id)[0].draft
+        assert not stage.desk.pulls.list_for_project(stage.project.id)[0].draft
 
 
 def test_what_cannot_be_published_is_told_to_the_model_first(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_page_reformatted_bit_by_bit_is_pointed_out_once(tmp_path: Path) -> No
     pieces = [{"old": line, "new": f"- {line[2:]}"} for line in lines]
     page = "\n".join(["# A", "", *lines, ""]).encode()
 
-    reformat = calls(("edit", {"path": "a.md", "hash": digest(page), "replacements": pieces}))
+    reformat = calls(("edit", {"path": "a.md", "hash": short_hash(page), "replacements": pieces}))
     with staged(tmp_path, reformat, finish(), finish(), page=page) as stage:
         assert stage.job().status is Status.COMPLETED
         assert "If this is what was asked for, call finish again." in str(stage.model.asked[2][-1])

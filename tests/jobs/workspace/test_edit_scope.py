@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from copydesk.jobs.agent.conversation import ToolCall, ToolResult
 from copydesk.jobs.agent.tools import Toolbox
-from copydesk.jobs.workspace.edit_scope import FEW_LINES, overreach, reformats
-from copydesk.jobs.workspace.workspace import Workspace, digest
+from copydesk.jobs.workspace.edit_scope import MAX_SMALL_EDIT_LINES, explain_overreach, explain_reformatting
+from copydesk.jobs.workspace.workspace import Workspace, short_hash
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.cpu_budget import limit_cpu
 
@@ -60,7 +60,7 @@ TWICE = PAGE + "\n" + PAGE
 
 
 def judged(new: str, old: str = PAGE, **options: bool) -> str | None:
-    return overreach(old.encode(), new.encode(), **options)
+    return explain_overreach(old.encode(), new.encode(), **options)
 
 
 def rewrapped(text: str, width: int = 60) -> str:
@@ -143,8 +143,8 @@ def test_a_page_is_written_anew_only_when_that_is_said() -> None:
 
 def test_a_byte_order_mark_stays() -> None:
     for old, new in ((b"\xef\xbb\xbfone\n", b"one\n"), (b"one\n", b"\xef\xbb\xbfone\n")):
-        assert "byte-order" in (overreach(old, new, whole=True) or "")
-    assert overreach(b"\x00\x01", b"\x00\x02") is None
+        assert "byte-order" in (explain_overreach(old, new, allow_rewrite=True) or "")
+    assert explain_overreach(b"\x00\x01", b"\x00\x02") is None
 
 
 WORDS = st.lists(
@@ -157,10 +157,13 @@ TEXT = st.lists(LINE, min_size=8, max_size=40)
 @settings(max_examples=100, deadline=None)
 @given(TEXT, st.data())
 def test_any_edit_of_a_few_lines_passes(lines: list[str], data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, len(lines) - FEW_LINES))
-    gone = data.draw(st.integers(0, FEW_LINES))
+    start = data.draw(st.integers(0, len(lines) - MAX_SMALL_EDIT_LINES))
+    gone = data.draw(st.integers(0, MAX_SMALL_EDIT_LINES))
     new = data.draw(
-        st.lists(st.text(st.characters(exclude_characters="\n\r\0", codec="utf-8"), max_size=30), max_size=FEW_LINES)
+        st.lists(
+            st.text(st.characters(exclude_characters="\n\r\0", codec="utf-8"), max_size=30),
+            max_size=MAX_SMALL_EDIT_LINES,
+        )
     )
     after = [*lines[:start], *new, *lines[start + gone :]]
     assert judged("\n".join(after) + "\n", "\n".join(lines) + "\n") is None
@@ -172,7 +175,7 @@ def test_white_space_beyond_the_touched_lines_is_refused(
     lines: list[str], space: str, before: bool, meant: int
 ) -> None:
     changed = [f"{space}{line}" if before else f"{line}{space}" for line in lines]
-    assume(sum(1 for line in lines if line) > FEW_LINES + meant)
+    assume(sum(1 for line in lines if line) > MAX_SMALL_EDIT_LINES + meant)
     for number in range(meant):
         changed[number] = "really something else"
     assume(not before or not meant)  # what moves in together with a new line above it is a group, and meant
@@ -198,7 +201,7 @@ def use(workspace: Workspace, name: str, **arguments: Any) -> ToolResult:
 
 def test_the_tools_refuse_it_and_leave_the_file_alone(workspace: MakeWorkspace) -> None:
     docs = workspace({"a.md": PAGE.encode()})
-    seen = digest(PAGE.encode())
+    seen = short_hash(PAGE.encode())
     anew = rewrapped(PAGE.replace("60 MB", "80 MB"))
     translated = re.sub(r"[A-Za-z]{3,}", lambda word: word.group()[::-1] + "a", PAGE)
     for result in (
@@ -217,15 +220,15 @@ def test_tidying_that_names_each_line_is_meant(workspace: MakeWorkspace) -> None
     body = "".join(f"line {n}   \n" for n in range(40))
     docs = workspace({"a.md": body.encode()})
     trimmed = [{"old": f"line {n}   ", "new": f"line {n}", "line": n + 1} for n in range(40)]
-    assert use(docs, "edit", path="a.md", hash=digest(body.encode()), replacements=trimmed).ok
-    assert reformats('"', "“") is None
+    assert use(docs, "edit", path="a.md", hash=short_hash(body.encode()), replacements=trimmed).ok
+    assert explain_reformatting('"', "“") is None
 
 
 @pytest.mark.parametrize(("old", "written"), [(PAGE, PAGE.rstrip("\n")), (PAGE.rstrip("\n"), PAGE)])
 def test_the_final_newline_stays_as_it_was(workspace: MakeWorkspace, old: str, written: str) -> None:
     docs = workspace({"a.md": old.encode()})
     content = written.replace("60 MB", "80 MB")
-    assert use(docs, "write", path="a.md", hash=digest(old.encode()), content=content).ok
+    assert use(docs, "write", path="a.md", hash=short_hash(old.encode()), content=content).ok
     assert docs.read("a.md").decode() == old.replace("60 MB", "80 MB")
 
 

@@ -12,22 +12,22 @@ import pygit2
 import pytest
 
 from copydesk.client import Client, Job
-from copydesk.core.settings import Settings, variable
+from copydesk.core.settings import Settings, env_variable
 from copydesk.jobs.agent.conversation import ToolCall
 from copydesk.jobs.agent.tools import Toolbox
 from copydesk.jobs.checks import check
 from copydesk.jobs.checks.check_command import run_command
-from copydesk.jobs.execution.worker import Attempt, Interrupted
+from copydesk.jobs.execution.worker import Attempt, AttemptStopped
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror
 from copydesk.jobs.publish.guard.publish_guard import PublishRefused
-from copydesk.jobs.publish.guard.publish_guard import check as check_policy
+from copydesk.jobs.publish.guard.publish_guard import check_publishable as check_policy
 from copydesk.jobs.sandbox.sandbox import Sandbox
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.repository_limits import (
+    DEFAULT_LIMITS,
     MIB,
-    USUAL_LIMITS,
     FileTooLarge,
     RepositoryLimits,
     RepositoryTooLarge,
@@ -39,7 +39,7 @@ from tests.support.repositories import AUTHOR, branches, commit, file_on, make_r
 from tests.support.service import Service, serve
 
 PAGE = b"# Hello\n\nThe colour of things.\n"
-SMALL = replace(USUAL_LIMITS, entries=50, depth=5, file_bytes=1000)
+SMALL = replace(DEFAULT_LIMITS, entries=50, depth=5, file_bytes=1000)
 BOMBS = {
     "as many paths as a number has digits": (bombs.same_folders(), "200,000 files and folders"),
     "folders without a file": (bombs.same_folders(leaf=False), "200,000 files and folders"),
@@ -62,10 +62,10 @@ class Counter:
     def __call__(self) -> None:
         self.calls += 1
         if self.calls > self.most:
-            raise Interrupted
+            raise AttemptStopped
 
 
-def tree_of(path: Path, limits: RepositoryLimits = USUAL_LIMITS, checked: Callable[[], None] = lambda: None) -> Tree:
+def tree_of(path: Path, limits: RepositoryLimits = DEFAULT_LIMITS, checked: Callable[[], None] = lambda: None) -> Tree:
     repository = pygit2.Repository(str(path))
     return Tree(repository, str(repository.lookup_reference("refs/heads/main").target), limits, checked)
 
@@ -85,7 +85,7 @@ def test_the_sentence_names_the_setting_that_raises_the_bound(tmp_path: Path, ki
     settings = {"entries": "repository_files", "depth": "repository_depth", "file_bytes": "repository_file_megabytes"}
     make = {"entries": bombs.many_in_one_folder(51), "depth": bombs.nested(6), "file_bytes": bombs.nested(0)}[kind]
     tree = tree_of(bombs.make_bomb(tmp_path / "bomb.git", make), replace(SMALL, file_bytes=1))
-    with pytest.raises(RepositoryTooLarge, match=variable(settings[kind])):
+    with pytest.raises(RepositoryTooLarge, match=env_variable(settings[kind])):
         [tree.read(entry, path) for path, entry in tree.files()]
 
 
@@ -126,15 +126,15 @@ def test_a_walk_ends_when_its_attempt_is_stopped(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {f"docs/{n}/page.md": PAGE for n in range(20)})
     attempt = Attempt(CLAIM, 600)
     mirror = Mirror(tmp_path / "mirror.git", Git(str(path), stoppable=attempt.stoppable))
-    head = mirror.head("main")
+    head = mirror.fetch_head("main")
     walk = mirror.tree(head).files()
     entry = next(walk)[1]
     attempt.stop()
-    with pytest.raises(Interrupted):
+    with pytest.raises(AttemptStopped):
         list(walk)
-    with pytest.raises(Interrupted):
+    with pytest.raises(AttemptStopped):
         mirror.tree(head).files()
-    with pytest.raises(Interrupted):
+    with pytest.raises(AttemptStopped):
         mirror.tree(head).read(replace(entry, oid=mirror.repository.create_blob(b"never read before")))
 
 
@@ -150,7 +150,7 @@ def test_large_files_that_a_job_does_not_need_do_not_stop_it(service: Service, t
 
 
 def test_a_large_file_is_listed_and_neither_read_nor_searched_nor_changed(tmp_path: Path) -> None:
-    tree = tree_of(make_repository(tmp_path / "docs.git", LARGE), replace(USUAL_LIMITS, file_bytes=MIB))
+    tree = tree_of(make_repository(tmp_path / "docs.git", LARGE), replace(DEFAULT_LIMITS, file_bytes=MIB))
     workspace = Workspace(tree)
     box = Toolbox(workspace)
     assert workspace.paths() == sorted(LARGE)
@@ -172,7 +172,7 @@ def test_a_large_file_is_listed_and_neither_read_nor_searched_nor_changed(tmp_pa
 
 
 def test_a_check_command_is_not_run_on_a_copy_without_its_large_files(tmp_path: Path) -> None:
-    tree = tree_of(make_repository(tmp_path / "docs.git", LARGE), replace(USUAL_LIMITS, file_bytes=MIB))
+    tree = tree_of(make_repository(tmp_path / "docs.git", LARGE), replace(DEFAULT_LIMITS, file_bytes=MIB))
     result = run_command("true", Workspace(tree), Sandbox("landlock"), root="", seconds=5)
     assert (result.ok, result.ran) == (False, False)
     assert "docs/book.md has 1 MiB" in result.summary
@@ -196,14 +196,14 @@ def test_a_blob_of_700_megabytes_is_never_read(tmp_path: Path) -> None:
 
 
 def small_mirror(folder: Path, repository: Path, **limits: int) -> Mirror:
-    return Mirror(folder, Git(str(repository), limits=replace(USUAL_LIMITS, **limits)))
+    return Mirror(folder, Git(str(repository), limits=replace(DEFAULT_LIMITS, **limits)))
 
 
 def test_a_repository_that_takes_too_much_of_the_disk_is_refused(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"film.mp4": os.urandom(MIB)})
     with pytest.raises(RepositoryTooLarge, match=r"more than 0 MiB.*COPYDESK_REPOSITORY_MEGABYTES"):
-        small_mirror(tmp_path / "mirror.git", repository, mirror_bytes=MIB // 2).head("main")
-    assert small_mirror(tmp_path / "other.git", repository, mirror_bytes=2 * MIB).head("main")
+        small_mirror(tmp_path / "mirror.git", repository, mirror_bytes=MIB // 2).fetch_head("main")
+    assert small_mirror(tmp_path / "other.git", repository, mirror_bytes=2 * MIB).fetch_head("main")
 
 
 ENDLESS = """#!/bin/sh
@@ -224,7 +224,7 @@ def test_a_fetch_that_grows_beyond_the_bound_is_ended_and_leaves_nothing(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     with pytest.raises(RepositoryTooLarge, match="more than 2 MiB"):
-        mirror.head("main")
+        mirror.fetch_head("main")
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
     assert list((mirror.folder / "objects" / "pack").iterdir()) == []
 
@@ -233,7 +233,7 @@ def test_a_pack_that_grows_without_bound_in_memory_is_refused(tmp_path: Path) ->
     repository = make_repository(tmp_path / "docs.git", {"index.md": PAGE})
     assert bombs.write_growing_delta(repository, copies=80) < 10_000
     with pytest.raises(RepositoryTooLarge, match=r"more than 64 MiB of memory.*COPYDESK_GIT_MEGABYTES"):
-        small_mirror(tmp_path / "mirror.git", repository, git_bytes=64 * MIB).head("main")
+        small_mirror(tmp_path / "mirror.git", repository, git_bytes=64 * MIB).fetch_head("main")
 
 
 @pytest.mark.parametrize("stream", ["out", "err"])
@@ -247,7 +247,7 @@ def test_a_host_that_makes_git_talk_without_end_is_not_listened_to(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     said = {"out": "too many branches", "err": "git ls-remote failed"}[stream]
     with pytest.raises(RepositoryFailed, match=said) as failure:
-        Git("https://example.org/docs.git").heads("HEAD")
+        Git("https://example.org/docs.git").list_heads("HEAD")
     assert len(str(failure.value)) < 1000
 
 
@@ -260,44 +260,46 @@ def test_a_branch_that_names_no_commit_is_refused(tmp_path: Path) -> None:
         tag = repository.create_tag(f"t{number}", tag, kind, AUTHOR, "x")
     (path / "refs" / "heads" / "odd").write_text(f"{tag}\n")
     with pytest.raises(RepositoryFailed, match="is not a commit"):
-        Mirror(tmp_path / "mirror.git", Git(str(path))).find("odd")
+        Mirror(tmp_path / "mirror.git", Git(str(path))).find_head("odd")
 
 
 def test_a_base_that_became_a_bomb_is_not_merged(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"index.md": PAGE})
     mirror = Mirror(tmp_path / "mirror.git", Git(str(path)))
-    base = mirror.head("main")
+    base = mirror.fetch_head("main")
     made = mirror.commit(base, {"index.md": b"changed\n"}, "Change", AUTHOR)
     for make in (bombs.same_folders(), bombs.named(b"\xff", bombs.same_folders())):
         moved = bombs.commit_tree(pygit2.Repository(str(path)), make)
-        assert mirror.head("main") == moved
+        assert mirror.fetch_head("main") == moved
         with pytest.raises(RepositoryTooLarge):
-            mirror.reapplied(made, base, moved)
+            mirror.rebase(made, base, moved)
         with pytest.raises(RepositoryTooLarge):
-            mirror.merged(moved, made, "Merge", AUTHOR)
+            mirror.merge(moved, made, "Merge", AUTHOR)
 
 
 def test_a_large_file_that_both_sides_changed_is_a_conflict_and_any_other_is_merged(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"index.md": PAGE, "other.md": PAGE})
     mirror = small_mirror(tmp_path / "mirror.git", path, file_bytes=MIB)
-    base = mirror.head("main")
+    base = mirror.fetch_head("main")
     made = mirror.commit(base, {"index.md": b"changed\n"}, "Change", AUTHOR)
     large = os.urandom(MIB + 1)
     commit(pygit2.Repository(str(path)), {"film.mp4": large, "other.md": large})
-    moved = mirror.head("main")
-    again = mirror.reapplied(made, base, moved)
+    moved = mirror.fetch_head("main")
+    again = mirror.rebase(made, base, moved)
     assert again is not None
-    assert mirror.tree(again).entry("film.mp4") == mirror.tree(moved).entry("film.mp4")
-    assert mirror.merged(moved, made, "Merge", AUTHOR) is not None
+    assert mirror.tree(again).find_entry("film.mp4") == mirror.tree(moved).find_entry("film.mp4")
+    assert mirror.merge(moved, made, "Merge", AUTHOR) is not None
     commit(pygit2.Repository(str(path)), {"index.md": large})
-    assert mirror.reapplied(made, base, mirror.head("main")) is None
-    assert mirror.merged(mirror.head("main"), made, "Merge", AUTHOR) is None
+    assert mirror.rebase(made, base, mirror.fetch_head("main")) is None
+    assert mirror.merge(mirror.fetch_head("main"), made, "Merge", AUTHOR) is None
 
 
 def test_the_bounds_are_settings() -> None:
-    limits = RepositoryLimits.of(Settings(repository_files=7, repository_depth=8, repository_file_megabytes=9))
+    limits = RepositoryLimits.from_settings(
+        Settings(repository_files=7, repository_depth=8, repository_file_megabytes=9)
+    )
     assert (limits.entries, limits.depth, limits.file_bytes) == (7, 8, 9 * MIB)
-    assert RepositoryLimits.of(Settings()) == USUAL_LIMITS
+    assert RepositoryLimits.from_settings(Settings()) == DEFAULT_LIMITS
 
 
 def test_two_fetches_of_one_mirror_do_not_remove_each_others_files(tmp_path: Path) -> None:
@@ -305,7 +307,7 @@ def test_two_fetches_of_one_mirror_do_not_remove_each_others_files(tmp_path: Pat
     heads: list[str] = []
 
     def fetch() -> None:
-        heads.append(Mirror(tmp_path / "mirror.git", Git(str(path))).head("main"))
+        heads.append(Mirror(tmp_path / "mirror.git", Git(str(path))).fetch_head("main"))
 
     threads = [threading.Thread(target=fetch) for _ in range(4)]
     for thread in threads:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from copydesk.jobs.agent.conversation import ToolCall
 from copydesk.jobs.agent.tools import Toolbox
-from copydesk.jobs.workspace import text_edits as text
-from copydesk.jobs.workspace.patches import patch_of
+from copydesk.jobs.workspace import text_edits
+from copydesk.jobs.workspace.patches import create_patch
 from copydesk.jobs.workspace.text_edits import NotEditable, Replacement
-from copydesk.jobs.workspace.workspace import digest
+from copydesk.jobs.workspace.workspace import short_hash
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.cpu_budget import limit_cpu
 
@@ -87,7 +87,7 @@ def files(draw: st.DrawFn) -> File:
 
 
 def replaced(file: File, new: str) -> bytes:
-    return text.replace(file.data, [Replacement(as_read(file.old), new)])
+    return text_edits.apply_replacements(file.data, [Replacement(as_read(file.old), new)])
 
 
 def as_read(body: str) -> str:
@@ -119,7 +119,7 @@ def test_an_edit_changes_the_meant_bytes_only(file: File, new: str) -> None:
 def test_the_edit_tool_changes_the_same_bytes(workspace: MakeWorkspace, file: File, new: str) -> None:
     shelf = workspace({"docs/page.md": file.data, "docs/other.md": b"other\r\n"})
     wanted = {"old": as_read(file.old), "new": new}
-    arguments = {"path": "docs/page.md", "hash": digest(file.data), "replacements": [wanted]}
+    arguments = {"path": "docs/page.md", "hash": short_hash(file.data), "replacements": [wanted]}
     result = Toolbox(shelf).call(ToolCall(id="1", name="edit", arguments=arguments))
     expected = replaced(file, new)
     assert result.ok == (expected != file.data), result.text
@@ -134,16 +134,16 @@ def test_everywhere_is_what_replacing_the_bytes_would_be(file: File, old: str, n
     sought = file.data.removeprefix(file.bom)
     if old.encode(file.encoding) in sought:
         expected = file.bom + sought.replace(old.encode(file.encoding), new.encode(file.encoding))
-        assert text.replace(file.data, asked) == expected
+        assert text_edits.apply_replacements(file.data, asked) == expected
     else:
         with pytest.raises(NotEditable):
-            text.replace(file.data, asked)
+            text_edits.apply_replacements(file.data, asked)
 
 
 @settings(max_examples=120, deadline=None)
 @given(files())
 def test_writing_what_was_read_changes_nothing(file: File) -> None:
-    assert text.written(file.data, text.Text.of(file.data).shown) == file.data
+    assert text_edits.replace_body(file.data, text_edits.DecodedText.decode(file.data).normalized_body) == file.data
 
 
 @settings(max_examples=120, deadline=None)
@@ -152,7 +152,7 @@ def test_the_diff_shows_the_touched_lines_and_no_others(file: File, new: str) ->
     result = replaced(file, new)
     if result == file.data:
         return
-    patch = patch_of("docs/page.md", file.data, result)
+    patch = create_patch("docs/page.md", file.data, result)
     starts = file.head.rfind(b"\n") + 1
     rest = file.tail.find(b"\n") + 1 or len(file.tail)
     old_lines = file.data[starts : len(file.data) - len(file.tail) + rest]
@@ -186,7 +186,7 @@ def applied(folder: Path, path: str, old: bytes | None, patch: bytes) -> bytes |
 def test_git_applies_the_diff_to_the_same_bytes(tmp_path: Path, file: File, new: str) -> None:
     result = replaced(file, new)
     if result != file.data:
-        patch = patch_of("docs/page.md", file.data, result)
+        patch = create_patch("docs/page.md", file.data, result)
         assert applied(tmp_path, "docs/page.md", file.data, patch.data) == result
 
 
@@ -206,7 +206,7 @@ def test_git_applies_the_diff_to_the_same_bytes(tmp_path: Path, file: File, new:
 def test_git_applies_diffs_that_make_and_delete_files(
     tmp_path: Path, path: str, old: bytes | None, new: bytes | None
 ) -> None:
-    patch = patch_of(path, old, new)
+    patch = create_patch(path, old, new)
     assert patch.data, "a file that comes or goes is a change, even an empty one"
     assert applied(tmp_path, path, old, patch.data) == new
 
@@ -220,7 +220,7 @@ def test_five_megabytes_are_edited_exactly_and_at_once(tmp_path: Path, ending: s
     with limit_cpu(seconds=5):
         result = replaced(file, "first\nsecond")
         assert result == file.head + f"first{ending}second".encode() + file.tail
-        patch = patch_of("docs/page.md", file.data, result)
+        patch = create_patch("docs/page.md", file.data, result)
     assert (patch.additions, patch.deletions) == (2, 1)
     assert len(patch.data) < 2000
     assert applied(tmp_path, "docs/page.md", file.data, patch.data) == result
@@ -228,8 +228,8 @@ def test_five_megabytes_are_edited_exactly_and_at_once(tmp_path: Path, ending: s
 
 def test_a_file_that_cannot_hold_the_new_text_stays_as_it_is() -> None:
     with pytest.raises(NotEditable, match="Latin-1"):
-        text.replace(b"caf\xe9 old", [Replacement("old", "→")])
-    assert text.replace(b"caf\xe9 old", [Replacement("old", "né")]) == b"caf\xe9 n\xe9"
+        text_edits.apply_replacements(b"caf\xe9 old", [Replacement("old", "→")])
+    assert text_edits.apply_replacements(b"caf\xe9 old", [Replacement("old", "né")]) == b"caf\xe9 n\xe9"
 
 
 def test_what_is_ambiguous_missing_or_overlapping_is_refused() -> None:
@@ -242,10 +242,10 @@ def test_what_is_ambiguous_missing_or_overlapping_is_refused() -> None:
         [Replacement("aaa", "b"), Replacement("a\nb", "c")],
     ):
         with pytest.raises(NotEditable):
-            text.replace(b"aaa\nb\n", wanted)
-    assert text.replace(b"a\na\n", [Replacement("a", "b", line=2)]) == b"a\nb\n"
+            text_edits.apply_replacements(b"aaa\nb\n", wanted)
+    assert text_edits.apply_replacements(b"a\na\n", [Replacement("a", "b", line=2)]) == b"a\nb\n"
 
 
 def test_a_binary_file_is_not_edited() -> None:
     with pytest.raises(NotEditable):
-        text.replace(b"a\x00b", [Replacement("a", "b")])
+        text_edits.apply_replacements(b"a\x00b", [Replacement("a", "b")])

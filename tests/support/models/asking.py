@@ -9,7 +9,7 @@ import pytest
 
 from copydesk.jobs.agent.conversation import Conversation, ModelFailed, Prompt, Reply
 from copydesk.jobs.agent.models.language_model import LanguageModel
-from copydesk.jobs.agent.models.registry import model_for
+from copydesk.jobs.agent.models.registry import create_model
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.support.model_server import ModelServer, Request, Turn
 
@@ -22,9 +22,9 @@ ASKED: Conversation = [Prompt(text="Fix the typo.")]
 
 def talking_to(server: ModelServer, name: str = COMPATIBLE, **changed: Any) -> LanguageModel:
     """With pauses that a test can wait for."""
-    model = model_for(name, url=server.url, keys=KEYS, addresses=server.addresses)
+    model = create_model(name, url=server.url, keys=KEYS, addresses=server.addresses)
     assert isinstance(model, LanguageModel)
-    return replace(model, **{"pauses": (0.01, 0.01, 0.01), **changed})
+    return replace(model, **{"backoff_seconds": (0.01, 0.01, 0.01), **changed})
 
 
 def models(server: ModelServer, **changed: Any) -> Callable[[str], LanguageModel]:

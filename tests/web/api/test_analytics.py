@@ -10,15 +10,15 @@ from urllib.parse import quote
 import httpx2 as httpx
 import pytest
 
-from copydesk.analytics.date_ranges import day
-from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.date_ranges import parse_day
+from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.core.clock import DAY
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
-FIRST = day("2026-03-01")
+FIRST = parse_day("2026-03-01")
 REPORTS = ("visitors", "views", "agents", "timeseries")
-HUMAN, ASSISTANT, SEARCH = Class.HUMAN, Class.ASSISTANT, Class.SEARCH
+HUMAN, ASSISTANT, SEARCH = VisitorClass.HUMAN, VisitorClass.ASSISTANT, VisitorClass.SEARCH
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +44,14 @@ def week(running: Service) -> Service:
 
 
 def seen(
-    site: Service, path: str, visitor: int | None, on: int = FIRST, kind: Class = HUMAN, agent: str = "Browser"
-) -> View:
+    site: Service, path: str, visitor: int | None, on: int = FIRST, kind: VisitorClass = HUMAN, agent: str = "Browser"
+) -> PageView:
     operator = "" if kind is HUMAN else "Example"
-    return View(site.project.id, path, on * DAY, kind, agent, operator, "test", "1", visitor, "", "", 200, None)
+    return PageView(site.project.id, path, on * DAY, kind, agent, operator, "test", "1", visitor, "", "", 200, None)
 
 
-def keep(site: Service, *views: View) -> None:
-    site.desk.store.log(views)
+def keep(site: Service, *views: PageView) -> None:
+    site.desk.store.log_views(views)
 
 
 def get(site: Service, report: str, query: str = "", **headers: str) -> httpx.Response:
@@ -402,7 +402,7 @@ def test_exports_are_counted_by_project(tmp_path: Path) -> None:
 
 def test_pages_of_results_make_up_the_whole(site: Service) -> None:
     """Read in pieces of any size, the rows are the same as at once."""
-    views: Sequence[View] = [seen(site, f"/{n * n % 23}", n % 7 + 1, FIRST + n % 5) for n in range(200)]
+    views: Sequence[PageView] = [seen(site, f"/{n * n % 23}", n % 7 + 1, FIRST + n % 5) for n in range(200)]
     keep(site, *views)
     whole = found(site, "visitors", "limit=250&dateFrom=2026-03-02")["visitors"]
     for limit in (1, 4, 5, len(whole)):

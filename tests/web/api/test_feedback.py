@@ -6,12 +6,12 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from copydesk.analytics.date_ranges import day
+from copydesk.analytics.date_ranges import parse_day
 from copydesk.core.clock import DAY
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
-FIRST = day("2026-03-01") * DAY
+FIRST = parse_day("2026-03-01") * DAY
 
 
 @pytest.fixture(scope="module")

@@ -16,15 +16,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from copydesk.analytics.ingest.event_schema import NAMES
-from copydesk.core.errors import TooLarge
+from copydesk.analytics.ingest.event_schema import EVENT_FIELDS
+from copydesk.core.errors import RequestTooLarge
 from copydesk.web.collection.payloads import (
     BYTE_ORDER_MARK,
-    LARGEST_UNPACKED,
-    MOST_EVENTS,
-    MOST_LINES,
-    MOST_MEMBERS,
-    events_in,
+    MAX_EVENTS,
+    MAX_GZIP_MEMBERS,
+    MAX_LINES,
+    MAX_UNPACKED_BYTES,
+    parse_events,
 )
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
@@ -74,7 +74,7 @@ def taken(answer: httpx.Response) -> tuple[int, int, list[tuple[int, str]]]:
 
 def counted(service: Service) -> int:
     service.desk.store.fold()
-    agents, _ = service.desk.store.agents(service.project.id)
+    agents, _ = service.desk.store.list_agents(service.project.id)
     return sum(row.views for row in agents)
 
 
@@ -138,8 +138,8 @@ UNREADABLE = {
     "null": ("null", JSON, 400),
     "too deep": ("[" * 5000, JSON, 400),
     "half a character": ('{"path": "\\ud800"}', JSON, 400),
-    "too many events": (json.dumps([{}] * (MOST_EVENTS + 1)), JSON, 413),
-    "too many lines": ("\n" * (MOST_LINES + 1), LINES, 413),
+    "too many events": (json.dumps([{}] * (MAX_EVENTS + 1)), JSON, 413),
+    "too many lines": ("\n" * (MAX_LINES + 1), LINES, 413),
     "plain text": (json.dumps(PAGE), "text/plain", 415),
     "no media type": (json.dumps(PAGE), "", 415),
     "a form": ("path=/a", "application/x-www-form-urlencoded", 415),
@@ -155,8 +155,8 @@ def test_a_body_that_cannot_be_read_is_refused_whole(service: Service, name: str
 
 
 def test_as_many_as_allowed_are_taken(fresh: Service) -> None:
-    assert taken(send(fresh, json.dumps([PAGE] * MOST_EVENTS)))[0] == MOST_EVENTS
-    assert taken(send(fresh, (json.dumps(PAGE) + "\n") * MOST_LINES, LINES))[0] == MOST_LINES
+    assert taken(send(fresh, json.dumps([PAGE] * MAX_EVENTS)))[0] == MAX_EVENTS
+    assert taken(send(fresh, (json.dumps(PAGE) + "\n") * MAX_LINES, LINES))[0] == MAX_LINES
 
 
 def test_a_byte_order_mark_does_no_harm(service: Service) -> None:
@@ -186,10 +186,10 @@ WRONGLY_PACKED: dict[str, tuple[Callable[[], bytes], int]] = {
     "garbage behind": (lambda: EMPTY + b"garbage", 400),
     "garbage behind zeros": (lambda: EMPTY + bytes(9) + b"x", 400),
     "packed twice": (lambda: gzip.compress(EMPTY), 400),
-    "a byte too much": (lambda: gzip.compress(bytes(LARGEST_UNPACKED + 1)), 413),
-    "a bomb": (lambda: gzip.compress(bytes(16 * LARGEST_UNPACKED), 1), 413),
-    "a bomb in parts": (lambda: gzip.compress(bytes(LARGEST_UNPACKED // 2 + 1)) * 2, 413),
-    "one part too many": (lambda: NOTHING * (MOST_MEMBERS + 1), 413),
+    "a byte too much": (lambda: gzip.compress(bytes(MAX_UNPACKED_BYTES + 1)), 413),
+    "a bomb": (lambda: gzip.compress(bytes(16 * MAX_UNPACKED_BYTES), 1), 413),
+    "a bomb in parts": (lambda: gzip.compress(bytes(MAX_UNPACKED_BYTES // 2 + 1)) * 2, 413),
+    "one part too many": (lambda: NOTHING * (MAX_GZIP_MEMBERS + 1), 413),
     "parts without end": (lambda: NOTHING * 200_000, 413),
 }
 
@@ -283,7 +283,7 @@ ANYTHING = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3)),
     max_leaves=4,
 )
-NEARLY = st.dictionaries(st.sampled_from(sorted(NAMES)), st.one_of(ANYTHING, st.just("/a")), max_size=6)
+NEARLY = st.dictionaries(st.sampled_from(sorted(EVENT_FIELDS)), st.one_of(ANYTHING, st.just("/a")), max_size=6)
 
 
 @FUZZ
@@ -332,12 +332,12 @@ def test_millions_of_tiny_values_are_counted_before_they_are_built(fresh: Servic
         assert answer.status_code == 413
     tracemalloc.start()
     try:
-        with suppress(TooLarge):
-            events_in(headers, zipped)
+        with suppress(RequestTooLarge):
+            parse_events(headers, zipped)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert most < 8 * LARGEST_UNPACKED, "the body itself, and little else"
+    assert most < 8 * MAX_UNPACKED_BYTES, "the body itself, and little else"
 
 
 def test_the_largest_array_that_is_allowed_is_taken(fresh: Service) -> None:
@@ -351,6 +351,6 @@ def test_the_largest_array_that_is_allowed_is_taken(fresh: Service) -> None:
         "timestamp": "2026-11-15T03:02:27Z",
         "userAgent": "Mozilla/5.0 (a, b; c, d) " + "x, " * 30,
     }
-    sent = [{**PAGE, **whole, "eventId": str(number)} for number in range(MOST_EVENTS)]
+    sent = [{**PAGE, **whole, "eventId": str(number)} for number in range(MAX_EVENTS)]
     accepted, duplicates, dropped = taken(send(fresh, json.dumps(sent)))
-    assert accepted + duplicates + len(dropped) == MOST_EVENTS
+    assert accepted + duplicates + len(dropped) == MAX_EVENTS

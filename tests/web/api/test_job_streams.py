@@ -100,7 +100,7 @@ def test_a_key_that_loses_its_scope_or_project_ends_its_stream(service: Service,
 
 
 def end_session(service: Service, someone: Person) -> None:
-    for session in service.desk.people.sessions.of_person(someone.id):
+    for session in service.desk.people.sessions.list_for_person(someone.id):
         service.desk.people.sessions.end(someone, session.id)
 
 

@@ -16,7 +16,7 @@ import httpx2 as httpx
 import pytest
 
 from copydesk.client import ApiError, Event, Job
-from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Observed, Prompt, Reply
+from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Prompt, Reply, ToolResults
 from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.conftest import DATABASES
@@ -381,7 +381,7 @@ def test_a_message_to_an_active_job_is_taken_up_at_the_next_turn(serving: Serve)
         assert file_on(service.repository, job["branch"], "docs/index.md") == b"# Hello\n\nThe color of all things.\n"
         kinds = [event["kind"] for event in service.client.events(job["id"])]
         assert (kinds.count("pull_request"), kinds.count("pushed"), kinds.count("finished")) == (1, 1, 1)
-        assert len(service.desk.pulls.of_project(service.project.id)) == 1
+        assert len(service.desk.pulls.list_for_project(service.project.id)) == 1
 
 
 def test_a_message_during_the_last_turn_is_not_lost(serving: Serve) -> None:
@@ -396,7 +396,7 @@ def test_a_message_during_the_last_turn_is_not_lost(serving: Serve) -> None:
         job = service.client.wait(job["id"])
         assert job["status"] == "completed"
         assert file_on(service.repository, job["branch"], "docs/index.md") == b"# Hello\n\nThe color of all things.\n"
-        assert len(service.desk.pulls.of_project(service.project.id)) == 1
+        assert len(service.desk.pulls.list_for_project(service.project.id)) == 1
 
 
 def test_a_follow_up_goes_to_the_same_branch_and_pull_request(serving: Serve) -> None:
@@ -412,7 +412,7 @@ def test_a_follow_up_goes_to_the_same_branch_and_pull_request(serving: Serve) ->
         assert set(branches(service.repository)) == {"main", first["branch"]}
         assert branches(service.repository)[first["branch"]] != head
         assert file_on(service.repository, first["branch"], "docs/index.md") == b"# Hello\n\nThe color of all things.\n"
-        assert len(service.desk.pulls.of_project(service.project.id)) == 1
+        assert len(service.desk.pulls.list_for_project(service.project.id)) == 1
         assert client.diff(first["id"]).count(b"\n-The colour of things.\n+The color of all things.\n") == 1
 
 
@@ -607,5 +607,5 @@ def test_a_protected_file_is_refused_to_the_agent_already(serving: Serve) -> Non
         job = ended(service)
         assert (job["status"], job["reason"]) == ("completed", "no_changes")
         observed = asked[0][-1]
-        assert isinstance(observed, Observed)
+        assert isinstance(observed, ToolResults)
         assert (observed.results[0].ok, "protected" in observed.results[0].text) == (False, True)

@@ -15,11 +15,11 @@ from sqlalchemy import select, update
 
 from copydesk.core.ids import new_id
 from copydesk.core.projects.projects import Project
-from copydesk.jobs.job import LONGEST_PROMPT, Job, Status
-from copydesk.jobs.publish.forges.polling import notice_ends
+from copydesk.jobs.job import MAX_PROMPT_CHARS, Job, Status
+from copydesk.jobs.publish.forges.polling import archive_closed_pulls
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.tables import jobs, messages
-from copydesk.web.middleware.request_gate import LARGEST_WEBHOOK
+from copydesk.web.middleware.request_gate import MAX_WEBHOOK_BYTES
 from tests.jobs.publish.forges.conftest import TOKEN
 from tests.jobs.publish.forges.extra_calls import FAKES, UNLIKE
 from tests.support.drills import drills
@@ -130,13 +130,13 @@ def test_a_closing_that_comes_late_does_not_stop_what_was_asked_for_since(place:
     place.fake.pull(1).closed -= timedelta(minutes=1)
     desk = place.service.desk
     desk.jobs.unarchive(place.project.id, place.job_id)
-    desk.jobs.message(place.project, place.job_id, "Go on with it")
+    desk.jobs.add_message(place.project, place.job_id, "Go on with it")
     place.fake.webhooks.redeliver(place.fake.webhooks.deliveries[-1])
     assert place.job().status is Status.ACTIVE
 
 
 def test_a_closing_stops_a_job_at_work(place: Place) -> None:
-    place.service.desk.jobs.message(place.project, place.job_id, "Go on with it")
+    place.service.desk.jobs.add_message(place.project, place.job_id, "Go on with it")
     place.fake.close(1)
     assert place.statuses() == [202]
     assert place.job().status is Status.ARCHIVED
@@ -189,7 +189,7 @@ def test_an_archived_job_says_why_it_does_not_answer(place: Place) -> None:
     assert len(place.fake.pull(1).comments) == 2
 
 
-@pytest.mark.parametrize("text", ["@copydesk", "@copydesk " + "x" * (LONGEST_PROMPT + 1)], ids=["empty", "long"])
+@pytest.mark.parametrize("text", ["@copydesk", "@copydesk " + "x" * (MAX_PROMPT_CHARS + 1)], ids=["empty", "long"])
 def test_a_comment_that_is_too_long_or_says_nothing_is_refused_in_words(place: Place, text: str) -> None:
     place.comment(text)
     assert "1 to 32,000 characters" in place.fake.pull(1).comments[-1].body
@@ -227,10 +227,10 @@ def test_a_wrong_signature_is_refused_and_nothing_happens(place: Place) -> None:
 def test_a_poll_notices_what_no_webhook_told(place: Place) -> None:
     place.fake.webhooks.hooks.clear()
     desk = place.service.desk
-    notice_ends(desk.database, [place.project], desk.secrets)
+    archive_closed_pulls(desk.database, [place.project], desk.secrets)
     assert place.job().status is Status.COMPLETED
     place.fake.merge(1)
-    notice_ends(desk.database, [place.project], desk.secrets)
+    archive_closed_pulls(desk.database, [place.project], desk.secrets)
     assert place.job().status is Status.ARCHIVED
 
 
@@ -239,14 +239,14 @@ def test_a_poll_leaves_a_job_at_work_alone(place: Place) -> None:
     place.fake.close(1)
     place.set_job(status="active")
     desk = place.service.desk
-    notice_ends(desk.database, [place.project], desk.secrets)
+    archive_closed_pulls(desk.database, [place.project], desk.secrets)
     assert place.job().status is Status.ACTIVE
 
 
 def test_a_poll_outlives_a_forge_that_is_away(place: Place) -> None:
     place.fake.faults.answer(503, times=20, where="/api/")
     desk = place.service.desk
-    notice_ends(desk.database, [place.project], desk.secrets)
+    archive_closed_pulls(desk.database, [place.project], desk.secrets)
     assert place.job().status is Status.COMPLETED
 
 
@@ -300,7 +300,7 @@ def test_a_payload_that_lies_about_a_merge_is_checked_with_the_forge(github: Pla
 
 
 def test_a_body_beyond_the_bound_is_refused(github: Place) -> None:
-    assert post(github, b" " * (LARGEST_WEBHOOK + 1)).status_code == 413
+    assert post(github, b" " * (MAX_WEBHOOK_BYTES + 1)).status_code == 413
 
 
 def test_a_project_that_is_not_there_answers_like_a_wrong_signature(github: Place) -> None:

@@ -33,7 +33,7 @@ def send(service: Service, address: str, comment: str = "Thanks", kind: str = "a
 
 
 def count(service: Service) -> int:
-    return sum(page.total for page in service.desk.feedback.by_page(service.project.id)[0])
+    return sum(page.total for page in service.desk.feedback.count_by_page(service.project.id)[0])
 
 
 def test_one_sender_stores_no_more_than_its_hourly_share(tmp_path: Path) -> None:
@@ -68,10 +68,10 @@ def test_a_project_that_is_full_refuses_feedback_and_keeps_what_it_has(tmp_path:
         assert [answer.status_code for answer in flood] == [202] * 4 + [429] * 4
         assert flood[-1].json()["code"] == "feedback_full"
         assert flood[-1].headers["retry-after"] == "3600"
-        kept = service.desk.feedback.page(service.project.id)[0]
+        kept = service.desk.feedback.list_entries(service.project.id)[0]
         assert kept[-1].comment == "Written before the flood"
         assert send(service.another_project(), "203.0.113.1").status_code == 202, "other projects are not affected"
-        service.desk.feedback.forget(service.project.id)
+        service.desk.feedback.delete_entries(service.project.id)
         assert send(service, "198.51.100.1").status_code == 202
 
 
@@ -80,7 +80,9 @@ def test_the_bytes_of_a_projects_feedback_are_bounded(tmp_path: Path) -> None:
         statuses = [send(service, f"203.0.113.{number}", LONG).status_code for number in range(70)]
         accepted = 1_000_000 // (len(LONG.encode()) + len("/guide"))
         assert statuses == [202] * accepted + [429] * (70 - accepted)
-        stored = [remark.comment or "" for remark in service.desk.feedback.page(service.project.id, limit=100)[0]]
+        stored = [
+            remark.comment or "" for remark in service.desk.feedback.list_entries(service.project.id, limit=100)[0]
+        ]
         assert sum(len(comment.encode()) for comment in stored) < 1_000_000
 
 

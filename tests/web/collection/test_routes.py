@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from copydesk.web.collection.routes import BEACON
+from copydesk.web.collection.routes import BEACON_SCRIPT
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -70,7 +70,7 @@ def taken(answer: httpx.Response) -> tuple[int, int, list[str]]:
 def visitors(service: Service) -> dict[str, tuple[int, int]]:
     """Of each page, human and AI."""
     service.desk.store.fold()
-    rows = service.desk.store.visitors(service.project.id).rows
+    rows = service.desk.store.count_visitors_by_page(service.project.id).rows
     return {row.path: (row.count.human, row.count.ai) for row in rows}
 
 
@@ -166,7 +166,7 @@ def test_feedback_is_kept_with_its_page(fresh: Service) -> None:
     assert taken(beacon(fresh, said)) == (1, 0, [])
     assert taken(beacon(fresh, {"k": "feedback", "u": f"{DOCS}/guide", "h": True})) == (1, 0, [])
     assert taken(beacon(fresh, said | {"u": f"{DOCS}/a.png"})) == (0, 0, ["not_a_page"])
-    remarks, _ = fresh.desk.feedback.page(fresh.project.id)
+    remarks, _ = fresh.desk.feedback.list_entries(fresh.project.id)
     assert {(remark.path, remark.helpful, remark.comment) for remark in remarks} == {
         ("/guide", False, "Where is the key?"),
         ("/guide", True, None),
@@ -276,7 +276,7 @@ def test_a_signature_that_nobody_knows_changes_nothing(service: Service) -> None
 
 def test_the_script_is_kept_by_browsers_for_a_day(service: Service) -> None:
     first = BROWSER.get(f"{service.url}/beacon.js")
-    assert (first.status_code, first.content) == (200, BEACON.read_bytes())
+    assert (first.status_code, first.content) == (200, BEACON_SCRIPT.read_bytes())
     assert first.headers["content-type"].startswith("text/javascript")
     assert first.headers["cache-control"] == "public, max-age=86400"
     for known in (first.headers["etag"], f'"x", W/{first.headers["etag"]}', "*"):

@@ -4,7 +4,7 @@ import resource
 import subprocess
 import sys
 
-from copydesk.analytics.ip_addresses import trusted
+from copydesk.analytics.ip_addresses import build_trusted_networks
 from copydesk.web.http.connections import Connections
 
 
@@ -15,18 +15,18 @@ def admitted(connections: Connections, *peers: str | None) -> list[str]:
 
 
 def test_addresses_of_one_ipv6_network_count_as_one() -> None:
-    connections = Connections(2, trusted([]), total=100)
+    connections = Connections(2, build_trusted_networks([]), total=100)
     assert admitted(connections, "2001:db8::1", "2001:db8::2", "2001:db8::3") == ["", "", "too_many_connections"]
     assert admitted(connections, "2001:db8:0:1::1", "192.0.2.1") == ["", ""]
 
 
 def test_an_ipv4_address_counts_as_itself_also_within_ipv6() -> None:
-    connections = Connections(1, trusted([]), total=100)
+    connections = Connections(1, build_trusted_networks([]), total=100)
     assert admitted(connections, "192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2") == ["", "too_many_connections", ""]
 
 
 def test_there_is_a_limit_for_all_addresses_together() -> None:
-    connections = Connections(2, trusted(["192.0.2.9"]), total=4)
+    connections = Connections(2, build_trusted_networks(["192.0.2.9"]), total=4)
     peers = ("192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.9", "192.0.2.9")
     assert admitted(connections, *peers) == ["", "", "", "", "server_full"]
     connections.release("192.0.2.9")
@@ -35,7 +35,7 @@ def test_there_is_a_limit_for_all_addresses_together() -> None:
 
 
 def test_no_address_gets_more_than_half_of_all_connections() -> None:
-    connections = Connections(0, trusted([]), total=4)
+    connections = Connections(0, build_trusted_networks([]), total=4)
     assert admitted(connections, *["192.0.2.1"] * 3) == ["", "", "too_many_connections"]
 
 

@@ -11,18 +11,18 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from copydesk.analytics.ip_addresses import trusted
+from copydesk.analytics.ip_addresses import build_trusted_networks
 from copydesk.web.http import protocol
 from copydesk.web.http.connections import Connections
-from copydesk.web.http.protocol import Protocol, enforce_deadlines
+from copydesk.web.http.protocol import HttpProtocol, enforce_deadlines
 
 ANSWER_BYTES = 16 * 1024 * 1024
 
 
-class QuickProtocol(Protocol):
+class QuickProtocol(HttpProtocol):
     """Gives the next request half a second after an answer."""
 
-    open_connections = Connections(0, trusted([]))
+    open_connections = Connections(0, build_trusted_networks([]))
     header_seconds = 0.5
 
 

@@ -16,12 +16,12 @@ from prometheus_client.parser import text_string_to_metric_families as families
 from sqlalchemy import event, insert, text
 
 from copydesk.core.db.database import Database
-from copydesk.core.db.migrate import HEAD, migrate
+from copydesk.core.db.migrate import SCHEMA_VERSION, migrate
 from copydesk.core.projects.projects import Projects
 from copydesk.core.settings import Settings
-from copydesk.core.telemetry import instruments as measured
+from copydesk.core.telemetry import instruments
 from copydesk.desk import open_desk
-from copydesk.jobs.storage.queue_stats import waiting
+from copydesk.jobs.storage.queue_stats import read_queue_stats
 from copydesk.jobs.storage.tables import jobs, runs
 from copydesk.web.operations import readiness
 from copydesk.web.operations.readiness import Readiness
@@ -94,10 +94,10 @@ def test_the_figures_tell_of_what_was_done(desk_on_both: Service) -> None:
 
 def test_a_failed_publication_is_counted(service: Service) -> None:
     commit(pygit2.Repository(str(service.repository)), PAGE, branch="copydesk")  # in the way of copydesk/…
-    before = measured.publish_failures.value("repository_error")
+    before = instruments.publish_failures.value("repository_error")
     job = service.client.wait(service.client.create_job("Replace “colour” with “color” on every page.")["id"])
     assert (job["status"], job["reason"]) == ("failed", "repository_error")
-    assert measured.publish_failures.value("repository_error") == before + 1
+    assert instruments.publish_failures.value("repository_error") == before + 1
 
 
 def test_no_label_grows_with_use_and_nothing_is_told_of_anybody(service: Service) -> None:
@@ -129,7 +129,7 @@ def test_the_figures_of_the_queue_do_not_grow_with_the_jobs_of_the_past(database
         _past(database, 5_000)
         asked: list[tuple[str, Any]] = []
         event.listen(database.engine, "before_cursor_execute", lambda *said: asked.append((said[2], said[3])))
-        found = waiting(database)
+        found = read_queue_stats(database)
         assert (found.active, found.queued, found.running, found.orphaned, found.workers) == (3, 2, 1, 1, 0)
         assert found.oldest_seconds > 1000
         explain = "explain query plan " if database.is_sqlite else "explain "
@@ -218,9 +218,9 @@ def test_a_database_that_takes_questions_and_never_answers_is_noticed_in_two_sec
             else:
                 assert 'copydesk_ready{part="database"} 0' in answer.text
                 assert "copydesk_runs{" not in answer.text
-        assert readiness.PATIENCE_SECONDS < 2
+        assert readiness.PROBE_TIMEOUT_SECONDS < 2
         with monkeypatch.context() as patched:
-            patched.setattr(readiness, "PATIENCE_SECONDS", 600)
+            patched.setattr(readiness, "PROBE_TIMEOUT_SECONDS", 600)
             assert http.get("/healthz").status_code == 200, "it does not wait for the database"
         proxy.is_silent = False
         deadline = time.monotonic() + 60
@@ -246,9 +246,9 @@ def test_a_schema_that_is_not_ours_is_told(tmp_path: Path, database_url: str) ->
         for version, is_ready in (("0000", False), ("moving", False), ("9999", True)):
             with desk.database.write() as tx:
                 tx.execute(text("update alembic_version set version_num = :version"), {"version": version})
-            report = Readiness(desk, with_analytics=False).report()
+            report = Readiness(desk, with_analytics=False).check()
             assert report.is_ready is is_ready
-            assert is_ready or HEAD in (report.faults["database"] or "")
+            assert is_ready or SCHEMA_VERSION in (report.faults["database"] or "")
     finally:
         desk.close()
 
@@ -256,11 +256,11 @@ def test_a_schema_that_is_not_ours_is_told(tmp_path: Path, database_url: str) ->
 def test_a_disk_that_is_full_and_a_folder_that_is_gone_are_told(tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path / "data"))
     try:
-        full = Readiness(desk, with_analytics=False, least_free=1 << 62)
-        assert full.report().faults == {"database": None, "disk": "The disk of the data folder is full."}
+        full = Readiness(desk, with_analytics=False, min_free_bytes=1 << 62)
+        assert full.check().faults == {"database": None, "disk": "The disk of the data folder is full."}
         gone = Readiness(desk, with_analytics=False)
         shutil.rmtree(tmp_path / "data")
-        assert gone.report().faults["disk"] == "It fails (FileNotFoundError)."
+        assert gone.check().faults["disk"] == "It fails (FileNotFoundError)."
     finally:
         desk.close()
 

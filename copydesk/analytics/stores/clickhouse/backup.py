@@ -11,102 +11,108 @@ from typing import IO, Any, cast
 from sqlalchemy import delete
 
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
-from copydesk.analytics.stores.clickhouse.connection.node import Node, pieces
-from copydesk.analytics.stores.clickhouse.folding.apply_plan import count
-from copydesk.analytics.stores.clickhouse.folding.batches import Batches, choose
-from copydesk.analytics.stores.clickhouse.folding.fold import resume
-from copydesk.analytics.stores.clickhouse.folding.shard_lease import Turn, Turns
-from copydesk.analytics.stores.clickhouse.schema import NUMBER
+from copydesk.analytics.stores.clickhouse.connection.node import Node, split_into_chunks
+from copydesk.analytics.stores.clickhouse.folding.apply_plan import count_inbox_rows
+from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches, set_ai_mask
+from copydesk.analytics.stores.clickhouse.folding.fold import resume_plan
+from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease, ShardLeases
+from copydesk.analytics.stores.clickhouse.schema import CLICKHOUSE_SCHEMA_VERSION
 from copydesk.analytics.tables import view_batches, view_classes
-from copydesk.core.errors import Explained
+from copydesk.core.errors import UserFacingError
 
-TABLES = ("views", "events", "scopes", "visits", "firsts", "counts")
-AGREED = "agreed.json"
-WAITING = "select * from inbox where batch in {batches:Array(UInt128)}"
-SPREADING = {"distributed_foreground_insert": 1, "insert_quorum": "auto"}
+BACKUP_TABLES = ("views", "events", "scopes", "visits", "firsts", "counts")
+METADATA_FILE = "agreed.json"
+SELECT_PENDING_VIEWS = "select * from inbox where batch in {batches:Array(UInt128)}"
+RESTORE_SETTINGS = {"distributed_foreground_insert": 1, "insert_quorum": "auto"}
 """Rows are on most replicas of their shards when an insert returns."""
-BUFFER = 1 << 20
+BUFFER_BYTES = 1 << 20
 
 
-class NotEmpty(Explained):
+class StoreNotEmpty(UserFacingError):
     message = "The analytics store already holds views; a copy can only be loaded into an empty store."
 
 
-class NotACopy(Explained):
+class InvalidStoreBackup(UserFacingError):
     message = "This is not a copy of an analytics store, or a newer version of Copydesk wrote it."
 
 
-def back_up(cluster: Cluster, batches: Batches, turns: Turns, target: Path) -> None:
+def back_up(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, target: Path) -> None:
     """As of one moment: nothing is counted meanwhile, and what is logged meanwhile is not in it."""
     unfinished = target.with_name(f"{target.name}.unfinished")
-    with turns.of(range(len(cluster.shards))) as taken:
-        shards = _resumed(cluster, batches, taken)
-        waiting = sorted(batches.moment()[1].batches)
-        agreed = {"schema": NUMBER, "classes": batches.masks(), "batches": [f"{batch:032x}" for batch in waiting]}
+    with shard_leases.acquire(range(len(cluster.shards))) as leases:
+        shards = _resume_shards(cluster, batches, leases)
+        pending = sorted(batches.read_timed_snapshot()[1].pending_ids)
+        metadata = {
+            "schema": CLICKHOUSE_SCHEMA_VERSION,
+            "classes": batches.read_ai_masks(),
+            "batches": [f"{batch:032x}" for batch in pending],
+        }
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            archive.writestr(AGREED, json.dumps(agreed))
-            for table in (*TABLES, "inbox"):
-                query = WAITING if table == "inbox" else f"select * from {table}"  # noqa: S608 - ours
+            archive.writestr(METADATA_FILE, json.dumps(metadata))
+            for table in (*BACKUP_TABLES, "inbox"):
+                query = SELECT_PENDING_VIEWS if table == "inbox" else f"select * from {table}"  # noqa: S608 - ours
                 with archive.open(table, "w", force_zip64=True) as entry:
-                    for shard, some in product(shards, pieces(waiting if table == "inbox" else [])):
-                        stream = cast(IO[bytes], shard.client().raw_stream(query, {"batches": some}, fmt="Native"))
-                        shutil.copyfileobj(stream, entry, BUFFER)
-        for turn in taken:
-            turn.hold()
+                    for shard, chunk in product(shards, split_into_chunks(pending if table == "inbox" else [])):
+                        stream = cast(IO[bytes], shard.get_client().raw_stream(query, {"batches": chunk}, fmt="Native"))
+                        shutil.copyfileobj(stream, entry, BUFFER_BYTES)
+        for lease in leases:
+            lease.renew()
         unfinished.replace(target)
 
 
-def restore(cluster: Cluster, batches: Batches, turns: Turns, source: Path) -> None:
-    client = cluster.reader.client()
-    with turns.of(range(len(cluster.shards))) as taken, _opened(source) as archive:
-        agreed = _agreed(archive)
-        _resumed(cluster, batches, taken)
-        for table in TABLES:
-            if cluster.reader.ask(f"select 1 from {table} limit 1"):  # noqa: S608 - ours
-                raise NotEmpty
-        for table in (*TABLES, "inbox"):
+def restore(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, source: Path) -> None:
+    client = cluster.reader.get_client()
+    with shard_leases.acquire(range(len(cluster.shards))) as leases, _open_archive(source) as archive:
+        metadata = _read_metadata(archive)
+        _resume_shards(cluster, batches, leases)
+        for table in BACKUP_TABLES:
+            if cluster.reader.query(f"select 1 from {table} limit 1"):  # noqa: S608 - ours
+                raise StoreNotEmpty
+        for table in (*BACKUP_TABLES, "inbox"):
             if not archive.getinfo(table).file_size:
                 continue
             with archive.open(table) as entry:
-                client.raw_insert(table, insert_block=cast(Any, _chunks(entry)), settings=SPREADING, fmt="Native")
-        ids = [int(batch, 16) for batch in agreed["batches"]]
-        found = [count(cluster.catch_up(shard), ids) for shard in cluster.shards]
+                client.raw_insert(
+                    table, insert_block=cast(Any, _read_chunks(entry)), settings=RESTORE_SETTINGS, fmt="Native"
+                )
+        batch_ids = [int(batch, 16) for batch in metadata["batches"]]
+        row_counts = [count_inbox_rows(cluster.pin_synced_replica(shard), batch_ids) for shard in cluster.shards]
         with batches.database.write() as tx:
-            for turn in taken:
-                turn.hold_in(tx)
+            for lease in leases:
+                lease.renew_in(tx)
             tx.execute(delete(view_batches))
             tx.execute(delete(view_classes))
-            for batch in ids:
-                rows = {shard: rows[batch] for shard, rows in enumerate(found) if rows[batch]}
-                batches.add(tx, batches.number(tx), batch, rows)
-            for project, ai in agreed["classes"].items():
-                choose(tx, project, ai)
+            for batch in batch_ids:
+                rows = {shard: rows[batch] for shard, rows in enumerate(row_counts) if rows[batch]}
+                batches.add_batch(tx, batches.allocate_number(tx), batch, rows)
+            for project, ai_mask in metadata["classes"].items():
+                set_ai_mask(tx, project, ai_mask)
 
 
-def _resumed(cluster: Cluster, batches: Batches, turns: Sequence[Turn]) -> list[Node]:
+def _resume_shards(cluster: Cluster, batches: ViewBatches, leases: Sequence[ShardLease]) -> list[Node]:
     """What the shards are read from, with nothing left to carry out."""
-    shards = [cluster.catch_up(shard) for shard in cluster.shards]
-    for shard, turn in zip(shards, turns, strict=True):
-        resume(shard, batches, turn)
+    shards = [cluster.pin_synced_replica(shard) for shard in cluster.shards]
+    for shard, lease in zip(shards, leases, strict=True):
+        resume_plan(shard, batches, lease)
     return shards
 
 
-def _opened(source: Path) -> zipfile.ZipFile:
+def _open_archive(source: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(source)
     except zipfile.BadZipFile:
-        raise NotACopy from None
+        raise InvalidStoreBackup from None
 
 
-def _agreed(archive: zipfile.ZipFile) -> dict[str, Any]:
-    if AGREED not in archive.namelist():
-        raise NotACopy
-    agreed: dict[str, Any] = json.loads(archive.read(AGREED))
-    if agreed["schema"] > NUMBER:
-        raise NotACopy
-    return agreed
+def _read_metadata(archive: zipfile.ZipFile) -> dict[str, Any]:
+    if METADATA_FILE not in archive.namelist():
+        raise InvalidStoreBackup
+    metadata: dict[str, Any] = json.loads(archive.read(METADATA_FILE))
+    if metadata["schema"] > CLICKHOUSE_SCHEMA_VERSION:
+        raise InvalidStoreBackup
+    return metadata
 
 
-def _chunks(entry: IO[bytes]) -> Iterator[bytes]:
-    while chunk := entry.read(BUFFER):
+def _read_chunks(entry: IO[bytes]) -> Iterator[bytes]:
+    while chunk := entry.read(BUFFER_BYTES):
         yield chunk

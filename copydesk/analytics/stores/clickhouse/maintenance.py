@@ -6,118 +6,142 @@ from contextlib import contextmanager
 from sqlalchemy import Connection
 
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
-from copydesk.analytics.stores.clickhouse.connection.node import MOST_PROJECTS, SLOW_SECONDS, Node, pieces
-from copydesk.analytics.stores.clickhouse.folding.apply_plan import THEIRS, carry_out
-from copydesk.analytics.stores.clickhouse.folding.batches import Batches, choose, unchoose
-from copydesk.analytics.stores.clickhouse.folding.fold import STAGED, begin, drop_old, resume, stage
-from copydesk.analytics.stores.clickhouse.folding.shard_lease import Plan, Turn, Turns
+from copydesk.analytics.stores.clickhouse.connection.node import (
+    LONG_TIMEOUT_SECONDS,
+    MAX_PROJECTS_PER_STATEMENT,
+    Node,
+    split_into_chunks,
+)
+from copydesk.analytics.stores.clickhouse.folding.apply_plan import VISITOR_CONDITION, apply_plan
+from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches, clear_ai_mask, set_ai_mask
+from copydesk.analytics.stores.clickhouse.folding.fold import (
+    INSERT_STAGED,
+    assign_number,
+    drop_stale_partitions,
+    resume_plan,
+    stage_changes,
+)
+from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease, ShardLeases, ShardPlan
 from copydesk.core.clock import DAY
 
-PART = 1_000_000
+VISITS_PER_PART = 1_000_000
 """Visits that are chained at once."""
-VISITS = "select project, sort, scope, visitor, day, {before} as before, {after} as after from visits where {which}"
-OF_PART = "visitor % {parts:UInt64} = {part:UInt64}"
-OF_PROJECT = VISITS.format(before="bits", after="bits", which=f"{OF_PART} and project = {{project:String}}")
-OF_ALL = VISITS.format(before="0", after="bits", which=OF_PART)
-OF_VISITOR = VISITS.format(before="bits", after="0", which=THEIRS)
-CURRENT = f"""
-    {STAGED}
+VISITS_TEMPLATE = (
+    "select project, sort, scope, visitor, day, {before} as before, {after} as after from visits where {which}"
+)
+IN_PART = "visitor % {parts:UInt64} = {part:UInt64}"
+SELECT_PROJECT_VISITS = VISITS_TEMPLATE.format(
+    before="bits", after="bits", which=f"{IN_PART} and project = {{project:String}}"
+)
+SELECT_ALL_VISITS = VISITS_TEMPLATE.format(before="0", after="bits", which=IN_PART)
+SELECT_VISITOR_VISITS = VISITS_TEMPLATE.format(before="bits", after="0", which=VISITOR_CONDITION)
+STAGE_NEGATED_INDEX = f"""
+    {INSERT_STAGED}
     select {{fold:UInt64}}, project, sort, scope, day, prev, -sum(human), -sum(ai), -sum(total) from firsts
     group by project, sort, scope, day, prev
 """  # noqa: S608 - ours
-OLD = "at < {time:Int64}"
-Change = Callable[[Connection], None]
+BEFORE_TIME = "at < {time:Int64}"
+DatabaseChange = Callable[[Connection], None]
 
 
-class Upkeep:
-    def __init__(self, cluster: Cluster, batches: Batches, turns: Turns) -> None:
-        self._cluster, self._batches, self._turns = cluster, batches, turns
+class Maintenance:
+    def __init__(self, cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases) -> None:
+        self._cluster, self._batches, self._shard_leases = cluster, batches, shard_leases
 
-    def rebuild(self) -> None:
-        with self._all() as turns:
-            masks = self._batches.masks()
-            for shard, turn in turns:
-                for part in range(parts := _parts(shard)):
-                    stage(shard, turn, OF_ALL, masks, given={"parts": parts}, part=part)
-                shard.act(CURRENT, {"fold": turn.number}, token=f"{turn.number}-current")
-            self._decide(turns, {})
+    def rebuild_index(self) -> None:
+        with self._lease_all_shards() as leased_shards:
+            masks = self._batches.read_ai_masks()
+            for shard, lease in leased_shards:
+                for part in range(parts := _count_parts(shard)):
+                    stage_changes(shard, lease, SELECT_ALL_VISITS, masks, params={"parts": parts}, part=part)
+                shard.execute(STAGE_NEGATED_INDEX, {"fold": lease.number}, dedup_token=f"{lease.number}-current")
+            self._commit_and_apply(leased_shards, {})
 
-    def count_as_ai(self, project: str, mask: int, patience: float | None) -> None:
+    def set_ai_classes(self, project: str, ai_mask: int, timeout_seconds: float | None) -> None:
         """Costs two look-ups when it is so already: chosen first, and then carried out."""
-        if self._batches.mask(project) == mask and not self._is_waiting(project):
+        if self._batches.read_ai_mask(project) == ai_mask and not self._has_pending_ai_change(project):
             return
-        with self._all(patience) as turns:
-            before = self._batches.mask(project)
-            if before == mask:
+        with self._lease_all_shards(timeout_seconds) as leased_shards:
+            old_mask = self._batches.read_ai_mask(project)
+            if old_mask == ai_mask:
                 return
-            for shard, turn in turns:
-                given = {"project": project, "parts": (parts := _parts(shard, project))}
+            for shard, lease in leased_shards:
+                params = {"project": project, "parts": (parts := _count_parts(shard, project))}
                 for part in range(parts):
-                    stage(shard, turn, OF_PROJECT, {project: mask}, {project: before}, given, part)
-            self._decide(turns, {"chosen": project}, lambda tx: choose(tx, project, mask))
+                    stage_changes(
+                        shard, lease, SELECT_PROJECT_VISITS, {project: ai_mask}, {project: old_mask}, params, part
+                    )
+            self._commit_and_apply(leased_shards, {"chosen": project}, lambda tx: set_ai_mask(tx, project, ai_mask))
 
-    def forget(self, project: str) -> None:
-        with self._all() as turns:
-            plan: Plan = {"project": project, "upto": self._batches.last()}
-            self._decide(turns, plan, lambda tx: unchoose(tx, project))
+    def forget_project(self, project: str) -> None:
+        with self._lease_all_shards() as leased_shards:
+            plan: ShardPlan = {"project": project, "upto": self._batches.read_last_number()}
+            self._commit_and_apply(leased_shards, plan, lambda tx: clear_ai_mask(tx, project))
 
     def forget_visitor(self, project: str, visitor: int) -> None:
-        with self._all() as turns:
-            masks = {project: self._batches.mask(project)}
-            for shard, turn in turns:
-                stage(shard, turn, OF_VISITOR, masks, given={"project": project, "visitor": visitor})
-            self._decide(turns, {"project": project, "visitor": visitor, "upto": self._batches.last()})
+        with self._lease_all_shards() as leased_shards:
+            masks = {project: self._batches.read_ai_mask(project)}
+            for shard, lease in leased_shards:
+                stage_changes(
+                    shard, lease, SELECT_VISITOR_VISITS, masks, params={"project": project, "visitor": visitor}
+                )
+            self._commit_and_apply(
+                leased_shards, {"project": project, "visitor": visitor, "upto": self._batches.read_last_number()}
+            )
 
-    def drop_views(self, before: int, projects: Collection[str] | None) -> int:
+    def drop_views(self, before_day: int, project_ids: Collection[str] | None) -> int:
         """Nothing else reads raw views but the rules, so that no turn is needed for them; the inbox needs one."""
         dropped = 0
-        which = OLD if projects is None else f"{OLD} and project in {{projects:Array(String)}}"
-        for some in pieces(sorted(projects or ()), MOST_PROJECTS):
-            given = {"time": before * DAY, "projects": some}
+        condition = BEFORE_TIME if project_ids is None else f"{BEFORE_TIME} and project in {{projects:Array(String)}}"
+        for chunk in split_into_chunks(sorted(project_ids or ()), MAX_PROJECTS_PER_STATEMENT):
+            params = {"time": before_day * DAY, "projects": chunk}
             for shard in self._cluster.shards:
-                [(old,)] = shard.ask(f"select count() from views where {which}", given, SLOW_SECONDS)  # noqa: S608 - ours
-                if old:
-                    shard.act(f"alter table views delete where {which}", given)
-                dropped += old
-        self._tidy()
+                query = f"select count() from views where {condition}"  # noqa: S608
+                [(view_count,)] = shard.query(query, params, LONG_TIMEOUT_SECONDS)
+                if view_count:
+                    shard.execute(f"alter table views delete where {condition}", params)
+                dropped += view_count
+        self._drop_leftovers()
         return dropped
 
-    def _is_waiting(self, project: str) -> bool:
-        return any(plan.get("chosen") == project for plan in self._turns.plans().values())
+    def _has_pending_ai_change(self, project: str) -> bool:
+        return any(plan.get("chosen") == project for plan in self._shard_leases.read_committed_plans().values())
 
-    def _tidy(self) -> None:
+    def _drop_leftovers(self) -> None:
         """What folds do as well, for a store that nothing comes to any more."""
-        for number, replicas in enumerate(self._cluster.shards):
-            with self._turns.of([number]) as [turn]:
-                shard = self._cluster.catch_up(replicas)
-                resume(shard, self._batches, turn)
-                drop_old(shard, self._batches, turn)
+        for shard_number, replicas in enumerate(self._cluster.shards):
+            with self._shard_leases.acquire([shard_number]) as [lease]:
+                shard = self._cluster.pin_synced_replica(replicas)
+                resume_plan(shard, self._batches, lease)
+                drop_stale_partitions(shard, self._batches, lease)
 
     @contextmanager
-    def _all(self, patience: float | None = None) -> Iterator[list[tuple[Node, Turn]]]:
+    def _lease_all_shards(self, timeout_seconds: float | None = None) -> Iterator[list[tuple[Node, ShardLease]]]:
         """The turns of all shards, each with a fresh number, and nothing left to carry out."""
         shards = self._cluster.shards
-        with self._turns.of(range(len(shards)), patience) as turns:
-            taken = []
-            for replicas, turn in zip(shards, turns, strict=True):
-                shard = self._cluster.catch_up(replicas)
-                resume(shard, self._batches, turn)
-                begin(shard, turn)
-                taken.append((shard, turn))
-            yield taken
+        with self._shard_leases.acquire(range(len(shards)), timeout_seconds) as leases:
+            leased_shards = []
+            for replicas, lease in zip(shards, leases, strict=True):
+                shard = self._cluster.pin_synced_replica(replicas)
+                resume_plan(shard, self._batches, lease)
+                assign_number(shard, lease)
+                leased_shards.append((shard, lease))
+            yield leased_shards
 
-    def _decide(self, turns: list[tuple[Node, Turn]], plan: Plan, change: Change = lambda _: None) -> None:
+    def _commit_and_apply(
+        self, leased_shards: list[tuple[Node, ShardLease]], plan: ShardPlan, change: DatabaseChange = lambda _: None
+    ) -> None:
         """On all shards or on none."""
         with self._batches.database.write() as tx:
-            for _, turn in turns:
-                turn.decide(tx, plan)
+            for _, lease in leased_shards:
+                lease.commit_plan(tx, plan)
             change(tx)
-        for shard, turn in turns:
-            carry_out(shard, self._batches, turn)
+        for shard, lease in leased_shards:
+            apply_plan(shard, self._batches, lease)
 
 
-def _parts(shard: Node, project: str | None = None) -> int:
+def _count_parts(shard: Node, project: str | None = None) -> int:
     """So many that each holds about as many visits as memory has room for."""
-    where = "" if project is None else " where project = {project:String}"
-    [(visits,)] = shard.ask(f"select count() from visits{where}", {"project": project or ""})  # noqa: S608 - ours
-    return 1 + int(visits) // PART
+    condition = "" if project is None else " where project = {project:String}"
+    [(visit_count,)] = shard.query(f"select count() from visits{condition}", {"project": project or ""})  # noqa: S608 - ours
+    return 1 + int(visit_count) // VISITS_PER_PART

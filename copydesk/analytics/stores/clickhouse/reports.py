@@ -3,57 +3,74 @@
 from collections.abc import Sequence
 from typing import Any
 
-from copydesk.analytics.stores.base import BITS, AgentRow, Choice, Interval, Moment, Page, Range, Row, RuleRow, Split
+from copydesk.analytics.stores.base import (
+    CLASS_BITS,
+    AgentRow,
+    Counts,
+    DayRange,
+    Interval,
+    PageCounts,
+    PageQuery,
+    ReportPage,
+    RuleRow,
+    TimeseriesPoint,
+)
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
 from copydesk.analytics.stores.clickhouse.connection.node import Rows
-from copydesk.analytics.stores.clickhouse.folding.batches import Batches
-from copydesk.analytics.stores.clickhouse.sql_files import sql
+from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches
+from copydesk.analytics.stores.clickhouse.sql_files import load_sql
 from copydesk.core.clock import DAY
 
-KINDS = {bit: kind for kind, bit in BITS.items()}
+KIND_BY_BIT = {bit: kind for kind, bit in CLASS_BITS.items()}
 
 
 class Reports:
-    def __init__(self, cluster: Cluster, batches: Batches) -> None:
+    def __init__(self, cluster: Cluster, batches: ViewBatches) -> None:
         self._cluster, self._batches = cluster, batches
 
-    def visitors(self, project: str, days: Range, limit: int, offset: int, choice: Choice) -> Page:
-        return _page(self._ask("visitors", project, days, limit=limit, offset=offset, **vars(choice)), limit)
+    def count_visitors_by_page(
+        self, project: str, days: DayRange, limit: int, offset: int, query: PageQuery
+    ) -> ReportPage:
+        return _build_page(self._query("visitors", project, days, limit=limit, offset=offset, **vars(query)), limit)
 
-    def views(self, project: str, days: Range, limit: int, offset: int) -> Page:
-        ai = self._batches.mask(project)
-        return _page(self._ask("views", project, days, limit=limit, offset=offset, ai=ai), limit)
+    def count_views_by_page(self, project: str, days: DayRange, limit: int, offset: int) -> ReportPage:
+        ai_mask = self._batches.read_ai_mask(project)
+        return _build_page(self._query("views", project, days, limit=limit, offset=offset, ai=ai_mask), limit)
 
-    def agents(self, project: str, days: Range, limit: int, offset: int) -> tuple[Sequence[AgentRow], bool]:
-        found = self._ask("agents", project, days, limit=limit, offset=offset)
+    def list_agents(self, project: str, days: DayRange, limit: int, offset: int) -> tuple[Sequence[AgentRow], bool]:
+        results = self._query("agents", project, days, limit=limit, offset=offset)
         rows = [
-            AgentRow(agent or None, operator or None, KINDS[kind], met, seen)
-            for agent, operator, kind, met, seen in found
+            AgentRow(agent or None, operator or None, KIND_BY_BIT[kind], visitor_count, view_count)
+            for agent, operator, kind, visitor_count, view_count in results
         ]
         return rows[:limit], len(rows) > limit
 
-    def rules(self, project: str, days: Range, limit: int) -> Sequence[RuleRow]:
-        found = self._ask("rules", project, Range(days.first * DAY, days.end * DAY), limit=limit)
+    def list_rules(self, project: str, days: DayRange, limit: int) -> Sequence[RuleRow]:
+        results = self._query("rules", project, DayRange(days.first * DAY, days.end * DAY), limit=limit)
         return [
-            RuleRow(agent or None, operator or None, KINDS[kind], rule, seen)
-            for agent, operator, kind, rule, seen in found
+            RuleRow(agent or None, operator or None, KIND_BY_BIT[kind], rule, view_count)
+            for agent, operator, kind, rule, view_count in results
         ]
 
-    def timeseries(self, project: str, interval: Interval, days: Range) -> Sequence[Moment]:
-        ai = self._batches.mask(project)
-        found = self._ask("timeseries", project, days, interval=interval, ai=ai)
+    def load_timeseries(self, project: str, interval: Interval, days: DayRange) -> Sequence[TimeseriesPoint]:
+        ai_mask = self._batches.read_ai_mask(project)
+        results = self._query("timeseries", project, days, interval=interval, ai=ai_mask)
         return [
-            Moment(day, Split(human, ai, total), Split(human_views, ai_views, human_views + ai_views))
-            for day, human, ai, total, human_views, ai_views in found
+            TimeseriesPoint(day, Counts(human, ai, total), Counts(human_views, ai_views, human_views + ai_views))
+            for day, human, ai, total, human_views, ai_views in results
         ]
 
-    def _ask(self, name: str, project: str, days: Range, **given: Any) -> Rows:
-        return self._cluster.reader.ask(sql(name), {"project": project, "first": days.first, "end": days.end, **given})
+    def _query(self, name: str, project: str, days: DayRange, **params: Any) -> Rows:
+        return self._cluster.reader.query(
+            load_sql(name), {"project": project, "first": days.first, "end": days.end, **params}
+        )
 
 
-def _page(found: Rows, limit: int) -> Page:
+def _build_page(results: Rows, limit: int) -> ReportPage:
     """The first row is the site's; beyond the pages asked for there may be one more, which only says that it exists."""
-    if not found:
-        return Page(Split(), [], False)
-    (_, *totals), *rows = found
-    return Page(Split(*totals), [Row(path, Split(*count)) for path, *count in rows[:limit]], len(rows) > limit)
+    if not results:
+        return ReportPage(Counts(), [], False)
+    (_, *totals), *rows = results
+    return ReportPage(
+        Counts(*totals), [PageCounts(path, Counts(*count)) for path, *count in rows[:limit]], len(rows) > limit
+    )

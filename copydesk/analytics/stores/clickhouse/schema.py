@@ -2,40 +2,40 @@
 
 from sqlalchemy import text
 
-from copydesk.analytics.stores.base import StoreNewer
+from copydesk.analytics.stores.base import StoreSchemaNewer
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
-from copydesk.core.db.advisory_locks import AdvisoryLock, take_lock
+from copydesk.core.db.advisory_locks import AdvisoryLock, acquire_lock
 from copydesk.core.db.database import Database
 
-NUMBER = 2
-IS_MADE = "select 1 from system.tables where database = {database:String} and name = 'schema'"
-EXPIRES = """
+CLICKHOUSE_SCHEMA_VERSION = 2
+SELECT_SCHEMA_TABLE = "select 1 from system.tables where database = {database:String} and name = 'schema'"
+SELECT_STAGED_TTL = """
     select 1 from system.tables
     where database = currentDatabase() and name = 'staged' and engine_full like '% TTL %'
 """
 """In stores of number 1, what was staged was gone after a week, though it may have been decided."""
 
 
-def prepare(cluster: Cluster, database: Database) -> None:
+def upgrade_schema(cluster: Cluster, database: Database) -> None:
     """Costs one look-up when there is nothing to do."""
-    if _number(cluster) == NUMBER:
+    if _read_schema_version(cluster) == CLICKHOUSE_SCHEMA_VERSION:
         return
-    with database.write() as tx, database.unhurried(tx):
+    with database.write() as tx, database.without_statement_timeout(tx):
         if not database.is_sqlite:
             tx.execute(text("set local idle_in_transaction_session_timeout = 0"))
-        take_lock(database, tx, AdvisoryLock.PREPARE_CLICKHOUSE)
-        if _number(cluster) != NUMBER:
-            cluster.make()
+        acquire_lock(database, tx, AdvisoryLock.PREPARE_CLICKHOUSE)
+        if _read_schema_version(cluster) != CLICKHOUSE_SCHEMA_VERSION:
+            cluster.create_tables()
             for shard in cluster.shards:
-                if shard.ask(EXPIRES):
-                    shard.act("alter table staged remove ttl")
-                shard.act("insert into schema select {number:UInt32}", {"number": NUMBER})
+                if shard.query(SELECT_STAGED_TTL):
+                    shard.execute("alter table staged remove ttl")
+                shard.execute("insert into schema select {number:UInt32}", {"number": CLICKHOUSE_SCHEMA_VERSION})
 
 
-def _number(cluster: Cluster) -> int:
-    if not cluster.admin.ask(IS_MADE, {"database": cluster.address.database}):
+def _read_schema_version(cluster: Cluster) -> int:
+    if not cluster.admin.query(SELECT_SCHEMA_TABLE, {"database": cluster.address.database}):
         return 0
-    [(number,)] = cluster.reader.ask("select max(number) from schema")
-    if number > NUMBER:
-        raise StoreNewer
-    return int(number)
+    [(version,)] = cluster.reader.query("select max(number) from schema")
+    if version > CLICKHOUSE_SCHEMA_VERSION:
+        raise StoreSchemaNewer
+    return int(version)

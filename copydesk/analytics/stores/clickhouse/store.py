@@ -3,31 +3,31 @@
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from copydesk.analytics.page_view import View
+from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import (
-    ALWAYS,
-    BITS,
-    MOST_FIRST,
+    ALL_DAYS,
+    CLASS_BITS,
+    DEFAULT_PAGE_QUERY,
     AgentRow,
-    Choice,
+    DayRange,
     Interval,
-    Logged,
-    Moment,
-    Page,
-    Range,
+    LogResult,
+    PageQuery,
+    ReportPage,
     RuleRow,
+    TimeseriesPoint,
 )
-from copydesk.analytics.stores.clickhouse import backup as copying
-from copydesk.analytics.stores.clickhouse.connection.circuit_breaker import Trying
-from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster, cluster_at
-from copydesk.analytics.stores.clickhouse.connection.url import address_of
-from copydesk.analytics.stores.clickhouse.folding.batches import Batches
-from copydesk.analytics.stores.clickhouse.folding.fold import fold
-from copydesk.analytics.stores.clickhouse.folding.shard_lease import Turns
-from copydesk.analytics.stores.clickhouse.maintenance import Upkeep
+from copydesk.analytics.stores.clickhouse import backup
+from copydesk.analytics.stores.clickhouse.connection.circuit_breaker import CircuitBreaker
+from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster, build_cluster
+from copydesk.analytics.stores.clickhouse.connection.url import parse_clickhouse_url
+from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches
+from copydesk.analytics.stores.clickhouse.folding.fold import fold_shards
+from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeases
+from copydesk.analytics.stores.clickhouse.maintenance import Maintenance
 from copydesk.analytics.stores.clickhouse.reports import Reports
-from copydesk.analytics.stores.clickhouse.schema import prepare
-from copydesk.analytics.stores.clickhouse.view_log import Log
+from copydesk.analytics.stores.clickhouse.schema import upgrade_schema
+from copydesk.analytics.stores.clickhouse.view_log import ViewLog
 from copydesk.core.db.database import Database
 
 
@@ -37,88 +37,97 @@ class ClickHouseStore:
     def __init__(self, url: str, database: Database, cluster: Cluster | None = None) -> None:
         """The main database must be migrated; it stays the caller's to close."""
         self._database = database
-        self._cluster = cluster or cluster_at(address_of(url))
-        self._batches, self._turns = Batches(database), Turns(database)
-        self._preparing, self._is_prepared = Trying(), False
-        self._log = Log(self._cluster, self._batches)
+        self._cluster = cluster or build_cluster(parse_clickhouse_url(url))
+        self._batches, self._shard_leases = ViewBatches(database), ShardLeases(database)
+        self._schema_breaker, self._is_schema_ready = CircuitBreaker(), False
+        self._view_log = ViewLog(self._cluster, self._batches)
         self._reports = Reports(self._cluster, self._batches)
-        self._upkeep = Upkeep(self._cluster, self._batches, self._turns)
+        self._maintenance = Maintenance(self._cluster, self._batches, self._shard_leases)
 
-    def log(self, views: Sequence[View]) -> Logged:
-        self._prepare()
-        return self._log.write(views)
+    def log_views(self, views: Sequence[PageView]) -> LogResult:
+        self._ensure_schema()
+        return self._view_log.write(views)
 
     def ping(self) -> None:
-        self._prepare()
-        self._cluster.reader.ask("select 1")
+        self._ensure_schema()
+        self._cluster.reader.query("select 1")
 
     def backlog(self) -> int:
         """At least one while something is decided and not carried out, so that somebody folds."""
-        return max(self._batches.backlog(), len(self._turns.plans()))
+        return max(self._batches.count_pending_views(), len(self._shard_leases.read_committed_plans()))
 
     def fold(self) -> int:
-        self._prepare()
-        return fold(self._cluster, self._batches, self._turns)
+        self._ensure_schema()
+        return fold_shards(self._cluster, self._batches, self._shard_leases)
 
-    def visitors(
-        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0, choice: Choice = MOST_FIRST
-    ) -> Page:
-        self._prepare()
-        return self._reports.visitors(project_id, days, limit, offset, choice)
+    def count_visitors_by_page(
+        self,
+        project_id: str,
+        days: DayRange = ALL_DAYS,
+        limit: int = 50,
+        offset: int = 0,
+        query: PageQuery = DEFAULT_PAGE_QUERY,
+    ) -> ReportPage:
+        self._ensure_schema()
+        return self._reports.count_visitors_by_page(project_id, days, limit, offset, query)
 
-    def views(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
-        self._prepare()
-        return self._reports.views(project_id, days, limit, offset)
+    def count_views_by_page(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+    ) -> ReportPage:
+        self._ensure_schema()
+        return self._reports.count_views_by_page(project_id, days, limit, offset)
 
-    def agents(
-        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0
+    def list_agents(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
     ) -> tuple[Sequence[AgentRow], bool]:
-        self._prepare()
-        return self._reports.agents(project_id, days, limit, offset)
+        self._ensure_schema()
+        return self._reports.list_agents(project_id, days, limit, offset)
 
-    def rules(self, project_id: str, days: Range = ALWAYS, limit: int = 1000) -> Sequence[RuleRow]:
-        self._prepare()
-        return self._reports.rules(project_id, days, limit)
+    def list_rules(self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000) -> Sequence[RuleRow]:
+        self._ensure_schema()
+        return self._reports.list_rules(project_id, days, limit)
 
-    def timeseries(self, project_id: str, interval: Interval, days: Range = ALWAYS) -> Sequence[Moment]:
-        self._prepare()
-        return self._reports.timeseries(project_id, interval, days)
+    def load_timeseries(
+        self, project_id: str, interval: Interval, days: DayRange = ALL_DAYS
+    ) -> Sequence[TimeseriesPoint]:
+        self._ensure_schema()
+        return self._reports.load_timeseries(project_id, interval, days)
 
-    def count_as_ai(self, project_id: str, kinds: Collection[str], patience: float | None = None) -> None:
-        self._prepare()
-        self._upkeep.count_as_ai(project_id, sum(BITS[kind] for kind in set(kinds)), patience)
+    def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:
+        self._ensure_schema()
+        self._maintenance.set_ai_classes(project_id, sum(CLASS_BITS[kind] for kind in set(classes)), timeout_seconds)
 
-    def rebuild(self) -> None:
-        self._prepare()
-        self._upkeep.rebuild()
+    def rebuild_index(self) -> None:
+        self._ensure_schema()
+        self._maintenance.rebuild_index()
 
-    def drop_views(self, before: int, projects: Collection[str] | None = None) -> int:
-        self._prepare()
-        return self._upkeep.drop_views(before, projects)
+    def drop_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
+        self._ensure_schema()
+        return self._maintenance.drop_views(before_day, project_ids)
 
-    def forget(self, project_id: str) -> None:
-        self._prepare()
-        self._upkeep.forget(project_id)
+    def forget_project(self, project_id: str) -> None:
+        self._ensure_schema()
+        self._maintenance.forget_project(project_id)
 
     def forget_visitor(self, project_id: str, visitor: int) -> None:
-        self._prepare()
-        self._upkeep.forget_visitor(project_id, visitor)
+        self._ensure_schema()
+        self._maintenance.forget_visitor(project_id, visitor)
 
     def back_up(self, target: Path) -> None:
-        self._prepare()
-        copying.back_up(self._cluster, self._batches, self._turns, target)
+        self._ensure_schema()
+        backup.back_up(self._cluster, self._batches, self._shard_leases, target)
 
     def restore(self, source: Path) -> None:
         """Into a store that is empty; what the main database says of batches and choices is replaced too."""
-        self._prepare()
-        copying.restore(self._cluster, self._batches, self._turns, source)
+        self._ensure_schema()
+        backup.restore(self._cluster, self._batches, self._shard_leases, source)
 
     def close(self) -> None:
         self._cluster.close()
 
-    def _prepare(self) -> None:
-        if not self._is_prepared:
-            with self._preparing.alone():
-                if not self._is_prepared:
-                    prepare(self._cluster, self._database)
-                    self._is_prepared = True
+    def _ensure_schema(self) -> None:
+        if not self._is_schema_ready:
+            with self._schema_breaker.guard():
+                if not self._is_schema_ready:
+                    upgrade_schema(self._cluster, self._database)
+                    self._is_schema_ready = True

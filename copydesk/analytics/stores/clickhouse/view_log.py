@@ -5,105 +5,125 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from copydesk.analytics.page_view import View
-from copydesk.analytics.stores.base import BITS, Logged, day_of, event_number
+from copydesk.analytics.page_view import PageView
+from copydesk.analytics.stores.base import CLASS_BITS, LogResult, day_from_milliseconds, shorten_event_hash
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
-from copydesk.analytics.stores.clickhouse.connection.node import MOST_EVENTS, pieces
-from copydesk.analytics.stores.clickhouse.folding.batches import Batches, Known
-from copydesk.analytics.stores.clickhouse.sql_files import sql
+from copydesk.analytics.stores.clickhouse.connection.node import MAX_EVENTS_PER_STATEMENT, split_into_chunks
+from copydesk.analytics.stores.clickhouse.folding.batches import BatchSnapshot, ViewBatches
+from copydesk.analytics.stores.clickhouse.sql_files import load_sql
 
-COLUMNS = {
+INBOX_COLUMNS = {
     "batch": "UInt128", "project": "String", "path": "String", "at": "Int64", "kind": "UInt8", "agent": "String",
     "operator": "String", "rule": "String", "version": "String", "visitor": "UInt64", "host": "String",
     "referrer": "String", "event": "Nullable(UInt64)",
 }  # fmt: skip
-Event = tuple[str, int]
+EventKey = tuple[str, int]
 
 
-class Log:
-    def __init__(self, cluster: Cluster, batches: Batches) -> None:
+class ViewLog:
+    def __init__(self, cluster: Cluster, batches: ViewBatches) -> None:
         self._cluster, self._batches = cluster, batches
 
-    def write(self, views: Sequence[View]) -> Logged:
+    def write(self, views: Sequence[PageView]) -> LogResult:
         times = [view.at for view in views]
         for at in (min(times), max(times)) if times else ():
-            day_of(at)
+            day_from_milliseconds(at)
         if not views:
-            return Logged(0)
-        events = [_event(view) for view in views]
-        taken: set[Event] = set()
+            return LogResult(0)
+        event_keys = [_event_key(view) for view in views]
+        known_events: set[EventKey] = set()
         while True:
-            batch, known = self._batches.begin()
-            taken |= self._taken(events, known.batches)
-            wanted, duplicates = _new(events, taken)
-            if not wanted:
-                return Logged(0, duplicates)
-            rows = self._put(batch, [(views[position], events[position]) for position in wanted])
-            overtaken = self._commit(batch, rows, [events[position] for position in wanted], known)
-            if not overtaken:
-                return Logged(len(wanted), duplicates)
-            taken |= overtaken
+            batch_id, snapshot = self._batches.begin_batch()
+            known_events |= self._find_known_events(event_keys, snapshot.pending_ids)
+            new_positions, duplicates = _split_duplicates(event_keys, known_events)
+            if not new_positions:
+                return LogResult(0, duplicates)
+            row_counts = self._insert_rows(
+                batch_id, [(views[position], event_keys[position]) for position in new_positions]
+            )
+            conflicts = self._commit(
+                batch_id, row_counts, [event_keys[position] for position in new_positions], snapshot
+            )
+            if not conflicts:
+                return LogResult(len(new_positions), duplicates)
+            known_events |= conflicts
 
-    def _commit(self, batch: int, rows: Mapping[int, int], events: Sequence[Event | None], known: Known) -> set[Event]:
+    def _commit(
+        self,
+        batch_id: int,
+        row_counts: Mapping[int, int],
+        event_keys: Sequence[EventKey | None],
+        snapshot: BatchSnapshot,
+    ) -> set[EventKey]:
         """Makes the batch exist, unless some of its events came to exist since they were looked for: those."""
         with self._batches.database.write() as tx:
-            number = self._batches.number(tx)
-            self._batches.refuse_late(tx, batch)
-            if number > known.last + 1:
-                now = self._batches.known(tx)
-                if overtaken := self._taken(events, now.batches - known.batches):
-                    return overtaken
-            self._batches.add(tx, number, batch, rows)
+            number = self._batches.allocate_number(tx)
+            self._batches.reject_late(tx, batch_id)
+            if number > snapshot.last_number + 1:
+                current_snapshot = self._batches.read_snapshot(tx)
+                if conflicts := self._find_known_events(
+                    event_keys, current_snapshot.pending_ids - snapshot.pending_ids
+                ):
+                    return conflicts
+            self._batches.add_batch(tx, number, batch_id, row_counts)
         return set()
 
-    def _put(self, batch: int, views: Sequence[tuple[View, Event | None]]) -> dict[int, int]:
+    def _insert_rows(self, batch_id: int, views: Sequence[tuple[PageView, EventKey | None]]) -> dict[int, int]:
         """How many rows went to each shard."""
-        shards: dict[int, list[tuple[View, Event | None]]] = defaultdict(list)
-        for view, event in views:
-            shards[(view.visitor or 0) % len(self._cluster.shards)].append((view, event))
-        for shard, some in shards.items():
-            self._cluster.shards[shard].put("inbox", _columns(batch, some), list(COLUMNS.values()), f"{batch:032x}")
+        shards: dict[int, list[tuple[PageView, EventKey | None]]] = defaultdict(list)
+        for view, event_key in views:
+            shards[(view.visitor or 0) % len(self._cluster.shards)].append((view, event_key))
+        for shard, shard_views in shards.items():
+            self._cluster.shards[shard].insert(
+                "inbox", _to_columns(batch_id, shard_views), list(INBOX_COLUMNS.values()), f"{batch_id:032x}"
+            )
         return {shard: len(some) for shard, some in shards.items()}
 
-    def _taken(self, events: Sequence[Event | None], batches: frozenset[int]) -> set[Event]:
-        sent = {event for event in events if event is not None}
-        if not sent:
+    def _find_known_events(self, event_keys: Sequence[EventKey | None], batch_ids: frozenset[int]) -> set[EventKey]:
+        sent_keys = {event for event in event_keys if event is not None}
+        if not sent_keys:
             return set()
-        found = set[Event]()
-        for wanted, some in product(pieces(sorted(sent), MOST_EVENTS), pieces(sorted(batches))):
-            projects, ids = (sorted(set(column)) for column in zip(*wanted, strict=True))
-            asked = {"projects": projects, "ids": ids, "batches": some}
-            found.update((project, number) for project, number in self._cluster.reader.ask(sql("known"), asked))
-        return found & sent
+        known_events = set[EventKey]()
+        for key_chunk, batch_chunk in product(
+            split_into_chunks(sorted(sent_keys), MAX_EVENTS_PER_STATEMENT), split_into_chunks(sorted(batch_ids))
+        ):
+            projects, ids = (sorted(set(column)) for column in zip(*key_chunk, strict=True))
+            params = {"projects": projects, "ids": ids, "batches": batch_chunk}
+            known_events.update(
+                (project, number) for project, number in self._cluster.reader.query(load_sql("known"), params)
+            )
+        return known_events & sent_keys
 
 
-def _event(view: View) -> Event | None:
-    return None if view.event is None else (view.project, event_number(view.event))
+def _event_key(view: PageView) -> EventKey | None:
+    return None if view.event is None else (view.project, shorten_event_hash(view.event))
 
 
-def _new(events: Sequence[Event | None], taken: set[Event]) -> tuple[list[int], tuple[int, ...]]:
+def _split_duplicates(
+    event_keys: Sequence[EventKey | None], known_events: set[EventKey]
+) -> tuple[list[int], tuple[int, ...]]:
     """The positions of those to log, and of those that were logged before or come twice."""
-    wanted, duplicates, met = [], [], set(taken)
-    for position, event in enumerate(events):
-        if event is not None:
-            if event in met:
+    new_positions, duplicates, seen = [], [], set(known_events)
+    for position, event_key in enumerate(event_keys):
+        if event_key is not None:
+            if event_key in seen:
                 duplicates.append(position)
                 continue
-            met.add(event)
-        wanted.append(position)
-    return wanted, tuple(duplicates)
+            seen.add(event_key)
+        new_positions.append(position)
+    return new_positions, tuple(duplicates)
 
 
-def _columns(batch: int, rows: Sequence[tuple[View, Event | None]]) -> dict[str, Sequence[Any]]:
+def _to_columns(batch_id: int, rows: Sequence[tuple[PageView, EventKey | None]]) -> dict[str, Sequence[Any]]:
     views = [view for view, _ in rows]
     columns = zip(*views, strict=True)
     project, path, at, kind, agent, operator, rule, version, visitor, host, referrer, _, _ = columns
     return {
-        "batch": [batch] * len(rows),
+        "batch": [batch_id] * len(rows),
         "project": project,
         "path": path,
         "at": at,
-        "kind": [BITS[name] for name in kind],
+        "kind": [CLASS_BITS[name] for name in kind],
         "agent": agent,
         "operator": operator,
         "rule": rule,
@@ -111,5 +131,5 @@ def _columns(batch: int, rows: Sequence[tuple[View, Event | None]]) -> dict[str,
         "visitor": [number or 0 for number in visitor],
         "host": host,
         "referrer": referrer,
-        "event": [event and event[1] for _, event in rows],
+        "event": [event_key and event_key[1] for _, event_key in rows],
     }

@@ -8,62 +8,66 @@ from pathlib import Path
 
 import duckdb
 
-from copydesk.analytics.stores.base import StoreDamaged, StoreFull, StoreInUse, StoreNewer
-from copydesk.analytics.stores.duckdb.sql_files import sql
-from copydesk.core.errors import StoreDown
+from copydesk.analytics.stores.base import StoreDamaged, StoreFull, StoreInUse, StoreSchemaNewer
+from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.core.errors import StoreUnavailable
 
-Connection = duckdb.DuckDBPyConnection
-MEMORY = "160MB"
-WRITE_BACK_FROM = 32_000_000
+DuckConnection = duckdb.DuckDBPyConnection
+MEMORY_LIMIT = "160MB"
+MIN_CHECKPOINT_BYTES = 32_000_000
 """Bytes of write-ahead log from which writing it back is worth the while."""
 
-SCHEMA = 2
+DUCKDB_SCHEMA_VERSION = 2
 """Of the tables. Each number after the first has its sql/upgrade_….sql, which makes them so from those before."""
 
-GAPS_TRIED = 100
+CHECKPOINT_ATTEMPTS = 100
 """For half a second; then the next fold tries again."""
 
 
-class Database:
+class DuckDatabase:
     """Safe for many threads: each act has a connection of its own. A broken database is opened anew by the next act."""
 
     def __init__(
-        self, path: Path, memory: str = MEMORY, threads: int = 1, write_back_from: int = WRITE_BACK_FROM
+        self,
+        path: Path,
+        memory_limit: str = MEMORY_LIMIT,
+        threads: int = 1,
+        min_checkpoint_bytes: int = MIN_CHECKPOINT_BYTES,
     ) -> None:
         self.path = path
-        self._write_back_from = write_back_from
+        self._min_checkpoint_bytes = min_checkpoint_bytes
         self._config: dict[str, str | bool | int | float | list[str]] = {
-            "memory_limit": memory,
+            "memory_limit": memory_limit,
             "threads": threads,
             "temp_directory": f"{path}.tmp",
             "checkpoint_threshold": "1TB",  # DuckDB's own moment would be in the middle of a request
         }
-        self._opening = threading.Lock()
-        self._root: Connection | None = None
-        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._root_connection: DuckConnection | None = None
+        self._idle_connections: list[DuckConnection] = []
         with self.write() as connection:
-            _bring_up(connection)
+            _upgrade_schema(connection)
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> Iterator[DuckConnection]:
         """One moment's state throughout, whatever is written meanwhile."""
         with self._transaction("begin transaction read only") as connection:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self) -> Iterator[DuckConnection]:
         """All or nothing, durable on leaving."""
         with self._transaction("begin transaction") as connection:
             yield connection
 
-    def write_back(self, at_once: bool = False) -> None:
+    def checkpoint(self, force: bool = False) -> None:
         """Moves a long write-ahead log into the file, or any log at once, so that room which was given up can be used
         again. It begins in a gap between writers, and then they go on."""
-        wal = self.path.with_name(f"{self.path.name}.wal")
-        if not wal.exists() or (wal.stat().st_size < self._write_back_from and not at_once):
+        wal_path = self.path.with_name(f"{self.path.name}.wal")
+        if not wal_path.exists() or (wal_path.stat().st_size < self._min_checkpoint_bytes and not force):
             return
-        with self._connection() as connection:
-            for _ in range(GAPS_TRIED):
+        with self._borrow_connection() as connection:
+            for _ in range(CHECKPOINT_ATTEMPTS):
                 try:
                     connection.execute("checkpoint")
                 except duckdb.TransactionException:
@@ -73,22 +77,22 @@ class Database:
 
     def copy_to(self, target: Path) -> None:
         """A new file with the state of one moment. The name is quoted as SQL wants it: DuckDB binds no names."""
-        quoted, own = str(target).replace("'", "''"), self.path.stem.replace('"', '""')
-        with self._connection() as connection:
-            connection.execute(f"attach '{quoted}' as copied")
+        quoted_target, quoted_name = str(target).replace("'", "''"), self.path.stem.replace('"', '""')
+        with self._borrow_connection() as connection:
+            connection.execute(f"attach '{quoted_target}' as copied")
             try:
-                connection.execute(f'copy from database "{own}" to copied')
+                connection.execute(f'copy from database "{quoted_name}" to copied')
             finally:
                 connection.execute("detach copied")
 
     def close(self) -> None:
-        with self._opening:
-            self._close()
+        with self._lock:
+            self._close_connections()
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[Connection]:
-        with self._connection() as connection:
-            connection.execute(begin)
+    def _transaction(self, begin_statement: str) -> Iterator[DuckConnection]:
+        with self._borrow_connection() as connection:
+            connection.execute(begin_statement)
             try:
                 yield connection
                 connection.commit()
@@ -98,78 +102,78 @@ class Database:
                 raise
 
     @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        with self._opening:
-            connection = self._take()
+    def _borrow_connection(self) -> Iterator[DuckConnection]:
+        with self._lock:
+            connection = self._acquire_connection()
         try:
             yield connection
         except duckdb.Error as error:
-            with self._opening:
+            with self._lock:
                 connection.close()
                 if isinstance(error, duckdb.FatalException | duckdb.InternalException):
-                    self._close()
-            raise _explained(error) from error
+                    self._close_connections()
+            raise _translate_error(error) from error
         except BaseException:
             connection.close()
             raise
         else:
-            self._idle.append(connection)
+            self._idle_connections.append(connection)
 
-    def _take(self) -> Connection:
-        if self._idle:
-            return self._idle.pop()
-        if self._root is None:
-            self._root = self._open()
-        connection = self._root.cursor()
+    def _acquire_connection(self) -> DuckConnection:
+        if self._idle_connections:
+            return self._idle_connections.pop()
+        if self._root_connection is None:
+            self._root_connection = self._connect()
+        connection = self._root_connection.cursor()
         connection.execute("set enable_progress_bar = false")
-        connection.execute(sql("functions"))
+        connection.execute(load_sql("functions"))
         return connection
 
-    def _open(self) -> Connection:
+    def _connect(self) -> DuckConnection:
         try:
             return duckdb.connect(str(self.path), config=self._config)
         except duckdb.Error as error:
-            raise _explained(error) from error
+            raise _translate_error(error) from error
 
-    def _close(self) -> None:
+    def _close_connections(self) -> None:
         """DuckDB lets go of a file once its last connection is closed."""
-        for connection in self._idle:
+        for connection in self._idle_connections:
             connection.close()
-        self._idle.clear()
-        if self._root is not None:
-            self._root.close()
-            self._root = None
+        self._idle_connections.clear()
+        if self._root_connection is not None:
+            self._root_connection.close()
+            self._root_connection = None
 
 
-def schema_of(connection: Connection) -> int | None:
+def read_schema_version(connection: DuckConnection) -> int | None:
     """The number of a file's tables; None when it has none yet."""
     if not connection.execute("select 1 from duckdb_tables() where table_name = 'marks'").fetchall():
         return None
-    found = connection.execute("select value from marks where name = 'schema'").fetchall()
-    return int(found[0][0]) if found else 1  # the first release wrote none
+    rows = connection.execute("select value from marks where name = 'schema'").fetchall()
+    return int(rows[0][0]) if rows else 1  # the first release wrote none
 
 
-def _bring_up(connection: Connection) -> None:
-    written = schema_of(connection)
-    if written is not None and written > SCHEMA:
-        raise StoreNewer
-    for number in range(SCHEMA if written is None else written, SCHEMA):
-        connection.execute(sql(f"upgrade_{number + 1}"))
-    connection.execute(sql("schema"))
-    if written != SCHEMA:
+def _upgrade_schema(connection: DuckConnection) -> None:
+    version = read_schema_version(connection)
+    if version is not None and version > DUCKDB_SCHEMA_VERSION:
+        raise StoreSchemaNewer
+    for old_version in range(DUCKDB_SCHEMA_VERSION if version is None else version, DUCKDB_SCHEMA_VERSION):
+        connection.execute(load_sql(f"upgrade_{old_version + 1}"))
+    connection.execute(load_sql("schema"))
+    if version != DUCKDB_SCHEMA_VERSION:
         connection.execute("delete from marks where name = 'schema'")
-        connection.execute("insert into marks values ('schema', $schema)", {"schema": SCHEMA})
+        connection.execute("insert into marks values ('schema', $schema)", {"schema": DUCKDB_SCHEMA_VERSION})
 
 
-def _explained(error: duckdb.Error) -> StoreDown | duckdb.Error:
+def _translate_error(error: duckdb.Error) -> StoreUnavailable | duckdb.Error:
     """What a person can do about it; an error of ours stays what it is."""
-    text = str(error)
-    if "Could not set lock on file" in text:
+    message = str(error)
+    if "Could not set lock on file" in message:
         return StoreInUse()
-    if "orrupt" in text or isinstance(error, duckdb.SerializationException):
+    if "orrupt" in message or isinstance(error, duckdb.SerializationException):
         return StoreDamaged()
-    if "Could not write" in text or "No space left" in text:
+    if "Could not write" in message or "No space left" in message:
         return StoreFull()
     if isinstance(error, duckdb.OperationalError | duckdb.FatalException | duckdb.InternalException):
-        return StoreDown()
+        return StoreUnavailable()
     return error

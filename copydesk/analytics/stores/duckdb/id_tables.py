@@ -3,111 +3,123 @@
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from copydesk.analytics.page_view import View
-from copydesk.analytics.stores.base import AI, BITS
-from copydesk.analytics.stores.duckdb.database import Connection
+from copydesk.analytics.page_view import PageView
+from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_AI_CLASSES
+from copydesk.analytics.stores.duckdb.database import DuckConnection
 
-PAGE, SITE, AGENT = 0, 1, 2
-SCOPE = ["id", "project", "sort", "path", "agent", "operator", "kind", "salt"]
-MOST_PAGES = 100_000
+PAGE_SCOPE, SITE_SCOPE, AGENT_SCOPE = 0, 1, 2
+SCOPE_COLUMNS = ["id", "project", "sort", "path", "agent", "operator", "kind", "salt"]
+MAX_CACHED_PAGES = 100_000
 """Pages remembered; beyond it they are looked up anew."""
-Agent = tuple[int, str, str, str]
-Rule = tuple[str, str]
-Row = tuple[int, int, int, int, int, int, int, int | None, str, str]
-VIEW = ["seq", "project", "page", "agent", "rule", "kind", "time", "visitor", "host", "referrer"]
+AgentKey = tuple[int, str, str, str]
+RuleKey = tuple[str, str]
+ViewRow = tuple[int, int, int, int, int, int, int, int | None, str, str]
+VIEW_COLUMNS = ["seq", "project", "page", "agent", "rule", "kind", "time", "visitor", "host", "referrer"]
 
 
-class Names:
+class IdTables:
     """What is stored as of the writer's transaction; made anew after one has failed."""
 
-    def __init__(self, connection: Connection, most_pages: int) -> None:
-        self._most_pages = most_pages
-        ask = connection.execute
-        self.projects: dict[str, int] = dict(ask("select name, id from projects").fetchall())
-        kinds = {bit: kind for kind, bit in BITS.items()}
-        found = ask("select project, agent, operator, kind, id from scopes where sort = 2").fetchall()
-        self._agents: dict[Agent, int] = {
-            (project, agent, operator, kinds[kind]): scope for project, agent, operator, kind, scope in found
+    def __init__(self, connection: DuckConnection, max_cached_pages: int) -> None:
+        self._max_cached_pages = max_cached_pages
+        execute = connection.execute
+        self.projects: dict[str, int] = dict(execute("select name, id from projects").fetchall())
+        kind_by_bit = {bit: kind for kind, bit in CLASS_BITS.items()}
+        rows = execute("select project, agent, operator, kind, id from scopes where sort = 2").fetchall()
+        self._agents: dict[AgentKey, int] = {
+            (project, agent, operator, kind_by_bit[kind]): scope_id for project, agent, operator, kind, scope_id in rows
         }
-        found = ask("select rule, version, id from rules").fetchall()
-        self._rules: dict[Rule, int] = {(rule, version): number for rule, version, number in found}
+        rows = execute("select rule, version, id from rules").fetchall()
+        self._rules: dict[RuleKey, int] = {(rule, version): rule_id for rule, version, rule_id in rows}
         self._pages: dict[tuple[int, str], int] = {}
-        [(self._highest,)] = ask("select coalesce(max(id), 0) from scopes").fetchall()
+        [(self._last_scope_id,)] = execute("select coalesce(max(id), 0) from scopes").fetchall()
 
-    def rows(self, connection: Connection, views: Sequence[View], first: int) -> list[Row]:
+    def build_view_rows(self, connection: DuckConnection, views: Sequence[PageView], first_seq: int) -> list[ViewRow]:
         """As the log keeps the views, whose projects are known, numbered on; other names that are new are stored."""
         try:
-            return self._rows(views, first)
+            return self._build_known_rows(views, first_seq)
         except KeyError:
             self._add_agents(connection, views)
             self._add_rules(connection, views)
             self._add_pages(connection, views)
-            return self._rows(views, first)
+            return self._build_known_rows(views, first_seq)
 
-    def _rows(self, views: Sequence[View], first: int) -> list[Row]:
+    def _build_known_rows(self, views: Sequence[PageView], first_seq: int) -> list[ViewRow]:
         projects, pages, agents, rules = self.projects, self._pages, self._agents, self._rules
-        rows: list[Row] = []
-        for seq, view in enumerate(views, first):
-            name, path, at, kind, agent, operator, rule, table, visitor, host, referrer, _, _ = view
-            project = projects[name]
-            page, agent_number = pages[project, path], agents[project, agent, operator, kind]
-            number = rules[rule, table]
-            rows.append((seq, project, page, agent_number, number, BITS[kind], at, visitor, host, referrer))
+        rows: list[ViewRow] = []
+        for seq, view in enumerate(views, first_seq):
+            project_name, path, at, kind, agent, operator, rule, version, visitor, host, referrer, _, _ = view
+            project_id = projects[project_name]
+            page_id, agent_id = pages[project_id, path], agents[project_id, agent, operator, kind]
+            rule_id = rules[rule, version]
+            rows.append((seq, project_id, page_id, agent_id, rule_id, CLASS_BITS[kind], at, visitor, host, referrer))
         return rows
 
-    def add_projects(self, connection: Connection, names: set[str]) -> None:
+    def add_projects(self, connection: DuckConnection, names: set[str]) -> None:
         if new := sorted(names - self.projects.keys()):
-            highest, ai = max(self.projects.values(), default=0), sum(BITS[kind] for kind in AI)
-            added = {name: highest + number for number, name in enumerate(new, 1)}
-            sites = self._add_scopes(connection, [(added[name], SITE, "", "", "", 0, salt(name)) for name in new])
-            rows = [(added[name], name, site, ai) for name, site in zip(new, sites, strict=True)]
-            append(connection, "projects", ["id", "name", "site", "ai"], rows)
-            self.projects.update(added)
+            last_id, ai_mask = (
+                max(self.projects.values(), default=0),
+                sum(CLASS_BITS[kind] for kind in DEFAULT_AI_CLASSES),
+            )
+            new_ids = {name: last_id + number for number, name in enumerate(new, 1)}
+            sites = self._add_scopes(
+                connection, [(new_ids[name], SITE_SCOPE, "", "", "", 0, compute_salt(name)) for name in new]
+            )
+            rows = [(new_ids[name], name, site, ai_mask) for name, site in zip(new, sites, strict=True)]
+            append_rows(connection, "projects", ["id", "name", "site", "ai"], rows)
+            self.projects.update(new_ids)
 
-    def _add_agents(self, connection: Connection, views: Sequence[View]) -> None:
-        named = {(v.project, v.agent, v.operator, v.kind) for v in views}
-        met = {(self.projects[name], agent, operator, kind): name for name, agent, operator, kind in named}
-        if new := sorted(met.keys() - self._agents.keys()):
-            rows = [(agent[0], AGENT, "", *agent[1:3], BITS[agent[3]], salt(met[agent])) for agent in new]
+    def _add_agents(self, connection: DuckConnection, views: Sequence[PageView]) -> None:
+        view_agents = {(v.project, v.agent, v.operator, v.kind) for v in views}
+        project_by_agent = {
+            (self.projects[name], agent, operator, kind): name for name, agent, operator, kind in view_agents
+        }
+        if new := sorted(project_by_agent.keys() - self._agents.keys()):
+            rows = [
+                (agent[0], AGENT_SCOPE, "", *agent[1:3], CLASS_BITS[agent[3]], compute_salt(project_by_agent[agent]))
+                for agent in new
+            ]
             self._agents.update(zip(new, self._add_scopes(connection, rows), strict=True))
 
-    def _add_rules(self, connection: Connection, views: Sequence[View]) -> None:
+    def _add_rules(self, connection: DuckConnection, views: Sequence[PageView]) -> None:
         if new := sorted({(view.rule, view.table) for view in views} - self._rules.keys()):
-            added = {rule: number for number, rule in enumerate(new, len(self._rules) + 1)}
-            append(connection, "rules", ["id", "rule", "version"], [(added[rule], *rule) for rule in new])
-            self._rules.update(added)
+            new_ids = {rule: number for number, rule in enumerate(new, len(self._rules) + 1)}
+            append_rows(connection, "rules", ["id", "rule", "version"], [(new_ids[rule], *rule) for rule in new])
+            self._rules.update(new_ids)
 
-    def _add_pages(self, connection: Connection, views: Sequence[View]) -> None:
-        met = {(self.projects[view.project], view.path): view.project for view in views}
-        if not (unsure := met.keys() - self._pages.keys()):
+    def _add_pages(self, connection: DuckConnection, views: Sequence[PageView]) -> None:
+        project_by_page = {(self.projects[view.project], view.path): view.project for view in views}
+        if not (uncached := project_by_page.keys() - self._pages.keys()):
             return
-        if len(self._pages) > self._most_pages:
-            self._pages, unsure = {}, set(met)
-        for project in {project for project, _ in unsure}:
-            paths = [path for owner, path in unsure if owner == project]
-            found = connection.execute(
+        if len(self._pages) > self._max_cached_pages:
+            self._pages, uncached = {}, set(project_by_page)
+        for project in {project for project, _ in uncached}:
+            paths = [path for owner, path in uncached if owner == project]
+            result = connection.execute(
                 "select path, id from scopes where sort = 0 and project = $project and path in (select unnest($paths))",
                 {"project": project, "paths": paths},
             )
-            self._pages.update(((project, path), scope) for path, scope in found.fetchall())
-        new = sorted(unsure - self._pages.keys())
-        rows = [(page[0], PAGE, page[1], "", "", 0, salt(met[page], page[1])) for page in new]
+            self._pages.update(((project, path), scope) for path, scope in result.fetchall())
+        new = sorted(uncached - self._pages.keys())
+        rows = [(page[0], PAGE_SCOPE, page[1], "", "", 0, compute_salt(project_by_page[page], page[1])) for page in new]
         self._pages.update(zip(new, self._add_scopes(connection, rows), strict=True))
 
-    def _add_scopes(self, connection: Connection, rows: Sequence[tuple[object, ...]]) -> Iterable[int]:
-        first = self._highest + 1
-        append(connection, "scopes", SCOPE, [(scope, *row) for scope, row in enumerate(rows, first)])
-        self._highest += len(rows)
-        return range(first, self._highest + 1)
+    def _add_scopes(self, connection: DuckConnection, rows: Sequence[tuple[object, ...]]) -> Iterable[int]:
+        first_id = self._last_scope_id + 1
+        append_rows(
+            connection, "scopes", SCOPE_COLUMNS, [(scope_id, *row) for scope_id, row in enumerate(rows, first_id)]
+        )
+        self._last_scope_id += len(rows)
+        return range(first_id, self._last_scope_id + 1)
 
 
-def salt(project: str, path: str | None = None) -> int:
+def compute_salt(project: str, path: str | None = None) -> int:
     """Depends on the names alone, so that every copy agrees on it. Agents share their site's."""
-    named = project if path is None else f"{project}\0{path}"
-    return int.from_bytes(blake2b(named.encode(), digest_size=8).digest()) >> 1
+    name = project if path is None else f"{project}\0{path}"
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
 
 
-def append(connection: Connection, table: str, columns: list[str], rows: Sequence[Sequence[object]]) -> None:
+def append_rows(connection: DuckConnection, table: str, columns: list[str], rows: Sequence[Sequence[object]]) -> None:
     if rows:
         appender = connection.appender(table, columns=columns)
         appender.append_rows(rows)

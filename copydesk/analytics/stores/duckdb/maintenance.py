@@ -2,96 +2,102 @@
 
 from collections.abc import Collection
 
-from copydesk.analytics.stores.duckdb.database import Connection, Database
-from copydesk.analytics.stores.duckdb.fold import folded
-from copydesk.analytics.stores.duckdb.sql_files import sql
+from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.fold import read_last_folded
+from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.core.clock import DAY
 
-PART = 1_000_000
+VISITS_PER_PART = 1_000_000
 """Visits that are chained at once in a rebuild."""
-UNTIDY_FROM = 100_000
-LENGTHS = """
+MIN_NEW_ROWS = 100_000
+SELECT_TABLE_LENGTHS = """
     select name, value, if(name = 'firsts', (select count(*) from firsts), (select count(*) from counts))
     from marks where name in ('firsts', 'counts')
 """
 
 
-def tidy(database: Database, least: int = UNTIDY_FROM) -> bool:
+def compact_tables(database: DuckDatabase, min_new_rows: int = MIN_NEW_ROWS) -> bool:
     """Adds up rows that folds have left side by side, once a table is half again as long as after the last time.
     Whether there was something to do."""
     with database.read() as connection:
-        found = connection.execute(LENGTHS).fetchall()
-    untidy = [table for table, tidied, length in found if length - tidied > max(least, tidied // 2)]
-    for table in untidy:
+        rows = connection.execute(SELECT_TABLE_LENGTHS).fetchall()
+    oversized = [
+        table
+        for table, compacted_length, length in rows
+        if length - compacted_length > max(min_new_rows, compacted_length // 2)
+    ]
+    for table in oversized:
         with database.write() as connection:
-            connection.execute(sql(f"tidy_{table}"))
-            [(left,)] = connection.execute("select count(*) from query_table($table)", {"table": table}).fetchall()
-            marked = {"table": table, "left": left}
-            connection.execute("update marks set value = $left where name = $table", marked)
-    return bool(untidy)
+            connection.execute(load_sql(f"tidy_{table}"))
+            [(row_count,)] = connection.execute("select count(*) from query_table($table)", {"table": table}).fetchall()
+            params = {"table": table, "left": row_count}
+            connection.execute("update marks set value = $left where name = $table", params)
+    return bool(oversized)
 
 
-def rebuild(database: Database) -> None:
+def rebuild_index(database: DuckDatabase) -> None:
     with database.write() as connection:
-        _rebuild(connection, None)
+        _rebuild_index(connection, None)
 
 
-def count_as_ai(database: Database, project: int, mask: int) -> None:
+def set_ai_classes(database: DuckDatabase, project: int, ai_mask: int) -> None:
     """Costs nothing when it is so already."""
     with database.write() as connection:
-        asked = {"project": project, "mask": mask}
-        changing = "update projects set ai = $mask where id = $project and ai <> $mask returning id"
-        if not connection.execute(changing, asked).fetchall():
+        params = {"project": project, "mask": ai_mask}
+        statement = "update projects set ai = $mask where id = $project and ai <> $mask returning id"
+        if not connection.execute(statement, params).fetchall():
             return
-        connection.execute("update targets set ai = $mask where project = $project and human <> 0", asked)
-        _rebuild(connection, project)
+        connection.execute("update targets set ai = $mask where project = $project and human <> 0", params)
+        _rebuild_index(connection, project)
 
 
-def _rebuild(connection: Connection, project: int | None) -> None:
+def _rebuild_index(connection: DuckConnection, project: int | None) -> None:
     """The index of one project, or of all."""
     connection.execute("delete from firsts where project = $project or $project is null", {"project": project})
-    [(visits,)] = connection.execute("select count(*) from visits").fetchall()
-    parts = 1 + visits // PART
+    [(visit_count,)] = connection.execute("select count(*) from visits").fetchall()
+    parts = 1 + visit_count // VISITS_PER_PART
     for part in range(parts):
-        connection.execute(sql("rebuild_days"), {"part": part, "parts": parts, "project": project})
-        connection.execute(sql("whole"), {"sign": 1})
+        connection.execute(load_sql("rebuild_days"), {"part": part, "parts": parts, "project": project})
+        connection.execute(load_sql("whole"), {"sign": 1})
     connection.execute("drop table days")
 
 
-def drop_views(database: Database, before: int, projects: Collection[str] | None) -> int:
-    if projects is not None and not projects:
+def drop_views(database: DuckDatabase, before_day: int, project_ids: Collection[str] | None) -> int:
+    if project_ids is not None and not project_ids:
         return 0
-    of_these = "" if projects is None else " and project in (select id from projects where list_contains($names, name))"
+    project_condition = (
+        "" if project_ids is None else " and project in (select id from projects where list_contains($names, name))"
+    )
     with database.write() as connection:
-        asked = {"time": before * DAY, "folded": folded(connection)}
+        params = {"time": before_day * DAY, "folded": read_last_folded(connection)}
         [(dropped,)] = connection.execute(
-            f"delete from views where time < $time and seq <= $folded{of_these}",  # noqa: S608 - ours
-            asked if projects is None else {**asked, "names": list(projects)},
+            f"delete from views where time < $time and seq <= $folded{project_condition}",  # noqa: S608 - ours
+            params if project_ids is None else {**params, "names": list(project_ids)},
         ).fetchall()
         return int(dropped)
 
 
-def forget(connection: Connection, project: int) -> None:
-    asked = {"project": project}
-    connection.execute("delete from visits where scope in (select id from scopes where project = $project)", asked)
-    connection.execute("delete from views where project = $project", asked)
-    connection.execute("delete from events where project = $project", asked)
-    connection.execute("delete from firsts where project = $project", asked)
-    connection.execute("delete from counts where project = $project", asked)
-    connection.execute("delete from targets where project = $project", asked)
-    connection.execute("delete from scopes where project = $project", asked)
-    connection.execute("delete from projects where id = $project", asked)
+def forget_project(connection: DuckConnection, project: int) -> None:
+    params = {"project": project}
+    connection.execute("delete from visits where scope in (select id from scopes where project = $project)", params)
+    connection.execute("delete from views where project = $project", params)
+    connection.execute("delete from events where project = $project", params)
+    connection.execute("delete from firsts where project = $project", params)
+    connection.execute("delete from counts where project = $project", params)
+    connection.execute("delete from targets where project = $project", params)
+    connection.execute("delete from scopes where project = $project", params)
+    connection.execute("delete from projects where id = $project", params)
 
 
-def forget_visitor(database: Database, project: int, visitor: int) -> None:
+def forget_visitor(database: DuckDatabase, project: int, visitor: int) -> None:
     with database.write() as connection:
-        asked = {"project": project, "visitor": visitor}
-        connection.execute(sql("forget_days"), asked)
-        connection.execute(sql("whole"), {"sign": -1})
+        params = {"project": project, "visitor": visitor}
+        connection.execute(load_sql("forget_days"), params)
+        connection.execute(load_sql("whole"), {"sign": -1})
         connection.execute("drop table days")
         connection.execute(
             "delete from visits using scopes"
             " where scopes.id = scope and project = $project and key = xor($visitor::bigint, salt)",
-            asked,
+            params,
         )
-        connection.execute("update views set visitor = null where project = $project and visitor = $visitor", asked)
+        connection.execute("update views set visitor = null where project = $project and visitor = $visitor", params)

@@ -3,98 +3,109 @@
 from collections.abc import Sequence
 
 from copydesk.analytics.stores.base import (
-    BITS,
-    MOST_FIRST,
+    CLASS_BITS,
+    DEFAULT_PAGE_QUERY,
     AgentRow,
-    Choice,
-    Column,
+    Counts,
+    DayRange,
     Interval,
-    Moment,
-    Page,
-    Range,
-    Row,
+    PageCounts,
+    PageQuery,
+    ReportPage,
     RuleRow,
-    Split,
+    SortColumn,
+    TimeseriesPoint,
 )
-from copydesk.analytics.stores.duckdb.database import Connection, Database
-from copydesk.analytics.stores.duckdb.sql_files import sql
+from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.core.clock import DAY
 
-KINDS = {bit: kind for kind, bit in BITS.items()}
-ORDERS: dict[tuple[Column, bool], str] = {
+KIND_BY_BIT = {bit: kind for kind, bit in CLASS_BITS.items()}
+ORDER_BY_CLAUSES: dict[tuple[SortColumn, bool], str] = {
     ("path", False): "", ("path", True): "path desc,",
     ("human", False): "found.human,", ("human", True): "found.human desc,",
     ("ai", False): "found.ai,", ("ai", True): "found.ai desc,",
     ("total", False): "total,", ("total", True): "total desc,",
 }  # fmt: skip
 """Written out, not bound: DuckDB plans what it can read in two thirds of the time."""
-SITE = "select site, ai from projects where id = $project"
-Found = list[tuple[str, int, int, int]]
+SELECT_SITE = "select site, ai from projects where id = $project"
+PageResults = list[tuple[str, int, int, int]]
 
 
-def visitors(
-    database: Database, project_id: str, days: Range, limit: int, offset: int, choice: Choice = MOST_FIRST
-) -> Page:
+def count_visitors_by_page(
+    database: DuckDatabase,
+    project_id: str,
+    days: DayRange,
+    limit: int,
+    offset: int,
+    query: PageQuery = DEFAULT_PAGE_QUERY,
+) -> ReportPage:
     with database.read() as connection:
-        asked = {"project": _project(connection, project_id), "first": days.first, "end": days.end}
-        ordered = sql("visitors").replace("/* chosen */", ORDERS[choice.by, choice.descending])
-        paged = {"limit": limit, "offset": offset, "search": choice.search}
-        found = connection.execute(ordered, {**asked, **paged}).fetchall()
-    return _page(found, limit, offset)
+        params = {"project": _find_project(connection, project_id), "first": days.first, "end": days.end}
+        statement = load_sql("visitors").replace("/* chosen */", ORDER_BY_CLAUSES[query.by, query.descending])
+        page_params = {"limit": limit, "offset": offset, "search": query.search}
+        results = connection.execute(statement, {**params, **page_params}).fetchall()
+    return _build_page(results, limit, offset)
 
 
-def views(database: Database, project_id: str, days: Range, limit: int, offset: int) -> Page:
+def count_views_by_page(database: DuckDatabase, project_id: str, days: DayRange, limit: int, offset: int) -> ReportPage:
     with database.read() as connection:
-        asked = {"project": _project(connection, project_id), "first": days.first, "end": days.end}
-        found = connection.execute(sql("views"), {**asked, "limit": limit, "offset": offset}).fetchall()
-    return _page(found, limit, offset)
+        params = {"project": _find_project(connection, project_id), "first": days.first, "end": days.end}
+        results = connection.execute(load_sql("views"), {**params, "limit": limit, "offset": offset}).fetchall()
+    return _build_page(results, limit, offset)
 
 
-def agents(
-    database: Database, project_id: str, days: Range, limit: int, offset: int
+def list_agents(
+    database: DuckDatabase, project_id: str, days: DayRange, limit: int, offset: int
 ) -> tuple[Sequence[AgentRow], bool]:
     with database.read() as connection:
-        asked = {"project": _project(connection, project_id), "first": days.first, "end": days.end}
-        found = connection.execute(sql("agents"), {**asked, "limit": limit, "offset": offset}).fetchall()
+        params = {"project": _find_project(connection, project_id), "first": days.first, "end": days.end}
+        results = connection.execute(load_sql("agents"), {**params, "limit": limit, "offset": offset}).fetchall()
     rows = [
-        AgentRow(agent or None, operator or None, KINDS[kind], met, seen) for agent, operator, kind, met, seen in found
+        AgentRow(agent or None, operator or None, KIND_BY_BIT[kind], visitor_count, view_count)
+        for agent, operator, kind, visitor_count, view_count in results
     ]
     return rows[:limit], len(rows) > limit
 
 
-def rules(database: Database, project_id: str, days: Range, limit: int) -> Sequence[RuleRow]:
+def list_rules(database: DuckDatabase, project_id: str, days: DayRange, limit: int) -> Sequence[RuleRow]:
     with database.read() as connection:
-        asked = {"project": _project(connection, project_id), "first": days.first * DAY, "end": days.end * DAY}
-        found = connection.execute(sql("rules"), {**asked, "limit": limit}).fetchall()
+        params = {"project": _find_project(connection, project_id), "first": days.first * DAY, "end": days.end * DAY}
+        results = connection.execute(load_sql("rules"), {**params, "limit": limit}).fetchall()
     return [
-        RuleRow(agent or None, operator or None, KINDS[kind], rule, seen) for agent, operator, kind, rule, seen in found
+        RuleRow(agent or None, operator or None, KIND_BY_BIT[kind], rule, view_count)
+        for agent, operator, kind, rule, view_count in results
     ]
 
 
-def timeseries(database: Database, project_id: str, interval: Interval, days: Range) -> Sequence[Moment]:
+def load_timeseries(
+    database: DuckDatabase, project_id: str, interval: Interval, days: DayRange
+) -> Sequence[TimeseriesPoint]:
     with database.read() as connection:
-        project = _project(connection, project_id)
-        [(site, ai)] = connection.execute(SITE, {"project": project}).fetchall() or [(0, 0)]
-        asked = {"project": project, "site": site, "ai": ai, "first": days.first, "end": days.end}
-        found = connection.execute(sql("timeseries"), {**asked, "interval": interval}).fetchall()
+        project = _find_project(connection, project_id)
+        [(site, ai_mask)] = connection.execute(SELECT_SITE, {"project": project}).fetchall() or [(0, 0)]
+        params = {"project": project, "site": site, "ai": ai_mask, "first": days.first, "end": days.end}
+        results = connection.execute(load_sql("timeseries"), {**params, "interval": interval}).fetchall()
     return [
-        Moment(day, Split(human, ai, total), Split(human_views, ai_views, human_views + ai_views))
-        for day, human, ai, total, human_views, ai_views in found
+        TimeseriesPoint(day, Counts(human, ai, total), Counts(human_views, ai_views, human_views + ai_views))
+        for day, human, ai, total, human_views, ai_views in results
     ]
 
 
-def _project(connection: Connection, project_id: str) -> int:
+def _find_project(connection: DuckConnection, project_id: str) -> int:
     """Its number as of this transaction; 0 is nobody's."""
-    found = connection.execute("select id from projects where name = $name", {"name": project_id}).fetchall()
-    return int(found[0][0]) if found else 0
+    rows = connection.execute("select id from projects where name = $name", {"name": project_id}).fetchall()
+    return int(rows[0][0]) if rows else 0
 
 
-def _page(found: Found, limit: int, offset: int) -> Page:
+def _build_page(results: PageResults, limit: int, offset: int) -> ReportPage:
     """The first row is the site's; beyond the pages asked for there may be one more, which only says that it exists.
 
     To leave out the pages before them here is cheaper than to have DuckDB number all pages for it."""
-    if not found:
-        return Page(Split(), [], False)
-    (_, *totals), *rows = found
-    asked = rows[offset : offset + limit]
-    return Page(Split(*totals), [Row(path, Split(*count)) for path, *count in asked], len(rows) > offset + limit)
+    if not results:
+        return ReportPage(Counts(), [], False)
+    (_, *totals), *rows = results
+    page_rows = rows[offset : offset + limit]
+    return ReportPage(
+        Counts(*totals), [PageCounts(path, Counts(*count)) for path, *count in page_rows], len(rows) > offset + limit
+    )

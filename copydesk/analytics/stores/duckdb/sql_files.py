@@ -5,5 +5,5 @@ from importlib.resources import files
 
 
 @cache
-def sql(name: str) -> str:
+def load_sql(name: str) -> str:
     return files("copydesk.analytics.stores.duckdb").joinpath("sql", f"{name}.sql").read_text("utf-8")

@@ -4,99 +4,111 @@ import threading
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from copydesk.analytics.page_view import View
+from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import (
-    ALWAYS,
-    BITS,
-    MOST_FIRST,
+    ALL_DAYS,
+    CLASS_BITS,
+    DEFAULT_PAGE_QUERY,
     AgentRow,
-    Choice,
+    DayRange,
     Interval,
-    Logged,
-    Moment,
-    Page,
-    Range,
+    LogResult,
+    PageQuery,
+    ReportPage,
     RuleRow,
+    TimeseriesPoint,
 )
-from copydesk.analytics.stores.duckdb import maintenance as upkeep
-from copydesk.analytics.stores.duckdb import reports
-from copydesk.analytics.stores.duckdb.database import MEMORY, WRITE_BACK_FROM, Database
-from copydesk.analytics.stores.duckdb.fold import backlog, fold
-from copydesk.analytics.stores.duckdb.view_log import Log
+from copydesk.analytics.stores.duckdb import maintenance, reports
+from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
+from copydesk.analytics.stores.duckdb.fold import count_unfolded_views, fold_views
+from copydesk.analytics.stores.duckdb.view_log import ViewLog
 
 
 class DuckStore:
     def __init__(
-        self, path: Path, memory: str = MEMORY, threads: int = 1, write_back_from: int = WRITE_BACK_FROM
+        self,
+        path: Path,
+        memory_limit: str = MEMORY_LIMIT,
+        threads: int = 1,
+        min_checkpoint_bytes: int = MIN_CHECKPOINT_BYTES,
     ) -> None:
-        self._database = Database(path, memory, threads, write_back_from)
-        self._log = Log(self._database)
-        self._turn = threading.Lock()
+        self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
+        self._view_log = ViewLog(self._database)
+        self._fold_lock = threading.Lock()
 
-    def log(self, views: Sequence[View]) -> Logged:
-        return self._log.write(views)
+    def log_views(self, views: Sequence[PageView]) -> LogResult:
+        return self._view_log.write(views)
 
     def ping(self) -> None:
         with self._database.read() as connection:
             connection.execute("select 1")
 
     def backlog(self) -> int:
-        return backlog(self._database)
+        return count_unfolded_views(self._database)
 
     def fold(self) -> int:
-        with self._turn:
-            counted = 0
-            for views in fold(self._database, self._log.last):
-                counted += views
-                tidied = upkeep.tidy(self._database)
-                self._database.write_back(at_once=tidied)
-            return counted
+        with self._fold_lock:
+            folded_views = 0
+            for view_count in fold_views(self._database, self._view_log.last_number):
+                folded_views += view_count
+                compacted = maintenance.compact_tables(self._database)
+                self._database.checkpoint(force=compacted)
+            return folded_views
 
-    def visitors(
-        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0, choice: Choice = MOST_FIRST
-    ) -> Page:
-        return reports.visitors(self._database, project_id, days, limit, offset, choice)
+    def count_visitors_by_page(
+        self,
+        project_id: str,
+        days: DayRange = ALL_DAYS,
+        limit: int = 50,
+        offset: int = 0,
+        query: PageQuery = DEFAULT_PAGE_QUERY,
+    ) -> ReportPage:
+        return reports.count_visitors_by_page(self._database, project_id, days, limit, offset, query)
 
-    def views(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
-        return reports.views(self._database, project_id, days, limit, offset)
+    def count_views_by_page(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+    ) -> ReportPage:
+        return reports.count_views_by_page(self._database, project_id, days, limit, offset)
 
-    def agents(
-        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0
+    def list_agents(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
     ) -> tuple[Sequence[AgentRow], bool]:
-        return reports.agents(self._database, project_id, days, limit, offset)
+        return reports.list_agents(self._database, project_id, days, limit, offset)
 
-    def rules(self, project_id: str, days: Range = ALWAYS, limit: int = 1000) -> Sequence[RuleRow]:
-        return reports.rules(self._database, project_id, days, limit)
+    def list_rules(self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000) -> Sequence[RuleRow]:
+        return reports.list_rules(self._database, project_id, days, limit)
 
-    def timeseries(self, project_id: str, interval: Interval, days: Range = ALWAYS) -> Sequence[Moment]:
-        return reports.timeseries(self._database, project_id, interval, days)
+    def load_timeseries(
+        self, project_id: str, interval: Interval, days: DayRange = ALL_DAYS
+    ) -> Sequence[TimeseriesPoint]:
+        return reports.load_timeseries(self._database, project_id, interval, days)
 
-    def count_as_ai(self, project_id: str, kinds: Collection[str], patience: float | None = None) -> None:
-        with self._turn:
-            project = self._log.add_project(project_id)
-            upkeep.count_as_ai(self._database, project, sum(BITS[kind] for kind in set(kinds)))
+    def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:
+        with self._fold_lock:
+            project = self._view_log.add_project(project_id)
+            maintenance.set_ai_classes(self._database, project, sum(CLASS_BITS[kind] for kind in set(classes)))
 
-    def rebuild(self) -> None:
-        with self._turn:
-            upkeep.rebuild(self._database)
+    def rebuild_index(self) -> None:
+        with self._fold_lock:
+            maintenance.rebuild_index(self._database)
 
-    def drop_views(self, before: int, projects: Collection[str] | None = None) -> int:
-        with self._turn:
-            return upkeep.drop_views(self._database, before, projects)
+    def drop_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
+        with self._fold_lock:
+            return maintenance.drop_views(self._database, before_day, project_ids)
 
-    def forget(self, project_id: str) -> None:
-        with self._turn, self._log.forgetting(project_id) as (connection, project):
+    def forget_project(self, project_id: str) -> None:
+        with self._fold_lock, self._view_log.project_removal(project_id) as (connection, project):
             if project is not None:
-                upkeep.forget(connection, project)
+                maintenance.forget_project(connection, project)
 
     def forget_visitor(self, project_id: str, visitor: int) -> None:
-        with self._turn:
-            if (project := self._log.project(project_id)) is not None:
-                upkeep.forget_visitor(self._database, project, visitor)
+        with self._fold_lock:
+            if (project := self._view_log.find_project(project_id)) is not None:
+                maintenance.forget_visitor(self._database, project, visitor)
 
     def back_up(self, target: Path) -> None:
         self._database.copy_to(target)
 
     def close(self) -> None:
-        self._log.close()
+        self._view_log.close()
         self._database.close()

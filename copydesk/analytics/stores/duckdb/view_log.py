@@ -5,139 +5,143 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from copydesk.analytics.page_view import View
-from copydesk.analytics.stores.base import Logged, day_of, event_number
-from copydesk.analytics.stores.duckdb.database import Connection, Database
-from copydesk.analytics.stores.duckdb.event_filter import Seen, over_all
-from copydesk.analytics.stores.duckdb.id_tables import MOST_PAGES, VIEW, Names, append
-from copydesk.core.errors import StoreDown
+from copydesk.analytics.page_view import PageView
+from copydesk.analytics.stores.base import LogResult, day_from_milliseconds, shorten_event_hash
+from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.event_filter import EventFilter, build_bloom_filter
+from copydesk.analytics.stores.duckdb.id_tables import MAX_CACHED_PAGES, VIEW_COLUMNS, IdTables, append_rows
+from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-Event = tuple[int, int]
+EventKey = tuple[int, int]
 
 
-class Log:
+class ViewLog:
     """One writer at a time. What it remembers is what was committed; after a failure it looks again."""
 
-    def __init__(self, database: Database, most_pages: int = MOST_PAGES) -> None:
-        self._database, self._most_pages = database, most_pages
-        self._turn = threading.Lock()
-        self._last = 0
-        self._names: Names | None = None
-        self._seen: Seen | None = None
-        self._making: threading.Thread | None = None
+    def __init__(self, database: DuckDatabase, max_cached_pages: int = MAX_CACHED_PAGES) -> None:
+        self._database, self._max_cached_pages = database, max_cached_pages
+        self._write_lock = threading.Lock()
+        self._last_number = 0
+        self._id_tables: IdTables | None = None
+        self._event_filter: EventFilter | None = None
+        self._filter_thread: threading.Thread | None = None
         self._closing = threading.Event()
-        with self._writing():
+        with self._write_transaction():
             pass
 
     @property
-    def last(self) -> int:
+    def last_number(self) -> int:
         """The number of the view that was logged last."""
-        return self._last
+        return self._last_number
 
-    def write(self, views: Sequence[View]) -> Logged:
+    def write(self, views: Sequence[PageView]) -> LogResult:
         times = [view.at for view in views]
         for at in (min(times), max(times)) if times else ():
-            day_of(at)
-        with self._writing() as (connection, names):
-            names.add_projects(connection, {view.project for view in views})
-            wanted, events, duplicates = self._unseen(connection, names, views)
-            rows = names.rows(connection, wanted, self._last + 1)
-            append(connection, "views", VIEW, rows)
-            append(connection, "events", ["project", "id"], events)
-        self._last += len(rows)
-        self._make_filter()
-        return Logged(len(rows), tuple(duplicates))
+            day_from_milliseconds(at)
+        with self._write_transaction() as (connection, id_tables):
+            id_tables.add_projects(connection, {view.project for view in views})
+            new_views, event_keys, duplicates = self._split_duplicates(connection, id_tables, views)
+            rows = id_tables.build_view_rows(connection, new_views, self._last_number + 1)
+            append_rows(connection, "views", VIEW_COLUMNS, rows)
+            append_rows(connection, "events", ["project", "id"], event_keys)
+        self._last_number += len(rows)
+        self._start_filter_rebuild()
+        return LogResult(len(rows), tuple(duplicates))
 
     def close(self) -> None:
         self._closing.set()
-        if self._making is not None:
-            self._making.join()
+        if self._filter_thread is not None:
+            self._filter_thread.join()
 
-    def project(self, name: str) -> int | None:
-        with self._writing() as (_, names):
-            return names.projects.get(name)
+    def find_project(self, name: str) -> int | None:
+        with self._write_transaction() as (_, id_tables):
+            return id_tables.projects.get(name)
 
     def add_project(self, name: str) -> int:
-        with self._writing() as (connection, names):
-            names.add_projects(connection, {name})
-            return names.projects[name]
+        with self._write_transaction() as (connection, id_tables):
+            id_tables.add_projects(connection, {name})
+            return id_tables.projects[name]
 
     @contextmanager
-    def forgetting(self, project: str) -> Iterator[tuple[Connection, int | None]]:
+    def project_removal(self, project: str) -> Iterator[tuple[DuckConnection, int | None]]:
         """Nothing is logged meanwhile. The filter may keep the project's events: it only says what may have been."""
-        with self._writing() as (connection, names):
-            yield connection, names.projects.get(project)
-            self._names = None
+        with self._write_transaction() as (connection, id_tables):
+            yield connection, id_tables.projects.get(project)
+            self._id_tables = None
 
     @contextmanager
-    def _writing(self) -> Iterator[tuple[Connection, Names]]:
-        with self._turn:
+    def _write_transaction(self) -> Iterator[tuple[DuckConnection, IdTables]]:
+        with self._write_lock:
             try:
                 with self._database.write() as connection:
-                    if self._names is None:
-                        self._names = self._look(connection)
-                    yield connection, self._names
+                    if self._id_tables is None:
+                        self._id_tables = self._load_state(connection)
+                    yield connection, self._id_tables
             except BaseException:
-                self._names = self._seen = None
+                self._id_tables = self._event_filter = None
                 raise
 
-    def _look(self, connection: Connection) -> Names:
-        [(self._last,)] = connection.execute(
+    def _load_state(self, connection: DuckConnection) -> IdTables:
+        [(self._last_number,)] = connection.execute(
             "select greatest((select max(seq) from views), (select value from marks where name = 'folded'))"
         ).fetchall()
-        return Names(connection, self._most_pages)
+        return IdTables(connection, self._max_cached_pages)
 
-    def _make_filter(self) -> None:
+    def _start_filter_rebuild(self) -> None:
         """Where one is wanted, in a thread of its own: logging goes on."""
-        seen, making = self._seen, self._making
-        if seen is None or not seen.wants_making or (making is not None and making.is_alive()):
+        event_filter, thread = self._event_filter, self._filter_thread
+        if event_filter is None or not event_filter.needs_rebuild or (thread is not None and thread.is_alive()):
             return
-        self._making = threading.Thread(target=self._make, args=[seen], name="filter", daemon=True)
-        self._making.start()
+        self._filter_thread = threading.Thread(
+            target=self._rebuild_filter, args=[event_filter], name="filter", daemon=True
+        )
+        self._filter_thread.start()
 
-    def _make(self, seen: Seen) -> None:
+    def _rebuild_filter(self, event_filter: EventFilter) -> None:
         try:
-            with self._turn:
-                seen.begin_making()
+            with self._write_lock:
+                event_filter.begin_rebuild()
             with self._database.read() as connection:
-                made = over_all(connection, self._closing.is_set)
-            with self._turn:
-                if made is not None:
-                    seen.replace(made)
-        except StoreDown:
+                bloom_filter = build_bloom_filter(connection, self._closing.is_set)
+            with self._write_lock:
+                if bloom_filter is not None:
+                    event_filter.finish_rebuild(bloom_filter)
+        except StoreUnavailable:
             log.warning("the filter of known events could not be made; the next views will try again", exc_info=True)
 
-    def _unseen(
-        self, connection: Connection, names: Names, views: Sequence[View]
-    ) -> tuple[Sequence[View], list[Event], list[int]]:
+    def _split_duplicates(
+        self, connection: DuckConnection, id_tables: IdTables, views: Sequence[PageView]
+    ) -> tuple[Sequence[PageView], list[EventKey], list[int]]:
         """The views to log, their events, and the positions of the others."""
         if all(view.event is None for view in views):
             return views, [], []
-        if self._seen is None:
-            self._seen = Seen(connection)
-        events = [None if v.event is None else (names.projects[v.project], event_number(v.event)) for v in views]
-        sent = [event for event in events if event is not None]
-        doubtful = self._seen.doubtful([event for _, event in sent])
-        if not doubtful:
-            return views, sent, []
-        taken = set(_logged(connection, doubtful))
-        wanted, new, duplicates = [], [], []
-        for position, event in enumerate(events):
+        if self._event_filter is None:
+            self._event_filter = EventFilter(connection)
+        event_keys = [
+            None if v.event is None else (id_tables.projects[v.project], shorten_event_hash(v.event)) for v in views
+        ]
+        sent_keys = [event for event in event_keys if event is not None]
+        possible_duplicates = self._event_filter.find_possible_duplicates([event for _, event in sent_keys])
+        if not possible_duplicates:
+            return views, sent_keys, []
+        known_keys = set(_find_logged_events(connection, possible_duplicates))
+        new_views, new_keys, duplicates = [], [], []
+        for position, event in enumerate(event_keys):
             if event is not None:
-                if event in taken:
+                if event in known_keys:
                     duplicates.append(position)
                     continue
-                taken.add(event)
-                new.append(event)
-            wanted.append(views[position])
-        return wanted, new, duplicates
+                known_keys.add(event)
+                new_keys.append(event)
+            new_views.append(views[position])
+        return new_views, new_keys, duplicates
 
 
-def _logged(connection: Connection, ids: list[int]) -> list[Event]:
+def _find_logged_events(connection: DuckConnection, event_ids: list[int]) -> list[EventKey]:
     """Those of the events that are in the log; one pass over all events, which is why the filter is asked first."""
-    found = connection.execute(
-        "select project, id from events where id in (select unnest($ids::bigint[]))", {"ids": ids}
+    result = connection.execute(
+        "select project, id from events where id in (select unnest($ids::bigint[]))", {"ids": event_ids}
     )
-    return [(project, event) for project, event in found.fetchall()]
+    return [(project, event_id) for project, event_id in result.fetchall()]

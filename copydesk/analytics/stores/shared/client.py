@@ -7,108 +7,110 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from copydesk.analytics.stores.shared import protocol as wire
-from copydesk.core.errors import StoreDown
+from copydesk.analytics.stores.shared import protocol
+from copydesk.core.errors import StoreUnavailable
 
-PROOFS = 8
+LIVENESS_CHECKS = 8
 """How often, within its patience, a guest that waits for an answer wants to see that the owner is alive."""
 
 
-class Away(Exception):
+class StoreServerUnavailable(Exception):
     """Nobody serves the store at this moment. The call was not carried out."""
 
 
-class OwnerSilent(StoreDown):
+class StoreServerSilent(StoreUnavailable):
     code = "store_silent"
     message = (
         "The process that owns the analytics store does not respond: it is paused or overloaded. Try again shortly."
     )
 
 
-class OwnerGone(StoreDown):
+class StoreServerLost(StoreUnavailable):
     code = "store_lost"
     message = (
         "The process that owns the analytics store ended during this call; it may or may not have been carried out."
     )
 
 
-class OtherVersion(StoreDown):
+class StoreVersionMismatch(StoreUnavailable):
     code = "store_version"
     message = "A process of another version of Copydesk owns the analytics store; restart that process."
 
 
-class Guest:
+class StoreClient:
     """Safe for many threads: each call has a line of its own, which serves the next one after it."""
 
-    def __init__(self, path: Path, patience: float) -> None:
+    def __init__(self, path: Path, timeout_seconds: float) -> None:
         self._path = path
-        self._patience = patience
-        self._idle: list[socket.socket] = []
+        self._timeout_seconds = timeout_seconds
+        self._idle_connections: list[socket.socket] = []
 
-    def call(self, name: str, arguments: Sequence[object]) -> Any:
-        message = wire.call(name, arguments)
-        line = self._sent(message)
+    def call(self, method_name: str, arguments: Sequence[object]) -> Any:
+        message = protocol.encode_call(method_name, arguments)
+        connection = self._send_call(message)
         try:
-            self._wait_for(line)
-            answer = wire.receive(line)
+            self._wait_for_reply(connection)
+            reply = protocol.receive_message(connection)
         except TimeoutError:
-            line.close()
-            raise OwnerSilent from None
+            connection.close()
+            raise StoreServerSilent from None
         except OSError:
-            answer = None
+            reply = None
         except BaseException:
-            line.close()
+            connection.close()
             raise
-        if answer is None:
-            line.close()
-            raise OwnerGone
-        self._idle.append(line)
-        return wire.answered(answer)
+        if reply is None:
+            connection.close()
+            raise StoreServerLost
+        self._idle_connections.append(connection)
+        return protocol.decode_reply(reply)
 
     def close(self) -> None:
-        while (line := self._known()) is not None:
-            line.close()
+        while (connection := self._take_idle_connection()) is not None:
+            connection.close()
 
-    def _sent(self, message: bytes) -> socket.socket:
+    def _send_call(self, message: bytes) -> socket.socket:
         """The line on which the owner has the whole call. Of half a call the owner makes nothing."""
         while True:
-            line = self._known() or self._new()
+            connection = self._take_idle_connection() or self._connect()
             try:
-                wire.send(line, message)
+                protocol.send_message(connection, message)
             except TimeoutError:
-                line.close()
-                raise OwnerSilent from None
+                connection.close()
+                raise StoreServerSilent from None
             except OSError:
-                line.close()  # a line to an owner of before: there may be another one by now
+                connection.close()  # a line to an owner of before: there may be another one by now
             else:
-                return line
+                return connection
 
-    def _wait_for(self, line: socket.socket) -> None:
+    def _wait_for_reply(self, connection: socket.socket) -> None:
         """A call may take as long as it wants while its owner is alive: letting a new line in proves that it is."""
-        waiting = select.poll()
-        waiting.register(line, select.POLLIN)
-        while not waiting.poll(self._patience * 1000 / PROOFS):
-            with suppress(Away):  # an owner that is about to close lets nobody in, and answers those who are
-                self._new().close()
+        poller = select.poll()
+        poller.register(connection, select.POLLIN)
+        while not poller.poll(self._timeout_seconds * 1000 / LIVENESS_CHECKS):
+            with suppress(
+                StoreServerUnavailable
+            ):  # an owner that is about to close lets nobody in, and answers those who are
+                self._connect().close()
 
-    def _known(self) -> socket.socket | None:
+    def _take_idle_connection(self) -> socket.socket | None:
         with suppress(IndexError):
-            return self._idle.pop()
+            return self._idle_connections.pop()
         return None
 
-    def _new(self) -> socket.socket:
-        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        line.settimeout(self._patience)
+    def _connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(self._timeout_seconds)
         try:
-            with wire.address(self._path) as address:
-                line.connect(address)
-            greeting = wire.receive(line)
+            with protocol.socket_address(self._path) as address:
+                connection.connect(address)
+            greeting = protocol.receive_message(connection)
         except TimeoutError:
-            line.close()
-            raise OwnerSilent from None
+            connection.close()
+            raise StoreServerSilent from None
         except OSError:
             greeting = None
-        if greeting != wire.GREETING:
-            line.close()
-            raise OtherVersion if greeting else Away
-        return line
+        if greeting != protocol.GREETING:
+            connection.close()
+            raise StoreVersionMismatch if greeting else StoreServerUnavailable
+        return connection

@@ -15,42 +15,48 @@ from pathlib import Path
 from typing import Any
 
 from copydesk import __version__
-from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import (
     AgentRow,
-    Choice,
-    Logged,
-    Moment,
-    Page,
-    Range,
-    Row,
+    Counts,
+    DayOutOfRange,
+    DayRange,
+    LogResult,
+    PageCounts,
+    PageQuery,
+    ReportPage,
     RuleRow,
-    Split,
     Store,
     StoreDamaged,
     StoreFull,
     StoreInUse,
-    UnknownDay,
+    TimeseriesPoint,
 )
-from copydesk.core.errors import Refusal, StoreDown
+from copydesk.core.errors import RequestError, StoreUnavailable
 
-GREETING = f"copydesk {__version__}".encode()
+PROTOCOL_VERSION = 2
+"""Grows when messages change: classes and methods are named in them."""
+GREETING = f"copydesk {__version__} {PROTOCOL_VERSION}".encode()
 """The owner speaks first: whoever has heard it was let in, and both are of one version."""
 
-LENGTH = struct.Struct(">I")
-CHUNK = 1 << 20
-LONGEST_ADDRESS = 100
+LENGTH_PREFIX = struct.Struct(">I")
+MAX_RECEIVE_BYTES = 1 << 20
+MAX_SOCKET_PATH_BYTES = 100
 """Bytes; a socket's address has room for 107 on Linux, for 103 elsewhere."""
 
-CALLS = frozenset(name for name in vars(Store) if not name.startswith("_")) - {"close"}
-CLASSES = {str(kind): kind for kind in Class}
-KIND = View._fields.index("kind")
-TYPES: dict[str, Callable[..., Any]] = {
-    **{known.__name__: known for known in (AgentRow, Choice, Moment, Page, Path, Range, Row, RuleRow, Split)},
-    Logged.__name__: lambda accepted, duplicates: Logged(accepted, tuple(duplicates)),
+STORE_METHODS = frozenset(name for name in vars(Store) if not name.startswith("_")) - {"close"}
+CLASS_BY_NAME = {str(kind): kind for kind in VisitorClass}
+KIND_INDEX = PageView._fields.index("kind")
+DECODERS: dict[str, Callable[..., Any]] = {
+    **{
+        known.__name__: known
+        for known in (AgentRow, PageQuery, TimeseriesPoint, ReportPage, Path, DayRange, PageCounts, RuleRow, Counts)
+    },
+    LogResult.__name__: lambda accepted, duplicates: LogResult(accepted, tuple(duplicates)),
 }
-REFUSALS: dict[str, type[Refusal]] = {
-    known.__name__: known for known in (Refusal, StoreDamaged, StoreDown, StoreFull, StoreInUse, UnknownDay)
+ERROR_TYPES: dict[str, type[RequestError]] = {
+    known.__name__: known
+    for known in (RequestError, StoreDamaged, StoreUnavailable, StoreFull, StoreInUse, DayOutOfRange)
 }
 
 
@@ -61,97 +67,97 @@ class CallFailed(RuntimeError):
         super().__init__(self.message)
 
 
-def call(name: str, arguments: Sequence[object]) -> bytes:
-    if name == "log":
+def encode_call(method_name: str, arguments: Sequence[object]) -> bytes:
+    if method_name == "log_views":
         [views] = arguments
         assert isinstance(views, Sequence)
         arguments = [list(zip(*views, strict=True))]
-    return _dumped([name, *arguments])
+    return _to_json([method_name, *arguments])
 
 
-def called(message: bytes) -> tuple[str, list[Any]]:
+def decode_call(message: bytes) -> tuple[str, list[Any]]:
     """The name of the call and what it was made with."""
-    name, *arguments = _loaded(message)
-    if name not in CALLS:
-        raise ValueError(f"no call of a store: {name}")
-    if name == "log":
+    method_name, *arguments = _from_json(message)
+    if method_name not in STORE_METHODS:
+        raise ValueError(f"no call of a store: {method_name}")
+    if method_name == "log_views":
         [columns] = arguments
         if columns:
-            columns[KIND] = [CLASSES[kind] for kind in columns[KIND]]
-        arguments = [list(map(View._make, zip(*columns, strict=True)))]
-    return name, arguments
+            columns[KIND_INDEX] = [CLASS_BY_NAME[kind] for kind in columns[KIND_INDEX]]
+        arguments = [list(map(PageView._make, zip(*columns, strict=True)))]
+    return method_name, arguments
 
 
-def done(value: object) -> bytes:
-    return _dumped(["done", value])
+def encode_result(value: object) -> bytes:
+    return _to_json(["done", value])
 
 
-def refused(refusal: Refusal) -> bytes:
+def encode_error(error: RequestError) -> bytes:
     """By the nearest class that both sides know."""
-    known = next(kind.__name__ for kind in type(refusal).__mro__ if kind.__name__ in REFUSALS)
-    return _dumped(["refused", known, refusal.message])
+    type_name = next(error_type.__name__ for error_type in type(error).__mro__ if error_type.__name__ in ERROR_TYPES)
+    return _to_json(["refused", type_name, error.message])
 
 
-def failed() -> bytes:
-    return _dumped(["failed"])
+def encode_failure() -> bytes:
+    return _to_json(["failed"])
 
 
-def answered(message: bytes) -> Any:
+def decode_reply(message: bytes) -> Any:
     """What the call returned; or raises what it raised."""
-    match _loaded(message):
+    match _from_json(message):
         case ["done", value]:
             return value
-        case ["refused", known, text]:
-            refusal = REFUSALS[known]()
-            refusal.message, refusal.args = text, (text,)
-            raise refusal
+        case ["refused", type_name, error_text]:
+            error = ERROR_TYPES[type_name]()
+            error.message, error.args = error_text, (error_text,)
+            raise error
     raise CallFailed
 
 
-def send(line: socket.socket, message: bytes) -> None:
-    line.sendall(LENGTH.pack(len(message)) + message)
+def send_message(connection: socket.socket, message: bytes) -> None:
+    connection.sendall(LENGTH_PREFIX.pack(len(message)) + message)
 
 
-def receive(line: socket.socket) -> bytes | None:
+def receive_message(connection: socket.socket) -> bytes | None:
     """None when the other side has closed, be it in the middle."""
-    head = _exactly(line, LENGTH.size)
-    return head and _exactly(line, *LENGTH.unpack(head))
+    header = _receive_exactly(connection, LENGTH_PREFIX.size)
+    return header and _receive_exactly(connection, *LENGTH_PREFIX.unpack(header))
 
 
 @contextmanager
-def address(path: Path) -> Iterator[bytes]:
+def socket_address(path: Path) -> Iterator[bytes]:
     """How the socket is called. One with a long path is reached through the descriptor of its folder."""
-    name = os.fsencode(path)
-    if len(name) <= LONGEST_ADDRESS:
-        yield name
+    encoded_path = os.fsencode(path)
+    if len(encoded_path) <= MAX_SOCKET_PATH_BYTES:
+        yield encoded_path
         return
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    folder_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield b"/proc/self/fd/%d/%s" % (folder, os.fsencode(path.name))
+        yield b"/proc/self/fd/%d/%s" % (folder_fd, os.fsencode(path.name))
     finally:
-        os.close(folder)
+        os.close(folder_fd)
 
 
-def _exactly(line: socket.socket, count: int) -> bytes | None:
+def _receive_exactly(connection: socket.socket, size: int) -> bytes | None:
     """Takes up memory for what has come, not for what was announced."""
-    taken = bytearray()
-    while len(taken) < count:
-        part = line.recv(min(count - len(taken), CHUNK))
-        if not part:
+    received = bytearray()
+    while len(received) < size:
+        chunk = connection.recv(min(size - len(received), MAX_RECEIVE_BYTES))
+        if not chunk:
             return None
-        taken += part
-    return bytes(taken)
+        received += chunk
+    return bytes(received)
 
 
-def _dumped(message: object) -> bytes:
-    return json.dumps(message, default=_plain, separators=(",", ":")).encode()
+def _to_json(message: object) -> bytes:
+    return json.dumps(message, default=_encode_value, separators=(",", ":")).encode()
 
 
-def _loaded(message: bytes) -> Any:
-    return json.loads(message, object_hook=_typed)
+def _from_json(message: bytes) -> Any:
+    return json.loads(message, object_hook=_decode_value)
 
 
-def _plain(value: object) -> object:
+def _encode_value(value: object) -> object:
     if isinstance(value, Set):
         return sorted(value)
     if isinstance(value, Path):
@@ -160,6 +166,6 @@ def _plain(value: object) -> object:
     return {type(value).__name__: [getattr(value, field.name) for field in fields(value)]}
 
 
-def _typed(value: dict[str, list[Any]]) -> object:
-    [(name, parts)] = value.items()
-    return TYPES[name](*parts)
+def _decode_value(value: dict[str, list[Any]]) -> object:
+    [(type_name, field_values)] = value.items()
+    return DECODERS[type_name](*field_values)

@@ -13,127 +13,131 @@ from pathlib import Path
 from typing import Any
 
 from copydesk.analytics.stores.base import Store
-from copydesk.analytics.stores.shared import protocol as wire
-from copydesk.analytics.stores.shared.client import Away
-from copydesk.core.errors import Refusal, StoreDown
+from copydesk.analytics.stores.shared import protocol
+from copydesk.analytics.stores.shared.client import StoreServerUnavailable
+from copydesk.core.errors import RequestError, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-FILE, LOCK, SOCKET = "analytics.duckdb", "analytics.lock", "analytics.sock"
-PATIENCE_AT_CLOSING = 10.0
+DUCKDB_FILE, LOCK_FILE, SOCKET_FILE = "analytics.duckdb", "analytics.lock", "analytics.sock"
+CLOSE_TIMEOUT_SECONDS = 10.0
 
 
-class Owner:
+class StoreServer:
     """There is one per folder, on the whole machine. A thread for each line, so that nobody waits for a slow asker."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / SOCKET
-        self._changed = threading.Condition()
-        self._calls = 0
-        self._lines: dict[socket.socket, threading.Thread] = {}
+        self._path = folder / SOCKET_FILE
+        self._condition = threading.Condition()
+        self._active_calls = 0
+        self._connections: dict[socket.socket, threading.Thread] = {}
         self._closing = self._closed = False
-        self._lock = _lock(folder / LOCK)
-        with ExitStack() as undoing:
-            undoing.callback(os.close, self._lock)
-            self._store = _open(folder / FILE)
-            undoing.callback(self._store.close)
+        self._lock_fd = _acquire_lock(folder / LOCK_FILE)
+        with ExitStack() as cleanup:
+            cleanup.callback(os.close, self._lock_fd)
+            self._store = _open_store(folder / DUCKDB_FILE)
+            cleanup.callback(self._store.close)
             self._listener = _listen(self._path)
-            undoing.pop_all()
-        self._doorkeeper = threading.Thread(target=self._let_in, name="analytics socket", daemon=True)
-        self._doorkeeper.start()
+            cleanup.pop_all()
+        self._accept_thread = threading.Thread(target=self._accept_connections, name="analytics socket", daemon=True)
+        self._accept_thread.start()
 
-    def call(self, name: str, arguments: Sequence[object]) -> Any:
-        with self._counted():
-            return getattr(self._store, name)(*arguments)
+    def call(self, method_name: str, arguments: Sequence[object]) -> Any:
+        with self._track_call():
+            return getattr(self._store, method_name)(*arguments)
 
     def close(self) -> None:
         """Hands over: calls that were made are carried out and answered, then the next process can open the file."""
-        until = time.monotonic() + PATIENCE_AT_CLOSING
+        deadline = time.monotonic() + CLOSE_TIMEOUT_SECONDS
         self._path.unlink(missing_ok=True)
-        with self._changed:
+        with self._condition:
             self._closing = True
-            lines = dict(self._lines)
-        _end(self._listener, socket.SHUT_RDWR)
-        for line in lines:
-            _end(line, socket.SHUT_RD)  # what has come is still read, and what comes now is refused to its sender
-        for thread in (self._doorkeeper, *lines.values()):
-            thread.join(max(0.0, until - time.monotonic()))
-        with self._changed:
+            connections = dict(self._connections)
+        _shut_down(self._listener, socket.SHUT_RDWR)
+        for connection in connections:
+            _shut_down(
+                connection, socket.SHUT_RD
+            )  # what has come is still read, and what comes now is refused to its sender
+        for thread in (self._accept_thread, *connections.values()):
+            thread.join(max(0.0, deadline - time.monotonic()))
+        with self._condition:
             self._closed = True
-            self._changed.wait_for(lambda: not self._calls, max(0.0, until - time.monotonic()))
-        for line in lines:
-            _end(line, socket.SHUT_RDWR)
+            self._condition.wait_for(lambda: not self._active_calls, max(0.0, deadline - time.monotonic()))
+        for connection in connections:
+            _shut_down(connection, socket.SHUT_RDWR)
         self._listener.close()
         self._store.close()
-        os.close(self._lock)
+        os.close(self._lock_fd)
 
     @contextmanager
-    def _counted(self) -> Iterator[None]:
+    def _track_call(self) -> Iterator[None]:
         """A closed DuckDB file would be opened again by a call that comes late."""
-        with self._changed:
+        with self._condition:
             if self._closed:
-                raise Away
-            self._calls += 1
+                raise StoreServerUnavailable
+            self._active_calls += 1
         try:
             yield
         finally:
-            with self._changed:
-                self._calls -= 1
-                self._changed.notify_all()
+            with self._condition:
+                self._active_calls -= 1
+                self._condition.notify_all()
 
-    def _let_in(self) -> None:
+    def _accept_connections(self) -> None:
         while not self._closing:
             try:
-                line, _ = self._listener.accept()
-                threading.Thread(target=self._attend, args=(line,), name="analytics line", daemon=True).start()
+                connection, _ = self._listener.accept()
+                threading.Thread(
+                    target=self._serve_connection, args=(connection,), name="analytics line", daemon=True
+                ).start()
             except (OSError, RuntimeError):
                 if not self._closing:
                     time.sleep(0.1)  # no descriptor or thread is left; those who are in are served on
 
-    def _attend(self, line: socket.socket) -> None:
-        with line, suppress(OSError):  # whoever asked has left
-            with self._changed:
+    def _serve_connection(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError):  # whoever asked has left
+            with self._condition:
                 if self._closing:
                     return
-                self._lines[line] = threading.current_thread()
+                self._connections[connection] = threading.current_thread()
             try:
-                self._converse(line)
+                self._answer_calls(connection)
             finally:
-                with self._changed:
-                    del self._lines[line]
+                with self._condition:
+                    del self._connections[connection]
 
-    def _converse(self, line: socket.socket) -> None:
-        wire.send(line, wire.GREETING)
-        while (message := wire.receive(line)) is not None:
-            if _has_left(line):
+    def _answer_calls(self, connection: socket.socket) -> None:
+        protocol.send_message(connection, protocol.GREETING)
+        while (message := protocol.receive_message(connection)) is not None:
+            if _is_disconnected(connection):
                 return  # after we were paused, say: the asker was told that it failed, so it must not happen now
-            wire.send(line, self._answer(message))
+            protocol.send_message(connection, self._execute_call(message))
 
-    def _answer(self, message: bytes) -> bytes:
+    def _execute_call(self, message: bytes) -> bytes:
         try:
-            return wire.done(self.call(*wire.called(message)))
-        except Refusal as refusal:
-            return wire.refused(refusal)
+            return protocol.encode_result(self.call(*protocol.decode_call(message)))
+        except RequestError as error:
+            return protocol.encode_error(error)
         except Exception:
             log.exception("a call of another process failed")
-            return wire.failed()
+            return protocol.encode_failure()
 
 
-def _lock(path: Path) -> int:
+def _acquire_lock(path: Path) -> int:
     """Ours, beside DuckDB's: that one is not held between two threads of a process, nor while a broken file reopens."""
     try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        lock_fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise StoreDown from error
+        raise StoreUnavailable from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        os.close(lock)
-        raise Away from None
-    return lock
+        os.close(lock_fd)
+        raise StoreServerUnavailable from None
+    return lock_fd
 
 
-def _open(path: Path) -> Store:
+def _open_store(path: Path) -> Store:
     from copydesk.analytics.stores.duckdb import (
         DuckStore,
     )  # takes its time and memory, in the process that owns the file alone
@@ -146,22 +150,22 @@ def _listen(path: Path) -> socket.socket:
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with wire.address(path) as address:
+        with protocol.socket_address(path) as address:
             listener.bind(address)
         path.chmod(0o600)  # before anybody can connect
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise StoreDown from error
+        raise StoreUnavailable from error
     return listener
 
 
-def _has_left(line: socket.socket) -> bool:
-    watched = select.poll()
-    watched.register(line, 0)  # a hang-up is reported unasked; our own half-closing is none
-    return bool(watched.poll(0))
+def _is_disconnected(connection: socket.socket) -> bool:
+    poller = select.poll()
+    poller.register(connection, 0)  # a hang-up is reported unasked; our own half-closing is none
+    return bool(poller.poll(0))
 
 
-def _end(line: socket.socket, how: int) -> None:
+def _shut_down(connection: socket.socket, direction: int) -> None:
     with suppress(OSError):
-        line.shutdown(how)
+        connection.shutdown(direction)

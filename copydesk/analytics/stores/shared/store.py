@@ -6,134 +6,147 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
-from copydesk.analytics.page_view import View
+from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import (
-    ALWAYS,
-    MOST_FIRST,
+    ALL_DAYS,
+    DEFAULT_PAGE_QUERY,
     AgentRow,
-    Choice,
+    DayRange,
     Interval,
-    Logged,
-    Moment,
-    Page,
-    Range,
+    LogResult,
+    PageQuery,
+    ReportPage,
     RuleRow,
     Store,
     StoreInUse,
+    TimeseriesPoint,
 )
-from copydesk.analytics.stores.shared.client import Away, Guest, OwnerGone
-from copydesk.analytics.stores.shared.server import SOCKET, Owner
-from copydesk.core.errors import StoreDown
+from copydesk.analytics.stores.shared.client import StoreClient, StoreServerLost, StoreServerUnavailable
+from copydesk.analytics.stores.shared.server import SOCKET_FILE, StoreServer
+from copydesk.core.errors import StoreUnavailable
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
-PATIENCE = 8.0
+SERVER_TIMEOUT_SECONDS = 8.0
 """Seconds that the owner may be silent, or missing. A killed one's successor has its log to read first."""
-PAUSE = 0.02
+RETRY_SECONDS = 0.02
 
 
 class SharedStore:
     """Nothing is opened before the first call. When the owner ends, the next call of any process makes it the owner."""
 
-    def __init__(self, folder: Path, patience: float = PATIENCE) -> None:
+    def __init__(self, folder: Path, timeout_seconds: float = SERVER_TIMEOUT_SECONDS) -> None:
         self._folder = folder
-        self._patience = patience
-        self._guest = Guest(folder / SOCKET, patience)
-        self._opening = threading.Lock()
-        self._owner: Owner | None = None
+        self._timeout_seconds = timeout_seconds
+        self._client = StoreClient(folder / SOCKET_FILE, timeout_seconds)
+        self._open_lock = threading.Lock()
+        self._server: StoreServer | None = None
         self._closed = False
 
-    def log(self, views: Sequence[View]) -> Logged:
+    def log_views(self, views: Sequence[PageView]) -> LogResult:
         """When the owner is killed meanwhile, views that carry no event are not sent again: they might count twice."""
-        return self._do(Store.log, views, repeatable=all(view.event is not None for view in views))
+        return self._call_with_retry(Store.log_views, views, repeatable=all(view.event is not None for view in views))
 
     def ping(self) -> None:
-        self._do(Store.ping)
+        self._call_with_retry(Store.ping)
 
     def backlog(self) -> int:
-        return self._do(Store.backlog)
+        return self._call_with_retry(Store.backlog)
 
     def fold(self) -> int:
-        return self._do(Store.fold)
+        return self._call_with_retry(Store.fold)
 
-    def visitors(
-        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0, choice: Choice = MOST_FIRST
-    ) -> Page:
-        return self._do(Store.visitors, project_id, days, limit, offset, choice)
+    def count_visitors_by_page(
+        self,
+        project_id: str,
+        days: DayRange = ALL_DAYS,
+        limit: int = 50,
+        offset: int = 0,
+        query: PageQuery = DEFAULT_PAGE_QUERY,
+    ) -> ReportPage:
+        return self._call_with_retry(Store.count_visitors_by_page, project_id, days, limit, offset, query)
 
-    def views(self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0) -> Page:
-        return self._do(Store.views, project_id, days, limit, offset)
+    def count_views_by_page(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+    ) -> ReportPage:
+        return self._call_with_retry(Store.count_views_by_page, project_id, days, limit, offset)
 
-    def agents(
-        self, project_id: str, days: Range = ALWAYS, limit: int = 50, offset: int = 0
+    def list_agents(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
     ) -> tuple[Sequence[AgentRow], bool]:
-        rows, more = self._do(Store.agents, project_id, days, limit, offset)
-        return rows, more
+        rows, has_more = self._call_with_retry(Store.list_agents, project_id, days, limit, offset)
+        return rows, has_more
 
-    def rules(self, project_id: str, days: Range = ALWAYS, limit: int = 1000) -> Sequence[RuleRow]:
-        return self._do(Store.rules, project_id, days, limit)
+    def list_rules(self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000) -> Sequence[RuleRow]:
+        return self._call_with_retry(Store.list_rules, project_id, days, limit)
 
-    def timeseries(self, project_id: str, interval: Interval, days: Range = ALWAYS) -> Sequence[Moment]:
-        return self._do(Store.timeseries, project_id, interval, days)
+    def load_timeseries(
+        self, project_id: str, interval: Interval, days: DayRange = ALL_DAYS
+    ) -> Sequence[TimeseriesPoint]:
+        return self._call_with_retry(Store.load_timeseries, project_id, interval, days)
 
-    def count_as_ai(self, project_id: str, kinds: Collection[str], patience: float | None = None) -> None:
-        self._do(Store.count_as_ai, project_id, frozenset(kinds))
+    def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:
+        self._call_with_retry(Store.set_ai_classes, project_id, frozenset(classes))
 
-    def rebuild(self) -> None:
-        self._do(Store.rebuild)
+    def rebuild_index(self) -> None:
+        self._call_with_retry(Store.rebuild_index)
 
-    def drop_views(self, before: int, projects: Collection[str] | None = None) -> int:
-        return self._do(Store.drop_views, before, None if projects is None else frozenset(projects))
+    def drop_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
+        return self._call_with_retry(
+            Store.drop_views, before_day, None if project_ids is None else frozenset(project_ids)
+        )
 
-    def forget(self, project_id: str) -> None:
-        self._do(Store.forget, project_id)
+    def forget_project(self, project_id: str) -> None:
+        self._call_with_retry(Store.forget_project, project_id)
 
     def forget_visitor(self, project_id: str, visitor: int) -> None:
-        self._do(Store.forget_visitor, project_id, visitor)
+        self._call_with_retry(Store.forget_visitor, project_id, visitor)
 
     def back_up(self, target: Path) -> None:
         """Not repeated either: half a copy would be in its way."""
-        self._do(Store.back_up, target.absolute(), repeatable=False)
+        self._call_with_retry(Store.back_up, target.absolute(), repeatable=False)
 
     def close(self) -> None:
-        with self._opening:
+        with self._open_lock:
             self._closed = True
-            owner, self._owner = self._owner, None
-        if owner is not None:
-            owner.close()
-        self._guest.close()
+            server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        self._client.close()
 
-    def _do(self, method: Callable[[Store, *Arguments], T], *arguments: *Arguments, repeatable: bool = True) -> T:
-        until = 0.0
+    def _call_with_retry(
+        self, method: Callable[[Store, *Arguments], T], *arguments: *Arguments, repeatable: bool = True
+    ) -> T:
+        deadline = 0.0
         while True:
             try:
-                result: T = self._try(method.__name__, arguments)
+                result: T = self._call_once(method.__name__, arguments)
                 return result
-            except (Away, OwnerGone, StoreInUse) as failure:
-                if isinstance(failure, OwnerGone) and not repeatable:
+            except (StoreServerUnavailable, StoreServerLost, StoreInUse) as error:
+                if isinstance(error, StoreServerLost) and not repeatable:
                     raise
-                until = until or time.monotonic() + self._patience
-                if self._closed or time.monotonic() > until:
-                    raise (StoreDown() if isinstance(failure, Away) else failure) from None
-                time.sleep(PAUSE)
+                deadline = deadline or time.monotonic() + self._timeout_seconds
+                if self._closed or time.monotonic() > deadline:
+                    raise (StoreUnavailable() if isinstance(error, StoreServerUnavailable) else error) from None
+                time.sleep(RETRY_SECONDS)
 
-    def _try(self, name: str, arguments: Sequence[object]) -> Any:
+    def _call_once(self, method_name: str, arguments: Sequence[object]) -> Any:
         if self._closed:
-            raise Away
-        if (owner := self._owner) is None:
+            raise StoreServerUnavailable
+        if (server := self._server) is None:
             try:
-                return self._guest.call(name, arguments)
-            except Away:
-                owner = self._own()
-        return owner.call(name, arguments)
+                return self._client.call(method_name, arguments)
+            except StoreServerUnavailable:
+                server = self._become_server()
+        return server.call(method_name, arguments)
 
-    def _own(self) -> Owner:
+    def _become_server(self) -> StoreServer:
         """Many may try at once, threads and processes: one becomes the owner, and the others find it the next time."""
-        with self._opening:
+        with self._open_lock:
             if self._closed:
-                raise Away
-            if self._owner is None:
-                self._owner = Owner(self._folder)
-                self._guest.close()
-            return self._owner
+                raise StoreServerUnavailable
+            if self._server is None:
+                self._server = StoreServer(self._folder)
+                self._client.close()
+            return self._server

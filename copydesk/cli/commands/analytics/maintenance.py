@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from copydesk.cli.output import AsJson, InProject, actor, print_json, print_table, the_desk
+from copydesk.cli.output import JsonOption, ProjectOption, current_actor, open_configured_desk, print_json, print_table
 from copydesk.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from copydesk.analytics.classification.ip_ranges import Listed
+    from copydesk.analytics.classification.ip_ranges import RangeList
     from copydesk.core.projects.projects import Project
     from copydesk.desk import Desk
 
-LARGEST_LIST = 8_000_000
-PATIENCE = 30
+MAX_LIST_BYTES = 8_000_000
+FETCH_TIMEOUT_SECONDS = 30
 
 
-def add_to(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     for command in (rebuild, forget, backup):
         app.command()(command)
     app.command("refresh-ranges")(refresh_ranges)
@@ -29,14 +29,14 @@ def add_to(app: typer.Typer) -> None:
 def rebuild() -> None:
     """Makes the index of visitors anew. The numbers stay what they are, unless something had gone wrong."""
     began = time.monotonic()
-    with the_desk() as desk:
+    with open_configured_desk() as desk:
         desk.store.fold()
-        desk.store.rebuild()
+        desk.store.rebuild_index()
     typer.echo(f"Rebuilt in {time.monotonic() - began:.1f} s.")
 
 
 def forget(
-    project: InProject,
+    project: ProjectOption,
     visitor_id: Annotated[
         str | None, typer.Option("--visitor-id", help="Only this visitor, by the id that the site sent.")
     ] = None,
@@ -50,58 +50,62 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Deletes all numbers and feedback of a project, its feedback alone, or one visitor's traces, for good."""
-    from copydesk.analytics.ingest.site_registry import SETTLED_IN_TIME
-    from copydesk.core import audit_log as audit
+    from copydesk.analytics.ingest.site_registry import COMMAND_WAIT_SECONDS
+    from copydesk.core import audit_log
 
     if (feedback and visitor_id) or ((date_from or date_to) and not feedback):
         raise InvalidRequest("Give --visitor-id, or --feedback with --from and --to, or none of them.")
-    with the_desk() as desk:
-        found = desk.projects.get(project)
-        what = "the visitor's traces" if visitor_id else "all views, numbers and feedback"
-        what = "the feedback of these days" if date_from or date_to else "all feedback" if feedback else what
+    with open_configured_desk() as desk:
+        loaded_project = desk.projects.get(project)
+        subject = "the visitor's traces" if visitor_id else "all views, numbers and feedback"
+        subject = "the feedback of these days" if date_from or date_to else "all feedback" if feedback else subject
         if not yes:
-            typer.confirm(f"Delete {what} of {found.name} ({found.id}) for good?", abort=True)
+            typer.confirm(f"Delete {subject} of {loaded_project.name} ({loaded_project.id}) for good?", abort=True)
         if feedback:
-            _forget_feedback(desk, found, date_from, date_to)
+            _forget_feedback(desk, loaded_project, date_from, date_to)
             return
         if visitor_id:
-            for visitor in _hashes(desk, found, visitor_id):
-                desk.store.forget_visitor(found.id, visitor)
+            for visitor in _find_visitor_hashes(desk, loaded_project, visitor_id):
+                desk.store.forget_visitor(loaded_project.id, visitor)
         else:
-            desk.store.forget(found.id)
-            desk.sites.settle(found, desk.store, SETTLED_IN_TIME)  # which classes count as AI was forgotten too
-            desk.feedback.forget(found.id)
+            desk.store.forget_project(loaded_project.id)
+            desk.sites.apply_ai_classes(
+                loaded_project, desk.store, COMMAND_WAIT_SECONDS
+            )  # which classes count as AI was forgotten too
+            desk.feedback.delete_entries(loaded_project.id)
         with desk.database.write() as tx:
             action = "analytics.visitor_forgotten" if visitor_id else "analytics.forgotten"
-            audit.record(tx, found.id, actor(), action, found.id)
-    typer.echo(f"Deleted {what}.")
+            audit_log.record(tx, loaded_project.id, current_actor(), action, loaded_project.id)
+    typer.echo(f"Deleted {subject}.")
 
 
 def _forget_feedback(desk: "Desk", project: "Project", date_from: str | None, date_to: str | None) -> None:
-    from copydesk.analytics.date_ranges import NotADate, day, days
-    from copydesk.core import audit_log as audit
+    from copydesk.analytics.date_ranges import InvalidDate, clamp_day_range, parse_day
+    from copydesk.core import audit_log
 
     try:
-        chosen = days(day(date_from) if date_from else None, day(date_to) if date_to else None)
-    except NotADate as error:
+        day_range = clamp_day_range(
+            parse_day(date_from) if date_from else None, parse_day(date_to) if date_to else None
+        )
+    except InvalidDate as error:
         raise InvalidRequest(f"--from and --to: {error}.") from None
-    deleted = desk.feedback.forget(project.id, chosen)
+    deleted = desk.feedback.delete_entries(project.id, day_range)
     with desk.database.write() as tx:
-        audit.record(tx, project.id, actor(), "analytics.feedback_forgotten", project.id, entries=deleted)
+        audit_log.record(tx, project.id, current_actor(), "analytics.feedback_forgotten", project.id, entries=deleted)
     typer.echo(f"Deleted {deleted} entries of feedback.")
 
 
-def _hashes(desk: "Desk", project: "Project", visitor_id: str) -> set[int]:
+def _find_visitor_hashes(desk: "Desk", project: "Project", visitor_id: str) -> set[int]:
     """What may stand for a visitor in the store: a project's key may have lasted once and be renewed now."""
-    from copydesk.analytics.ingest.visitor_ids import Key, Rotation
+    from copydesk.analytics.ingest.visitor_ids import Rotation, VisitorHasher
     from copydesk.core.clock import DAY
 
     desk.store.fold()
-    days = [moment.day for moment in desk.store.timeseries(project.id, "day")]
-    secret = bytes.fromhex(desk.secrets.made(project.id, "visitor_key"))
-    keys = [Key(project.id, secret, rotation) for rotation in Rotation]
-    found = {key.visitor(day * DAY, visitor_id, None, None) for key in keys for day in days}
-    return {visitor for visitor in found if visitor is not None}
+    days = [point.day for point in desk.store.load_timeseries(project.id, "day")]
+    secret = bytes.fromhex(desk.secrets.get_or_create(project.id, "visitor_key"))
+    hashers = [VisitorHasher(project.id, secret, rotation) for rotation in Rotation]
+    hashes = {hasher.hash_visitor(day * DAY, visitor_id, None, None) for hasher in hashers for day in days}
+    return {visitor for visitor in hashes if visitor is not None}
 
 
 def backup(target: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")]) -> None:
@@ -111,26 +115,26 @@ def backup(target: Annotated[Path, typer.Argument(metavar="FILE", help="A new fi
     """
     if target.exists():
         raise InvalidRequest(f"{target} exists; name a new file.")
-    with the_desk() as desk:
+    with open_configured_desk() as desk:
         desk.store.back_up(target.absolute())
     typer.echo(f"Copied to {target}, {target.stat().st_size:,} bytes.")
 
 
-def refresh_ranges(json: AsJson = False) -> None:
+def refresh_ranges(json: JsonOption = False) -> None:
     """Fetches the address ranges that operators of agents publish. A list that cannot be had stays as it was."""
-    from copydesk.analytics.classification import ip_ranges as ranges
+    from copydesk.analytics.classification import ip_ranges
     from copydesk.analytics.ingest.site_registry import ranges_file
     from copydesk.core.settings import read_settings
 
     settings = read_settings()
     settings.make_data_folder()
     file = ranges_file(settings.data)
-    outcomes = [(listed, None) if listed.page else _refreshed(listed) for listed in ranges.current(file)]
-    written = file.with_suffix(".new")
-    written.write_text(ranges.written(listed for listed, _ in outcomes), "utf-8")
-    os.replace(written, file)
+    outcomes = [(listed, None) if listed.page else _fetch_list(listed) for listed in ip_ranges.load_current_lists(file)]
+    new_file = file.with_suffix(".new")
+    new_file.write_text(ip_ranges.format_range_lists(listed for listed, _ in outcomes), "utf-8")
+    os.replace(new_file, file)
     if json:
-        print_json([_facts(listed, fault) for listed, fault in outcomes])
+        print_json([_list_to_dict(listed, fault) for listed, fault in outcomes])
     else:
         rows = [(listed.name, len(listed.prefixes), listed.fetched, fault) for listed, fault in outcomes]
         print_table(("list", "ranges", "fetched", "fault"), rows, "There are no lists.")
@@ -138,33 +142,33 @@ def refresh_ranges(json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-def _refreshed(listed: "Listed") -> "tuple[Listed, str | None]":
+def _fetch_list(ip_list: "RangeList") -> "tuple[RangeList, str | None]":
     """The list as it is published now; or as it was, and why."""
     import httpx2 as httpx
 
-    from copydesk.analytics.classification.ip_ranges import NotAList, refreshed
+    from copydesk.analytics.classification.ip_ranges import InvalidRangeList, refresh_list
 
     body = bytearray()
     try:
-        with httpx.stream("GET", listed.source, timeout=PATIENCE, follow_redirects=True) as response:
+        with httpx.stream("GET", ip_list.source, timeout=FETCH_TIMEOUT_SECONDS, follow_redirects=True) as response:
             if response.status_code != 200:
-                return listed, f"{listed.source} answered {response.status_code}."
-            for piece in response.iter_bytes():
-                body += piece
-                if len(body) > LARGEST_LIST:
-                    return listed, f"{listed.source} is too large."
-        return refreshed(listed, bytes(body), datetime.now(UTC).date().isoformat()), None
+                return ip_list, f"{ip_list.source} answered {response.status_code}."
+            for chunk in response.iter_bytes():
+                body += chunk
+                if len(body) > MAX_LIST_BYTES:
+                    return ip_list, f"{ip_list.source} is too large."
+        return refresh_list(ip_list, bytes(body), datetime.now(UTC).date().isoformat()), None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return listed, f"{listed.source} cannot be reached: {error}"
-    except NotAList as error:
-        return listed, f"{listed.source}: {error}"
+        return ip_list, f"{ip_list.source} cannot be reached: {error}"
+    except InvalidRangeList as error:
+        return ip_list, f"{ip_list.source}: {error}"
 
 
-def _facts(listed: "Listed", fault: str | None) -> dict[str, Any]:
+def _list_to_dict(ip_list: "RangeList", fault: str | None) -> dict[str, Any]:
     return {
-        "name": listed.name,
-        "source": listed.source,
-        "ranges": len(listed.prefixes),
-        "fetched": listed.fetched,
+        "name": ip_list.name,
+        "source": ip_list.source,
+        "ranges": len(ip_list.prefixes),
+        "fetched": ip_list.fetched,
         "fault": fault,
     }

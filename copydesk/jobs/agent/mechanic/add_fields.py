@@ -4,91 +4,107 @@ import posixpath
 import re
 
 from copydesk.jobs.agent.mechanic.instructions import AddField
-from copydesk.jobs.agent.mechanic.plan import Plan, counted, pages_in
-from copydesk.jobs.pages import front_matter as frontmatter
-from copydesk.jobs.pages.headings import ATX, headings, plain_text
-from copydesk.jobs.pages.lines import lines_of
-from copydesk.jobs.pages.page_types import INDEXES, MARKDOWN, extension, is_site_page, stem
-from copydesk.jobs.pages.prose import prose
-from copydesk.jobs.workspace.text_edits import Text, is_text
+from copydesk.jobs.agent.mechanic.plan import EditPlan, find_pages, pluralize
+from copydesk.jobs.pages import front_matter
+from copydesk.jobs.pages.headings import ATX_HEADING_PATTERN, find_headings, strip_markup
+from copydesk.jobs.pages.lines import split_lines
+from copydesk.jobs.pages.page_types import INDEX_NAMES, MARKDOWN_EXTENSIONS, extension, is_site_page, stem
+from copydesk.jobs.pages.prose import mask_non_prose
+from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
-NO_SENTENCE = re.compile(r"\s*(?:[-*+>|]\s|\d+[.)]\s|#|<|\||:::|!!!|\?\?\?|===|import\s|export\s|\{|!?\[[^\]]*\]:|!\[)")
-SENTENCE = re.compile(r".+?[.!?](?=\s|$)")
-LONGEST = 300
-LONGEST_PARAGRAPH = 10_000
+NOT_PROSE_PATTERN = re.compile(
+    r"\s*(?:[-*+>|]\s|\d+[.)]\s|#|<|\||:::|!!!|\?\?\?|===|import\s|export\s|\{|!?\[[^\]]*\]:|!\[)"
+)
+SENTENCE_PATTERN = re.compile(r".+?[.!?](?=\s|$)")
+MAX_DESCRIPTION_CHARS = 300
+MAX_PARAGRAPH_CHARS = 10_000
 
 
-def plan(workspace: Workspace, asked: AddField) -> Plan:
-    made = Plan()
+def plan_fields(workspace: Workspace, instruction: AddField) -> EditPlan:
+    plan = EditPlan()
     unclear: list[str] = []
-    for path in pages_in(workspace, asked.scope, made):
+    for path in find_pages(workspace, instruction.scope, plan):
         data = workspace.read(path)
-        if not (is_site_page(path) or asked.scope.places) or extension(path) not in MARKDOWN or not is_text(data):
+        if (
+            not (is_site_page(path) or instruction.scope.places)
+            or extension(path) not in MARKDOWN_EXTENSIONS
+            or not is_text(data)
+        ):
             continue
-        body = Text.of(data).body
-        matter = frontmatter.find(body)
-        if not body.strip() or (matter and not matter.lacks(asked.name)):
+        body = DecodedText.decode(data).body
+        matter = front_matter.find_front_matter(body)
+        if not body.strip() or (matter and not matter.is_missing(instruction.name)):
             continue
-        value = given(asked.name, asked.value) if asked.value is not None else _from_page(asked.name, path, body)
-        edit = frontmatter.addition(body, asked.name, value) if value else None
+        value = (
+            format_value(instruction.name, instruction.value)
+            if instruction.value is not None
+            else _derive_value(instruction.name, path, body)
+        )
+        edit = front_matter.build_field_edit(body, instruction.name, value) if value else None
         if edit is None:
             unclear.append(path)
-        elif made.is_full:
-            made.note_rest()
+        elif plan.is_full:
+            plan.note_limit_reached()
             break
         else:
-            made.edit(path, data, [edit])
-    if made.files:
-        made.notes.insert(0, f"Added {asked.name} to {counted(made.files, 'page')}.")
-    elif not made.notes and not unclear:
-        made.notes.append(f"No page lacks the field {asked.name}.")
+            plan.add_edits(path, data, [edit])
+    if plan.file_count:
+        plan.notes.insert(0, f"Added {instruction.name} to {pluralize(plan.file_count, 'page')}.")
+    elif not plan.notes and not unclear:
+        plan.notes.append(f"No page lacks the field {instruction.name}.")
     if unclear:
-        made.notes.append(f"Left as they are, no value or no valid front matter being there: {', '.join(unclear)}.")
-    return made
+        plan.notes.append(f"Left as they are, no value or no valid front matter being there: {', '.join(unclear)}.")
+    return plan
 
 
-def given(name: str, value: str) -> str:
+def format_value(name: str, value: str) -> str:
     """As it was given where that is YAML for one value, else quoted."""
     try:
-        loaded = frontmatter.load(f"{name}: {value}")
-    except frontmatter.UNREADABLE:
-        return frontmatter.quoted(value)
-    plain = isinstance(loaded, dict) and set(loaded) == {name} and not isinstance(loaded[name], dict | None)
-    return value if plain and "#" not in value else frontmatter.quoted(value)
+        loaded = front_matter.load_yaml(f"{name}: {value}")
+    except front_matter.YAML_ERRORS:
+        return front_matter.quote_yaml(value)
+    is_single_value = isinstance(loaded, dict) and set(loaded) == {name} and not isinstance(loaded[name], dict | None)
+    return value if is_single_value and "#" not in value else front_matter.quote_yaml(value)
 
 
-def _from_page(name: str, path: str, body: str) -> str | None:
-    text = _title(path, body) if name == "title" else _first_sentence(path, body)
-    return frontmatter.quoted(text) if text else None
+def _derive_value(name: str, path: str, body: str) -> str | None:
+    text = _derive_title(path, body) if name == "title" else _find_first_sentence(path, body)
+    return front_matter.quote_yaml(text) if text else None
 
 
-def _title(path: str, body: str) -> str:
+def _derive_title(path: str, body: str) -> str:
     """The first top-level heading, else the file's name in words."""
-    first = next((h for h in headings(body, prose(path, body)) if h.level == 1 and plain_text(h.text)), None)
-    if first:
-        return plain_text(first.text)
+    heading = next(
+        (h for h in find_headings(body, mask_non_prose(path, body)) if h.level == 1 and strip_markup(h.text)), None
+    )
+    if heading:
+        return strip_markup(heading.text)
     name = stem(path)
-    if name in INDEXES and posixpath.dirname(path):
+    if name in INDEX_NAMES and posixpath.dirname(path):
         name = posixpath.basename(posixpath.dirname(path))
-    words = re.sub(r"[-_]+", " ", name).strip()
-    return words[:1].upper() + words[1:]
+    title = re.sub(r"[-_]+", " ", name).strip()
+    return title[:1].upper() + title[1:]
 
 
-def _first_sentence(path: str, body: str) -> str:
+def _find_first_sentence(path: str, body: str) -> str:
     """Of the first paragraph that is plain text."""
-    shown = prose(path, body)
+    prose_text = mask_non_prose(path, body)
     paragraph: list[str] = []
-    for line, visible in zip(lines_of(body), lines_of(shown), strict=True):
-        if paragraph and (visible.is_blank or ATX.match(visible.text) or set(visible.text.strip()) <= {"=", "-"}):
+    for line, visible in zip(split_lines(body), split_lines(prose_text), strict=True):
+        if paragraph and (
+            visible.is_blank or ATX_HEADING_PATTERN.match(visible.text) or set(visible.text.strip()) <= {"=", "-"}
+        ):
             if not set(visible.text.strip()) & {"=", "-"} or visible.is_blank:
                 break
             paragraph = []
         elif (
-            not visible.is_blank and (paragraph or not NO_SENTENCE.match(visible.text)) and not ATX.match(visible.text)
+            not visible.is_blank
+            and (paragraph or not NOT_PROSE_PATTERN.match(visible.text))
+            and not ATX_HEADING_PATTERN.match(visible.text)
         ):
             paragraph.append(line.text.strip())
-    text = plain_text(" ".join(paragraph)[:LONGEST_PARAGRAPH])
-    sentence = SENTENCE.match(text)
+    text = strip_markup(" ".join(paragraph)[:MAX_PARAGRAPH_CHARS])
+    sentence = SENTENCE_PATTERN.match(text)
     text = sentence.group() if sentence else text
-    return text if len(text) <= LONGEST else text[:LONGEST].rsplit(" ", 1)[0] + " …"
+    return text if len(text) <= MAX_DESCRIPTION_CHARS else text[:MAX_DESCRIPTION_CHARS].rsplit(" ", 1)[0] + " …"

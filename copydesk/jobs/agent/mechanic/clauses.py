@@ -3,48 +3,54 @@
 import re
 from dataclasses import dataclass, field
 
-QUOTATION = re.compile(
+QUOTATION_PATTERN = re.compile(
     r"“([^”\n]*)”|„([^“”\n]*)[“”]|«([^»\n]*)»|\"([^\"\n]*)\"|(?<!`)`([^`\n]+)`(?!`)|‘([^’\n]*)’(?!\w)|(?<!\w)'([^'\n]+)'(?!\w)"
 )
-SPACES = re.compile(r"[^\S\n]+")
-HELD = "\ue000{}\ue001"
-HELD_PATTERN = "\ue000\\d+\ue001"
-VERBS = (
+SPACES_PATTERN = re.compile(r"[^\S\n]+")
+PLACEHOLDER = "\ue000{}\ue001"
+PLACEHOLDER_PATTERN = "\ue000\\d+\ue001"
+VERB = (
     r"(?:replac|chang|renam|mov|substitut|swap|us|fix|repair|correct|add|insert|remov|delet|strip|trim|clean|convert|turn"
     r"|fill|giv|ensur|mak|normali[sz]|tidy|updat|find|get)(?:e|es)?"
 )
-POLITE = re.compile(
+POLITE_OPENING_PATTERN = re.compile(
     r"(?:(?:hi|hey|hello)(?: there)?[,!]?\s+|please,?\s+|kindly\s+|just\s+|now,?\s+"
     r"|(?:first(?:ly)?|finally|then|also),?\s+|(?:can|could|would|will) you\s+"
     r"|(?:i|we)(?: would|'d|’d)? (?:want|need|like)(?: you)? to\s+|let(?:'|’)?s\s+"
     r"|(?:go|look) through (?:all |the )*(?:docs|documentation|pages|files) and\s+)+",
     re.I,
 )
-THANKS = re.compile(
+THANKS_PATTERN = re.compile(
     r"(?<![\s,])[\s,]*+\b(?:please|thanks(?: a lot| in advance)?|thank you(?: very much)?|thx|for me|for us)[\s.!]*$",
     re.I,
 )
-HEADER = re.compile(r"(?:please\s+)?(?:do|make|apply|carry out)\s+(?:the following|these)(?:\s+\w+)?\s*[:.]?$", re.I)
-BULLET = re.compile(r"^\s*(?:[-*•–]|\d{1,3}[.)])\s+")
-ORDER = rf"(?:please\s+)?{VERBS}\s+\S"
-BOUNDARY = re.compile(
-    rf"\s*;\s*|[.!]\s+(?=\S)|,?\s+(?:and\s+)?(?:then|afterwards|after that|finally|also),?\s+(?={ORDER})"
-    rf"|,?\s+and\s+(?={ORDER})|,\s+(?={ORDER})",
+LIST_HEADER_PATTERN = re.compile(
+    r"(?:please\s+)?(?:do|make|apply|carry out)\s+(?:the following|these)(?:\s+\w+)?\s*[:.]?$", re.I
+)
+BULLET_PATTERN = re.compile(r"^\s*(?:[-*•–]|\d{1,3}[.)])\s+")
+COMMAND = rf"(?:please\s+)?{VERB}\s+\S"
+CLAUSE_BOUNDARY_PATTERN = re.compile(
+    rf"\s*;\s*|[.!]\s+(?=\S)|,?\s+(?:and\s+)?(?:then|afterwards|after that|finally|also),?\s+(?={COMMAND})"
+    rf"|,?\s+and\s+(?={COMMAND})|,\s+(?={COMMAND})",
     re.I,
 )
-RENAMING = re.compile(r"(?:\W*+(?:please|can you|could you)\s++)*+(?:rename|move)\b", re.I)
-FIND_AND = re.compile(
+RENAME_PATTERN = re.compile(r"(?:\W*+(?:please|can you|could you)\s++)*+(?:rename|move)\b", re.I)
+FIND_AND_REPLACE_PATTERN = re.compile(
     r"\b(?:find|search for|look for)\s+(?P<what>(?:(?!\band\b).)+?)\s+and\s+(?:replace|change)"
     r"\s+(?:it|them|all|each|every one)?\s*(?P<by>with|by|to)\b",
     re.I,
 )
-PLACE_FIRST = re.compile(rf"(?P<where>(?:in|on|across|throughout|for)\s[^,]+?),?\s+(?P<order>{ORDER}.*)", re.I)
-FIND_AND_FIX = re.compile(r"\b(?:find|check for|check|look for|detect)\s+and\s+(?=fix|repair|correct|remove)", re.I)
-MENTIONS = r"(?:links?|references?|navigation|nav|sidebar)"
-WITH_ITS_LINKS = re.compile(
+PLACE_FIRST_PATTERN = re.compile(
+    rf"(?P<where>(?:in|on|across|throughout|for)\s[^,]+?),?\s+(?P<order>{COMMAND}.*)", re.I
+)
+FIND_AND_FIX_PATTERN = re.compile(
+    r"\b(?:find|check for|check|look for|detect)\s+and\s+(?=fix|repair|correct|remove)", re.I
+)
+LINK_NOUN = r"(?:links?|references?|navigation|nav|sidebar)"
+UPDATE_LINKS_PATTERN = re.compile(
     r"(?:,?\s*and|,)\s*(?:also\s+)?(?:update|fix|adjust|correct|change|keep|rewrite)\s+(?:(?:all|the|its|any|every)\s+)*"
-    rf"(?:internal\s+)?{MENTIONS}(?:\s+(?:to|that point to|pointing to)\s+(?:it|the page))?"
-    rf"(?:(?:\s*,\s*|\s+and\s+)(?:the\s+|all\s+)?{MENTIONS}(?:\s+(?:to|pointing to)\s+it)?)*"
+    rf"(?:internal\s+)?{LINK_NOUN}(?:\s+(?:to|that point to|pointing to)\s+(?:it|the page))?"
+    rf"(?:(?:\s*,\s*|\s+and\s+)(?:the\s+|all\s+)?{LINK_NOUN}(?:\s+(?:to|pointing to)\s+it)?)*"
     r"(?:\s+(?:accordingly|working|entr(?:y|ies)|as well|too|in the navigation))*(?=\s*(?:[.;,\n]|$|and\b))",
     re.I,
 )
@@ -54,47 +60,47 @@ WITH_ITS_LINKS = re.compile(
 class Quotations:
     """Quoted text is set aside while the sentence around it is read."""
 
-    held: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
 
-    def hold(self, text: str) -> str:
+    def extract(self, text: str) -> str:
         """Returns the text with marks for its quotations, and single spaces: patterns are slow over many in a row."""
-        return SPACES.sub(" ", QUOTATION.sub(self._hold_one, text))
+        return SPACES_PATTERN.sub(" ", QUOTATION_PATTERN.sub(self._extract_one, text))
 
-    def _hold_one(self, match: re.Match[str]) -> str:
-        self.held.append(next(group for group in match.groups() if group is not None))
-        return HELD.format(len(self.held) - 1)
+    def _extract_one(self, match: re.Match[str]) -> str:
+        self.texts.append(next(group for group in match.groups() if group is not None))
+        return PLACEHOLDER.format(len(self.texts) - 1)
 
-    def value(self, text: str) -> str:
+    def resolve(self, text: str) -> str:
         """What was quoted, or the bare words."""
-        return self.held[int(text[1:-1])] if is_held(text) else text
+        return self.texts[int(text[1:-1])] if is_placeholder(text) else text
 
-    def released(self, text: str) -> str:
-        return re.sub(HELD_PATTERN, lambda match: f"“{self.value(match.group())}”", text)
-
-
-def is_held(text: str) -> bool:
-    return re.fullmatch(HELD_PATTERN, text) is not None
+    def restore(self, text: str) -> str:
+        return re.sub(PLACEHOLDER_PATTERN, lambda match: f"“{self.resolve(match.group())}”", text)
 
 
-def clauses(held: str) -> list[str]:
+def is_placeholder(text: str) -> bool:
+    return re.fullmatch(PLACEHOLDER_PATTERN, text) is not None
+
+
+def split_clauses(prompt: str) -> list[str]:
     """One order each. Quotations must have been set aside, or their words would be taken apart too."""
-    text = FIND_AND.sub(r"replace \g<what> \g<by>", held)
-    text = FIND_AND_FIX.sub("", text)
-    found: list[str] = []
+    text = FIND_AND_REPLACE_PATTERN.sub(r"replace \g<what> \g<by>", prompt)
+    text = FIND_AND_FIX_PATTERN.sub("", text)
+    clauses: list[str] = []
     for line in text.split("\n"):
-        line = BULLET.sub("", line).strip()
-        if RENAMING.match(line):
-            line = WITH_ITS_LINKS.sub("", line)
-        place = PLACE_FIRST.fullmatch(line)
-        if place and not BOUNDARY.search(place["order"].rstrip(".! ")):
+        line = BULLET_PATTERN.sub("", line).strip()
+        if RENAME_PATTERN.match(line):
+            line = UPDATE_LINKS_PATTERN.sub("", line)
+        place = PLACE_FIRST_PATTERN.fullmatch(line)
+        if place and not CLAUSE_BOUNDARY_PATTERN.search(place["order"].rstrip(".! ")):
             line = f"{place['order'].rstrip('.! ')} {place['where']}"
-        found += [clause for part in BOUNDARY.split(line) if (clause := _bare(part))]
-    return found
+        clauses += [clause for part in CLAUSE_BOUNDARY_PATTERN.split(line) if (clause := _strip_courtesies(part))]
+    return clauses
 
 
-def _bare(clause: str) -> str:
+def _strip_courtesies(clause: str) -> str:
     clause = clause.strip(" \t\r,.!…:") if not clause.endswith("/") else clause.strip()
-    while (shorter := THANKS.sub("", clause)) != clause:
+    while (shorter := THANKS_PATTERN.sub("", clause)) != clause:
         clause = shorter
-    clause = POLITE.sub("", clause, count=1) if POLITE.match(clause) else clause
-    return "" if HEADER.fullmatch(clause) else clause.strip().rstrip(".!?,")
+    clause = POLITE_OPENING_PATTERN.sub("", clause, count=1) if POLITE_OPENING_PATTERN.match(clause) else clause
+    return "" if LIST_HEADER_PATTERN.fullmatch(clause) else clause.strip().rstrip(".!?,")

@@ -3,86 +3,95 @@
 import re
 from collections.abc import Callable
 
-from copydesk.jobs.agent.mechanic.instructions import FixHeadings, Scope, TrimSpace
-from copydesk.jobs.agent.mechanic.plan import Edits, Plan, counted, pages_in
-from copydesk.jobs.pages.headings import Heading, headings
-from copydesk.jobs.pages.lines import lines_of
-from copydesk.jobs.pages.page_types import MARKDOWN, extension
-from copydesk.jobs.pages.prose import fenced, prose
-from copydesk.jobs.workspace.text_edits import Text, is_text
+from copydesk.jobs.agent.mechanic.instructions import FixHeadings, InstructionScope, TrimSpace
+from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, pluralize
+from copydesk.jobs.pages.headings import Heading, find_headings
+from copydesk.jobs.pages.lines import split_lines
+from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension
+from copydesk.jobs.pages.prose import find_code_lines, mask_non_prose
+from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
-DEEPEST = 6
-TRAILING = re.compile(r"[ \t](?:\r?\n|$)")
+MAX_HEADING_LEVEL = 6
+TRAILING_SPACE_PATTERN = re.compile(r"[ \t](?:\r?\n|$)")
 
 
-def plan_trimming(workspace: Workspace, asked: TrimSpace) -> Plan:
-    made = _plan(workspace, asked.scope, lambda path, body: _trimmed(path, body, asked.scope.code), "line")
-    if made.files:
-        made.notes.append("Two spaces at the end of a Markdown line are a line break and were kept.")
-    return made
+def plan_trimming(workspace: Workspace, instruction: TrimSpace) -> EditPlan:
+    plan = _plan_edits(
+        workspace,
+        instruction.scope,
+        lambda path, body: _find_trailing_space_edits(path, body, instruction.scope.code),
+        "line",
+    )
+    if plan.file_count:
+        plan.notes.append("Two spaces at the end of a Markdown line are a line break and were kept.")
+    return plan
 
 
-def plan_headings(workspace: Workspace, asked: FixHeadings) -> Plan:
-    return _plan(workspace, asked.scope, _levelled, "heading")
+def plan_headings(workspace: Workspace, instruction: FixHeadings) -> EditPlan:
+    return _plan_edits(workspace, instruction.scope, _find_heading_edits, "heading")
 
 
-def _plan(workspace: Workspace, scope: Scope, edits_of: Callable[[str, str], Edits], what: str) -> Plan:
-    made = Plan()
+def _plan_edits(
+    workspace: Workspace, scope: InstructionScope, find_edits: Callable[[str, str], Edits], noun: str
+) -> EditPlan:
+    plan = EditPlan()
     count = 0
-    for path in pages_in(workspace, scope, made):
+    for path in find_pages(workspace, scope, plan):
         data = workspace.read(path)
-        edits = edits_of(path, Text.of(data).body) if is_text(data) else []
-        if edits and made.is_full:
-            made.note_rest()
+        edits = find_edits(path, DecodedText.decode(data).body) if is_text(data) else []
+        if edits and plan.is_full:
+            plan.note_limit_reached()
             break
-        if edits and made.edit(path, data, edits):
+        if edits and plan.add_edits(path, data, edits):
             count += len(edits)
     if count:
-        made.notes.insert(0, f"Changed {counted(count, what)} in {counted(made.files, 'file')}.")
-    elif not made.notes:
-        made.notes.append("Nothing needed it.")
-    return made
+        plan.notes.insert(0, f"Changed {pluralize(count, noun)} in {pluralize(plan.file_count, 'file')}.")
+    elif not plan.notes:
+        plan.notes.append("Nothing needed it.")
+    return plan
 
 
-def _trimmed(path: str, body: str, code: bool) -> Edits:
-    if not TRAILING.search(body):
+def _find_trailing_space_edits(path: str, body: str, include_code: bool) -> Edits:
+    if not TRAILING_SPACE_PATTERN.search(body):
         return []
-    kept = frozenset() if code else fenced(path, body)
+    protected_lines = frozenset() if include_code else find_code_lines(path, body)
     edits: Edits = []
-    for line in lines_of(body):
+    for line in split_lines(body):
         text = line.text.rstrip(" \t")
         tail = line.text[len(text) :]
-        line_break = tail == "  " and text and extension(path) in MARKDOWN
-        if tail and not line_break and line.number not in kept:
+        line_break = tail == "  " and text and extension(path) in MARKDOWN_EXTENSIONS
+        if tail and not line_break and line.number not in protected_lines:
             edits.append((line.start + len(text), line.end, ""))
     return edits
 
 
-def _levelled(path: str, body: str) -> Edits:
-    if extension(path) not in MARKDOWN:
+def _find_heading_edits(path: str, body: str) -> Edits:
+    if extension(path) not in MARKDOWN_EXTENSIONS:
         return []
-    found = headings(body, prose(path, body))
-    return [_at_level(body, heading, level) for heading, level in _levels(found) if heading.level != level]
+    page_headings = find_headings(body, mask_non_prose(path, body))
+    return [
+        _set_level(body, heading, level) for heading, level in _assign_levels(page_headings) if heading.level != level
+    ]
 
 
-def _levels(found: list[Heading]) -> list[tuple[Heading, int]]:
+def _assign_levels(page_headings: list[Heading]) -> list[tuple[Heading, int]]:
     """Each heading one below the one it belongs to; whatever follows a second title belongs below the first."""
     titles = 0
-    above: list[tuple[int, int]] = []
+    ancestors: list[tuple[int, int]] = []
     levels = []
-    for heading in found:
+    for heading in page_headings:
         titles += heading.level == 1
-        wanted = min(DEEPEST, heading.level + (titles > 1))
-        while above and above[-1][0] >= wanted:
-            above.pop()
-        level = min(wanted, above[-1][1] + 1) if above else wanted
-        above.append((wanted, level))
+        shifted_level = min(MAX_HEADING_LEVEL, heading.level + (titles > 1))
+        while ancestors and ancestors[-1][0] >= shifted_level:
+            ancestors.pop()
+        level = min(shifted_level, ancestors[-1][1] + 1) if ancestors else shifted_level
+        ancestors.append((shifted_level, level))
         levels.append((heading, level))
     return levels
 
 
-def _at_level(body: str, heading: Heading, level: int) -> tuple[int, int, str]:
+def _set_level(body: str, heading: Heading, level: int) -> tuple[int, int, str]:
     line, underline = heading.line, heading.underline
     if underline is None:
         start = line.start + line.text.index("#")

@@ -7,188 +7,222 @@ from functools import cached_property
 from urllib.parse import unquote
 
 from copydesk.jobs.agent.mechanic.instructions import FixLinks
-from copydesk.jobs.agent.mechanic.plan import Edits, Plan, counted, listed, pages_in
-from copydesk.jobs.pages.headings import anchors
-from copydesk.jobs.pages.lines import line_at, lines_of
-from copydesk.jobs.pages.link_targets import Resolved, Site, bases, rewritten, split
-from copydesk.jobs.pages.links import Link, links
-from copydesk.jobs.pages.page_types import INDEXES, MARKDOWN, PAGES, extension, stem, without_extension
-from copydesk.jobs.pages.prose import prose
+from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, join_limited, pluralize
+from copydesk.jobs.pages.headings import find_anchors
+from copydesk.jobs.pages.lines import line_at, split_lines
+from copydesk.jobs.pages.link_targets import (
+    RepositoryPaths,
+    ResolvedLink,
+    list_base_folders,
+    rewrite_target,
+    split_target,
+)
+from copydesk.jobs.pages.links import Link, find_links
+from copydesk.jobs.pages.page_types import (
+    INDEX_NAMES,
+    MARKDOWN_EXTENSIONS,
+    PAGE_EXTENSIONS,
+    extension,
+    stem,
+    strip_extension,
+)
+from copydesk.jobs.pages.prose import mask_non_prose
 from copydesk.jobs.workspace.bounded_matcher import BoundedMatcher
-from copydesk.jobs.workspace.text_edits import Text, is_text
+from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
-CLOSE, SHORTEST = 0.86, 4
-LONGEST_NAME = 100
+MIN_SIMILARITY, MIN_NAME_CHARS = 0.86, 4
+MAX_NAME_CHARS = 100
 MAX_COMPARISONS, MAX_STEPS_PER_NAME = 5000, 10_000
 """Limits the comparisons of names that have nearly the same letters, in one job."""
-NUMBER = re.compile(r"\d+")
-NOT_HEADINGS = re.compile(r"L\d+(-L\d+)?$|:~:|top$|/|!")
+NUMBER_PATTERN = re.compile(r"\d+")
+NOT_HEADING_PATTERN = re.compile(r"L\d+(-L\d+)?$|:~:|top$|/|!")
 
 
-def plan(workspace: Workspace, asked: FixLinks) -> Plan:
-    made, fixer = Plan(), Fixer(workspace)
+def plan_link_fixes(workspace: Workspace, instruction: FixLinks) -> EditPlan:
+    plan, fixer = EditPlan(), LinkFixer(workspace)
     fixed = 0
-    for path in pages_in(workspace, asked.scope, made):
+    for path in find_pages(workspace, instruction.scope, plan):
         data = workspace.read(path)
-        if extension(path) not in MARKDOWN or not is_text(data):
+        if extension(path) not in MARKDOWN_EXTENSIONS or not is_text(data):
             continue
-        edits = fixer.edits(path, Text.of(data).body)
-        if edits and made.is_full:
-            made.note_rest()
+        edits = fixer.find_edits(path, DecodedText.decode(data).body)
+        if edits and plan.is_full:
+            plan.note_limit_reached()
             break
-        if edits and made.edit(path, data, edits):
+        if edits and plan.add_edits(path, data, edits):
             fixed += len(edits)
     if fixed:
-        made.notes.insert(0, f"Fixed {counted(fixed, 'link')} in {counted(made.files, 'file')}.")
-    elif not made.notes:
-        made.notes.append("No broken link was found." if not fixer.undecided else "No broken link could be fixed.")
+        plan.notes.insert(0, f"Fixed {pluralize(fixed, 'link')} in {pluralize(plan.file_count, 'file')}.")
+    elif not plan.notes:
+        plan.notes.append("No broken link was found." if not fixer.undecided else "No broken link could be fixed.")
     if fixer.undecided:
-        made.notes.append(f"Left for a person, no single target being clear: {listed(fixer.undecided, 50)}.")
-    return made
+        plan.notes.append(f"Left for a person, no single target being clear: {join_limited(fixer.undecided, 50)}.")
+    return plan
 
 
-class Fixer:
+class LinkFixer:
     def __init__(self, workspace: Workspace) -> None:
         self.undecided: list[str] = []
         self._workspace = workspace
-        self._site = Site(workspace.paths())
+        self._site = RepositoryPaths(workspace.paths())
         self._anchors: dict[str, dict[str, list[str]]] = {}
         self._comparisons_left = MAX_COMPARISONS
 
-    def edits(self, path: str, body: str) -> Edits:
+    def find_edits(self, path: str, body: str) -> Edits:
         edits: Edits = []
-        lines = lines_of(body)
-        for link in links(path, body):
+        lines = split_lines(body)
+        for link in find_links(path, body):
             if not link.is_internal and not link.target.startswith("#"):
                 continue
-            target = self._fixed(path, link)
+            target = self._fix_target(path, link)
             if target is None:
                 self.undecided.append(f"{path}:{line_at(lines, link.start).number} {link.target}")
             elif target != link.target:
                 edits.append((link.start, link.end, target))
         return edits
 
-    def _fixed(self, page: str, link: Link) -> str | None:
+    def _fix_target(self, page: str, link: Link) -> str | None:
         """The link as it should be; None where that cannot be told."""
         target = link.target
         if target.startswith("#"):
-            return self._with_anchor(page, target)
-        found = self._site.resolve(page, target)
-        if found is None:
-            candidate = self._meant(page, target)
+            return self._fix_anchor(page, target)
+        resolved = self._site.resolve(page, target)
+        if resolved is None:
+            candidate = self._guess_target(page, target)
             if candidate is None:
                 return target if self._is_folder(page, target) else None
-            target = _written(page, target, candidate)
-            found = self._site.resolve(page, target)
-            if found is None or found.file != candidate:
+            target = _rewrite_target(page, target, candidate)
+            resolved = self._site.resolve(page, target)
+            if resolved is None or resolved.file != candidate:
                 return None
-        return self._with_anchor(found.file, target)
+        return self._fix_anchor(resolved.file, target)
 
     def _is_folder(self, page: str, target: str) -> bool:
-        path = unquote(split(target)[0]).lstrip("/")
-        return any(posixpath.normpath(posixpath.join(base, path)) in self._site.folders for base in bases(page, target))
+        path = unquote(split_target(target)[0]).lstrip("/")
+        return any(
+            posixpath.normpath(posixpath.join(base, path)) in self._site.folders
+            for base in list_base_folders(page, target)
+        )
 
     @cached_property
-    def _known(self) -> dict[str, dict[str, list[str]]]:
+    def _paths_by_kind_and_name(self) -> dict[str, dict[str, list[str]]]:
         """Paths by kind and by name, so that a link is compared with its likes only."""
-        known: dict[str, dict[str, list[str]]] = {}
+        paths: dict[str, dict[str, list[str]]] = {}
         for path in sorted(self._site.paths):
-            known.setdefault(_kind(path), {}).setdefault(stem(path).casefold(), []).append(path)
-        return known
+            paths.setdefault(_file_kind(path), {}).setdefault(stem(path).casefold(), []).append(path)
+        return paths
 
     @cached_property
-    def _by_numbers(self) -> dict[tuple[str, ...], list[str]]:
+    def _names_by_numbers(self) -> dict[tuple[str, ...], list[str]]:
         """Names by kind and by the numbers in them. Names that differ by a number are different names."""
-        found: dict[tuple[str, ...], list[str]] = {}
-        for kind, names in self._known.items():
+        names_by_numbers: dict[tuple[str, ...], list[str]] = {}
+        for kind, names in self._paths_by_kind_and_name.items():
             for name in names:
-                if name not in INDEXES:
-                    found.setdefault((kind, *NUMBER.findall(name)), []).append(name)
-        return found
+                if name not in INDEX_NAMES:
+                    names_by_numbers.setdefault((kind, *NUMBER_PATTERN.findall(name)), []).append(name)
+        return names_by_numbers
 
-    def _close(self, kind: str, name: str) -> str:
+    def _find_similar_name(self, kind: str, name: str) -> str:
         """The one name that is nearly this one, or none; none either when the job has compared enough of them."""
-        if not SHORTEST <= len(name) <= LONGEST_NAME:
+        if not MIN_NAME_CHARS <= len(name) <= MAX_NAME_CHARS:
             return ""
-        alike = [
-            other for other in self._by_numbers.get((kind, *NUMBER.findall(name)), []) if _may_be_close(name, other)
+        candidates = [
+            other
+            for other in self._names_by_numbers.get((kind, *NUMBER_PATTERN.findall(name)), [])
+            if _may_be_similar(name, other)
         ]
-        self._comparisons_left -= len(alike)
+        self._comparisons_left -= len(candidates)
         if self._comparisons_left < 0:
             return ""
-        close = [other for other in alike if BoundedMatcher(other, name, MAX_STEPS_PER_NAME).ratio() >= CLOSE]
-        return close[0] if len(close) == 1 else ""
+        similar = [
+            other for other in candidates if BoundedMatcher(other, name, MAX_STEPS_PER_NAME).ratio() >= MIN_SIMILARITY
+        ]
+        return similar[0] if len(similar) == 1 else ""
 
-    def _meant(self, page: str, target: str) -> str | None:
+    def _guess_target(self, page: str, target: str) -> str | None:
         """Ever looser likenesses; the first that anything shares decides, if it is one thing only."""
-        places = {_bare(place).casefold() for place in _places(page, target)}
-        wanted = unquote(split(target)[0]).rstrip("/")
-        names = self._known.get(_kind(wanted), {})
-        same = names.get(stem(wanted).casefold(), [])
-        named = [path for path in same if stem(path) not in INDEXES]
-        for found in (
-            [path for path in same if _bare(path).casefold() in places],
-            [path for path in named if posixpath.basename(path) == posixpath.basename(wanted)],
-            named,
-            names.get(self._close(_kind(wanted), stem(wanted).casefold()), []),
+        possible_paths = {_without_page_extension(place).casefold() for place in _possible_paths(page, target)}
+        link_path = unquote(split_target(target)[0]).rstrip("/")
+        names = self._paths_by_kind_and_name.get(_file_kind(link_path), {})
+        same_name = names.get(stem(link_path).casefold(), [])
+        non_index = [path for path in same_name if stem(path) not in INDEX_NAMES]
+        for matches in (
+            [path for path in same_name if _without_page_extension(path).casefold() in possible_paths],
+            [path for path in non_index if posixpath.basename(path) == posixpath.basename(link_path)],
+            non_index,
+            names.get(self._find_similar_name(_file_kind(link_path), stem(link_path).casefold()), []),
         ):
-            if found:
-                return found[0] if len(found) == 1 else None
+            if matches:
+                return matches[0] if len(matches) == 1 else None
         return None
 
-    def _with_anchor(self, file: str, target: str) -> str | None:
-        mark = target.find("#")
-        wanted = unquote(target[mark + 1 :])
-        if mark < 0 or not wanted or extension(file) not in MARKDOWN or NOT_HEADINGS.match(wanted):
+    def _fix_anchor(self, file: str, target: str) -> str | None:
+        hash_index = target.find("#")
+        anchor = unquote(target[hash_index + 1 :])
+        if (
+            hash_index < 0
+            or not anchor
+            or extension(file) not in MARKDOWN_EXTENSIONS
+            or NOT_HEADING_PATTERN.match(anchor)
+        ):
             return target
-        same = self._group_anchors(file).get(_letters(wanted), [])
-        if wanted in same:
+        similar_anchors = self._group_anchors(file).get(_letters_only(anchor), [])
+        if anchor in similar_anchors:
             return target
-        return f"{target[:mark]}#{same[0]}" if len(same) == 1 else None
+        return f"{target[:hash_index]}#{similar_anchors[0]}" if len(similar_anchors) == 1 else None
 
     def _group_anchors(self, file: str) -> dict[str, list[str]]:
         """Returns the anchors of a page, by their letters."""
         if file not in self._anchors:
             data = self._workspace.read(file) if self._workspace.is_readable(file) else b""
-            body = Text.of(data).body if is_text(data) else ""
-            known = self._anchors[file] = {}
-            for anchor in anchors(body, prose(file, body)):
-                known.setdefault(_letters(anchor), []).append(anchor)
+            body = DecodedText.decode(data).body if is_text(data) else ""
+            groups = self._anchors[file] = {}
+            for anchor in find_anchors(body, mask_non_prose(file, body)):
+                groups.setdefault(_letters_only(anchor), []).append(anchor)
         return self._anchors[file]
 
 
-def _places(page: str, target: str) -> list[str]:
+def _possible_paths(page: str, target: str) -> list[str]:
     """The paths that a broken link may name."""
-    path = unquote(split(target)[0])
-    return [posixpath.normpath(posixpath.join(base, path.strip("/"))) for base in bases(page, path)]
+    path = unquote(split_target(target)[0])
+    return [posixpath.normpath(posixpath.join(base, path.strip("/"))) for base in list_base_folders(page, path)]
 
 
-def _may_be_close(name: str, other: str) -> bool:
+def _may_be_similar(name: str, other: str) -> bool:
     """Whether two names can be close at all, told from their lengths and their letters in any order."""
-    least = CLOSE * (len(name) + len(other)) / 2
-    return min(len(name), len(other)) >= least and (Counter(name) & Counter(other)).total() >= least
+    min_shared_letters = MIN_SIMILARITY * (len(name) + len(other)) / 2
+    return (
+        min(len(name), len(other)) >= min_shared_letters
+        and (Counter(name) & Counter(other)).total() >= min_shared_letters
+    )
 
 
-def _written(page: str, target: str, file: str) -> str:
-    path = split(target)[0]
-    extensionless = extension(path) not in PAGES and extension(path) != ".html" and extension(file) in PAGES
-    tail = ".html" if extension(path) == ".html" else "/" if path.endswith("/") else ""
-    cut = posixpath.splitext(file)[1] if extensionless or tail == ".html" else ""
-    roots = [base for base in bases(page, path) if base and file.startswith(base + "/")] if path.startswith("/") else []
+def _rewrite_target(page: str, target: str, file: str) -> str:
+    path = split_target(target)[0]
+    extensionless = (
+        extension(path) not in PAGE_EXTENSIONS and extension(path) != ".html" and extension(file) in PAGE_EXTENSIONS
+    )
+    suffix = ".html" if extension(path) == ".html" else "/" if path.endswith("/") else ""
+    removed_extension = posixpath.splitext(file)[1] if extensionless or suffix == ".html" else ""
+    roots = (
+        [base for base in list_base_folders(page, path) if base and file.startswith(base + "/")]
+        if path.startswith("/")
+        else []
+    )
     named_root = path.strip("/").split("/")[0] == file.split("/")[0]
     base = roots[0] if roots and not named_root else "" if path.startswith("/") else posixpath.dirname(page)
-    return rewritten(target, page, Resolved(file, base, cut, tail), file)
+    return rewrite_target(target, page, ResolvedLink(file, base, removed_extension, suffix), file)
 
 
-def _bare(path: str) -> str:
-    return without_extension(path) if extension(path) in (*PAGES, ".html") else path
+def _without_page_extension(path: str) -> str:
+    return strip_extension(path) if extension(path) in (*PAGE_EXTENSIONS, ".html") else path
 
 
-def _kind(path: str) -> str:
+def _file_kind(path: str) -> str:
     """Pages are exchangeable with pages; an image only with an image of its kind."""
-    return "" if extension(path) in (*PAGES, ".html", "") else extension(path)
+    return "" if extension(path) in (*PAGE_EXTENSIONS, ".html", "") else extension(path)
 
 
-def _letters(anchor: str) -> str:
+def _letters_only(anchor: str) -> str:
     return re.sub(r"[\W_]+", "", anchor.casefold())

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-FROM_THE_PAGE = ("title", "description")
+DERIVABLE_FIELDS = ("title", "description")
 """Fields whose value can be taken from the page itself."""
 
 
 @dataclass(frozen=True)
-class Scope:
+class InstructionScope:
     """Where to work: every page, or the files and folders named. `code` says whether code is meant too."""
 
     places: tuple[str, ...] = ()
@@ -21,7 +21,7 @@ class Scope:
 class Replace:
     old: str
     new: str
-    scope: Scope = Scope()
+    scope: InstructionScope = InstructionScope()
 
     def __str__(self) -> str:
         code = "code included" if self.scope.code else "leaving code alone"
@@ -33,7 +33,7 @@ class MovePage:
     page: str
     to: str
     into_folder: bool = False
-    beside: bool = False
+    same_folder: bool = False
     """A plain name is meant to stay in the page's folder: the word was rename."""
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class MovePage:
 
 @dataclass(frozen=True)
 class FixLinks:
-    scope: Scope = Scope()
+    scope: InstructionScope = InstructionScope()
 
     def __str__(self) -> str:
         return f"fix broken internal links {self.scope}"
@@ -53,16 +53,16 @@ class AddField:
     name: str
     value: str | None = None
     """None: taken from the page."""
-    scope: Scope = Scope()
+    scope: InstructionScope = InstructionScope()
 
     def __str__(self) -> str:
-        given = f" “{self.value}”" if self.value is not None else ""
-        return f"add the front-matter field {self.name}{given} where it is missing, {self.scope}"
+        value = f" “{self.value}”" if self.value is not None else ""
+        return f"add the front-matter field {self.name}{value} where it is missing, {self.scope}"
 
 
 @dataclass(frozen=True)
 class TrimSpace:
-    scope: Scope = Scope()
+    scope: InstructionScope = InstructionScope()
 
     def __str__(self) -> str:
         return f"remove trailing white space {self.scope}"
@@ -70,7 +70,7 @@ class TrimSpace:
 
 @dataclass(frozen=True)
 class FixHeadings:
-    scope: Scope = Scope()
+    scope: InstructionScope = InstructionScope()
 
     def __str__(self) -> str:
         return f"fix heading levels that skip one, and second top-level headings, {self.scope}"
@@ -81,5 +81,5 @@ Instruction = Replace | MovePage | FixLinks | AddField | TrimSpace | FixHeadings
 
 @dataclass(frozen=True)
 class NotUnderstood:
-    part: str
+    text: str
     """The words that made no sense, as they were written."""

@@ -3,21 +3,13 @@
 import asyncio
 from collections.abc import Iterator
 
-from copydesk.jobs.agent.conversation import Conversation, Observed, Prompt, Reply, ToolCall, ToolResult
+from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply, ToolCall, ToolResult, ToolResults
 from copydesk.jobs.agent.mechanic import (
-    add_fields as fields,
-)
-from copydesk.jobs.agent.mechanic import (
-    fix_formatting as tidying,
-)
-from copydesk.jobs.agent.mechanic import (
-    fix_links as links,
-)
-from copydesk.jobs.agent.mechanic import (
-    move_page as moving,
-)
-from copydesk.jobs.agent.mechanic import (
-    replace_text as replacing,
+    add_fields,
+    fix_formatting,
+    fix_links,
+    move_page,
+    replace_text,
 )
 from copydesk.jobs.agent.mechanic.instructions import (
     AddField,
@@ -29,17 +21,17 @@ from copydesk.jobs.agent.mechanic.instructions import (
     Replace,
     TrimSpace,
 )
-from copydesk.jobs.agent.mechanic.plan import Plan, counted, listed
-from copydesk.jobs.agent.mechanic.prompt_parser import understand
+from copydesk.jobs.agent.mechanic.plan import EditPlan, join_limited, pluralize
+from copydesk.jobs.agent.mechanic.prompt_parser import parse_prompt
 from copydesk.jobs.workspace.workspace import Workspace
 
-NO_CHANGE = "No change"
-LONGEST_TITLE, LONGEST_SUMMARY = 120, 20_000
+NO_CHANGE_TITLE = "No change"
+MAX_TITLE_CHARS, MAX_SUMMARY_CHARS = 120, 20_000
 ABILITIES = (
     "The built-in mechanic can replace a word or phrase, rename or move a page with its links, fix broken internal "
     "links, add missing front-matter fields, remove trailing white space and fix heading levels."
 )
-HOW_TO_GET_A_MODEL = (
+MODEL_SETUP_HINT = (
     "To have it done, set COPYDESK_MODEL to for example openai:…, anthropic:…, google:…, or openai-compatible:… with "
     "COPYDESK_MODEL_URL, and restart."
 )
@@ -50,111 +42,122 @@ class Mechanic:
 
     async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
         """In a thread: on a large repository the work takes seconds, and the worker must keep its lease meanwhile."""
-        return await asyncio.to_thread(answer, conversation, workspace)
+        return await asyncio.to_thread(build_reply, conversation, workspace)
 
 
-def answer(conversation: Conversation, workspace: Workspace) -> Reply:
+def build_reply(conversation: Conversation, workspace: Workspace) -> Reply:
     """What comes next follows from the latest prompt and what was said and done since."""
-    turn = sum(isinstance(entry, Prompt) for entry in conversation)
-    latest = max((n for n, entry in enumerate(conversation) if isinstance(entry, Prompt)), default=None)
-    if latest is None:
+    prompt_number = sum(isinstance(entry, Prompt) for entry in conversation)
+    latest_index = max((n for n, entry in enumerate(conversation) if isinstance(entry, Prompt)), default=None)
+    if latest_index is None:
         return Reply()
-    prompt, since = conversation[latest], conversation[latest + 1 :]
+    prompt, later_entries = conversation[latest_index], conversation[latest_index + 1 :]
     assert isinstance(prompt, Prompt)
-    replies = [entry for entry in since if isinstance(entry, Reply)]
+    replies = [entry for entry in later_entries if isinstance(entry, Reply)]
     if any(call.name == "finish" for reply in replies for call in reply.calls):
         return Reply()
-    instructions = understand(prompt.text)
+    instructions = parse_prompt(prompt.text)
     if isinstance(instructions, NotUnderstood):
-        return _finish(turn, 0, NO_CHANGE, _beyond(instructions))
-    said: list[str] = []
-    for number in range(_done(replies) + 1, len(instructions) + 1):
-        plan = _plan(workspace, instructions[number - 1])
-        said.append("\n".join([f"I understood: {instructions[number - 1]}.", *plan.notes]))
+        return _build_finish(prompt_number, 0, NO_CHANGE_TITLE, _not_understood_message(instructions))
+    texts: list[str] = []
+    for number in range(_last_instruction_number(replies) + 1, len(instructions) + 1):
+        plan = _build_plan(workspace, instructions[number - 1])
+        texts.append("\n".join([f"I understood: {instructions[number - 1]}.", *plan.notes]))
         if plan.calls:
-            return Reply(text="\n\n".join(said), calls=_calls(turn, number, plan))
-    results = {result.call_id: result for entry in since if isinstance(entry, Observed) for result in entry.results}
-    return _finish(
-        turn, len(instructions) + 1, _title(instructions, replies, results), _summary(replies, results, said)
+            return Reply(text="\n\n".join(texts), calls=_build_calls(prompt_number, number, plan))
+    results = {
+        result.call_id: result for entry in later_entries if isinstance(entry, ToolResults) for result in entry.results
+    }
+    return _build_finish(
+        prompt_number,
+        len(instructions) + 1,
+        _build_title(instructions, replies, results),
+        _build_summary(replies, results, texts),
     )
 
 
-def _plan(workspace: Workspace, asked: Instruction) -> Plan:
-    match asked:
+def _build_plan(workspace: Workspace, instruction: Instruction) -> EditPlan:
+    match instruction:
         case Replace():
-            return replacing.plan(workspace, asked)
+            return replace_text.plan_replacement(workspace, instruction)
         case MovePage():
-            return moving.plan(workspace, asked)
+            return move_page.plan_move(workspace, instruction)
         case FixLinks():
-            return links.plan(workspace, asked)
+            return fix_links.plan_link_fixes(workspace, instruction)
         case AddField():
-            return fields.plan(workspace, asked)
+            return add_fields.plan_fields(workspace, instruction)
         case TrimSpace():
-            return tidying.plan_trimming(workspace, asked)
+            return fix_formatting.plan_trimming(workspace, instruction)
         case FixHeadings():
-            return tidying.plan_headings(workspace, asked)
+            return fix_formatting.plan_headings(workspace, instruction)
 
 
-def _calls(turn: int, number: int, plan: Plan) -> tuple[ToolCall, ...]:
+def _build_calls(prompt_number: int, number: int, plan: EditPlan) -> tuple[ToolCall, ...]:
     """An id names the prompt, the instruction and the call, so that the conversation itself tells what is done."""
     return tuple(
-        ToolCall(id=f"call-{turn}-{number}-{n}", name=name, arguments=arguments)
+        ToolCall(id=f"call-{prompt_number}-{number}-{n}", name=name, arguments=arguments)
         for n, (name, arguments) in enumerate(plan.calls, 1)
     )
 
 
-def _number(call: ToolCall) -> int:
+def _instruction_number(call: ToolCall) -> int:
     return int(call.id.split("-")[2])
 
 
-def _done(replies: list[Reply]) -> int:
-    return max((_number(call) for reply in replies for call in reply.calls), default=0)
+def _last_instruction_number(replies: list[Reply]) -> int:
+    return max((_instruction_number(call) for reply in replies for call in reply.calls), default=0)
 
 
-def _finish(turn: int, number: int, title: str, summary: str) -> Reply:
-    arguments = {"title": title, "summary": summary[:LONGEST_SUMMARY]}
-    return Reply(text=summary, calls=(ToolCall(id=f"call-{turn}-{number}-1", name="finish", arguments=arguments),))
+def _build_finish(prompt_number: int, number: int, title: str, summary: str) -> Reply:
+    arguments = {"title": title, "summary": summary[:MAX_SUMMARY_CHARS]}
+    return Reply(
+        text=summary, calls=(ToolCall(id=f"call-{prompt_number}-{number}-1", name="finish", arguments=arguments),)
+    )
 
 
-def _title(instructions: list[Instruction], replies: list[Reply], results: dict[str, ToolResult]) -> str:
-    made = sorted({_number(call) for call, result in _answered(replies, results) if result.ok})
-    if not made:
-        return NO_CHANGE
-    first = str(instructions[made[0] - 1])
-    more = f", and {len(made) - 1} more" if len(made) > 1 else ""
-    title = first[0].upper() + first[1:]
-    return (title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1] + "…") + more
+def _build_title(instructions: list[Instruction], replies: list[Reply], results: dict[str, ToolResult]) -> str:
+    done_numbers = sorted(
+        {_instruction_number(call) for call, result in _pair_with_results(replies, results) if result.ok}
+    )
+    if not done_numbers:
+        return NO_CHANGE_TITLE
+    description = str(instructions[done_numbers[0] - 1])
+    more = f", and {len(done_numbers) - 1} more" if len(done_numbers) > 1 else ""
+    title = description[0].upper() + description[1:]
+    return (title if len(title) <= MAX_TITLE_CHARS else title[: MAX_TITLE_CHARS - 1] + "…") + more
 
 
-def _summary(replies: list[Reply], results: dict[str, ToolResult], said: list[str]) -> str:
+def _build_summary(replies: list[Reply], results: dict[str, ToolResult], texts: list[str]) -> str:
     parts = []
     for reply in replies:
-        answered = list(_answered([reply], results))
-        changed = [_subject(call) for call, result in answered if result.ok]
-        refused = [f"- {_subject(call)}: {result.text}" for call, result in answered if not result.ok]
+        pairs = list(_pair_with_results([reply], results))
+        changed = [_describe_target(call) for call, result in pairs if result.ok]
+        refused = [f"- {_describe_target(call)}: {result.text}" for call, result in pairs if not result.ok]
         parts.append(reply.text)
         if changed:
-            parts.append(f"Changed {counted(len(set(changed)), 'file')}: {listed(list(dict.fromkeys(changed)))}.")
+            parts.append(
+                f"Changed {pluralize(len(set(changed)), 'file')}: {join_limited(list(dict.fromkeys(changed)))}."
+            )
         if refused:
             parts.append("\n".join(["Refused:", *refused]))
-    return "\n\n".join([*parts, *said])
+    return "\n\n".join([*parts, *texts])
 
 
-def _answered(replies: list[Reply], results: dict[str, ToolResult]) -> Iterator[tuple[ToolCall, ToolResult]]:
+def _pair_with_results(replies: list[Reply], results: dict[str, ToolResult]) -> Iterator[tuple[ToolCall, ToolResult]]:
     for reply in replies:
         for call in reply.calls:
             if call.id in results:
                 yield call, results[call.id]
 
 
-def _subject(call: ToolCall) -> str:
+def _describe_target(call: ToolCall) -> str:
     path = str(call.arguments.get("path", ""))
     return f"{path} → {call.arguments['to']}" if call.name == "move" else path
 
 
-def _beyond(instructions: NotUnderstood) -> str:
-    part = instructions.part if len(instructions.part) <= 200 else instructions.part[:200] + "…"
-    what = f"“{part}”" if part else "An empty prompt"
+def _not_understood_message(instructions: NotUnderstood) -> str:
+    part = instructions.text if len(instructions.text) <= 200 else instructions.text[:200] + "…"
+    subject = f"“{part}”" if part else "An empty prompt"
     return (
-        f"{what} needs a language model, and none is set, so nothing was changed. {HOW_TO_GET_A_MODEL}\n\n{ABILITIES}"
+        f"{subject} needs a language model, and none is set, so nothing was changed. {MODEL_SETUP_HINT}\n\n{ABILITIES}"
     )

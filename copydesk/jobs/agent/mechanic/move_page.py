@@ -3,51 +3,62 @@
 import posixpath
 
 from copydesk.jobs.agent.mechanic.instructions import MovePage
-from copydesk.jobs.agent.mechanic.plan import Plan, find_page, listed
-from copydesk.jobs.pages.page_types import PAGES, extension, is_page
+from copydesk.jobs.agent.mechanic.plan import EditPlan, find_page_candidates, join_limited
+from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, is_page
 from copydesk.jobs.workspace.workspace import Workspace
 
 
-def plan(workspace: Workspace, asked: MovePage) -> Plan:
+def plan_move(workspace: Workspace, instruction: MovePage) -> EditPlan:
     paths = [path for path in workspace.paths() if workspace.is_documentation(path)]
-    found = find_page([path for path in paths if is_page(path)], asked.page) or find_page(paths, asked.page)
-    if not found:
-        return Plan(notes=[f"There is no page “{asked.page}”; nothing was changed."])
-    if len(found) > 1:
-        return Plan(
-            notes=[f"“{asked.page}” could be any of {listed(found)}; nothing was changed. Give the whole path."]
+    candidates = find_page_candidates(
+        [path for path in paths if is_page(path)], instruction.page
+    ) or find_page_candidates(paths, instruction.page)
+    if not candidates:
+        return EditPlan(notes=[f"There is no page “{instruction.page}”; nothing was changed."])
+    if len(candidates) > 1:
+        return EditPlan(
+            notes=[
+                f"“{instruction.page}” could be any of {join_limited(candidates)}; nothing was changed."
+                " Give the whole path."
+            ]
         )
-    page = found[0]
-    target = _target(page, asked, paths)
+    page = candidates[0]
+    target = _resolve_target(page, instruction, paths)
     if target == page:
-        return Plan(notes=[f"{page} has that name already."])
+        return EditPlan(notes=[f"{page} has that name already."])
     if workspace.exists(target):
-        return Plan(notes=[f"{target} exists already; nothing was changed."])
-    return Plan(calls=[("move", {"path": page, "to": target})], files=1)
+        return EditPlan(notes=[f"{target} exists already; nothing was changed."])
+    return EditPlan(calls=[("move", {"path": page, "to": target})], file_count=1)
 
 
-def _target(page: str, asked: MovePage, paths: list[str]) -> str:
-    base = _unsaid(page, asked.page)
-    to = asked.to.removeprefix("./")
+def _resolve_target(page: str, instruction: MovePage, paths: list[str]) -> str:
+    base = _omitted_prefix(page, instruction.page)
+    to = instruction.to.removeprefix("./")
     if base and to != base and not to.startswith(base + "/"):
         to = posixpath.join(base, to)
-    into = asked.into_folder or (not asked.beside and not extension(to) and any(p.startswith(to + "/") for p in paths))
-    if into:
-        if not any(p.startswith(to + "/") for p in paths) and "/" not in asked.to:
-            to = _beside_or_above(page, asked.to, paths) or to
+    into_folder = instruction.into_folder or (
+        not instruction.same_folder and not extension(to) and any(p.startswith(to + "/") for p in paths)
+    )
+    if into_folder:
+        if not any(p.startswith(to + "/") for p in paths) and "/" not in instruction.to:
+            to = _find_folder_upward(page, instruction.to, paths) or to
         return posixpath.join(to, posixpath.basename(page))
-    if asked.beside and "/" not in asked.to:
-        to = posixpath.join(posixpath.dirname(page), asked.to)
-    return to if extension(to) in PAGES or extension(page) not in PAGES else to + posixpath.splitext(page)[1]
+    if instruction.same_folder and "/" not in instruction.to:
+        to = posixpath.join(posixpath.dirname(page), instruction.to)
+    return (
+        to
+        if extension(to) in PAGE_EXTENSIONS or extension(page) not in PAGE_EXTENSIONS
+        else to + posixpath.splitext(page)[1]
+    )
 
 
-def _unsaid(page: str, said: str) -> str:
+def _omitted_prefix(page: str, name: str) -> str:
     """The leading folders that were left out when the page was named: they are left out of the target too."""
-    at = page.lower().rfind(said.lower().removeprefix("./"))
-    return page[:at].rstrip("/") if at > 0 else ""
+    index = page.lower().rfind(name.lower().removeprefix("./"))
+    return page[:index].rstrip("/") if index > 0 else ""
 
 
-def _beside_or_above(page: str, folder: str, paths: list[str]) -> str | None:
+def _find_folder_upward(page: str, folder: str, paths: list[str]) -> str | None:
     """An existing folder of this name next to the page or further up."""
     base = posixpath.dirname(page)
     while True:

@@ -2,60 +2,60 @@
 
 import re
 
-from copydesk.jobs.pages.lines import VISIBLE
+from copydesk.jobs.pages.lines import NON_NEWLINE_PATTERN
 
-GAP = r"(?:[ \t]+|[ \t]*\r?\n[ \t>]*)"
+GAP_PATTERN = r"(?:[ \t]+|[ \t]*\r?\n[ \t>]*)"
 
 
-class Wording:
+class PhraseMatcher:
     """A new text in lower case takes over the case it meets; any other is meant exactly as given."""
 
     def __init__(self, old: str, new: str) -> None:
         self.old, self.new = old, new
-        self.keeps_case = new == new.lower() and any(c.isalpha() for c in new)
+        self.preserves_case = new == new.lower() and any(c.isalpha() for c in new)
         words = old.split()
         before = r"(?<!\w)" if words[0][0].isalnum() else ""
         after = r"(?!\w)" if words[-1][-1].isalnum() else ""
-        flags = re.I if self.keeps_case else 0
-        self._pattern = re.compile(before + GAP.join(map(re.escape, words)) + after, flags)
-        self._piece = words[0].lower().encode()
+        flags = re.I if self.preserves_case else 0
+        self._pattern = re.compile(before + GAP_PATTERN.join(map(re.escape, words)) + after, flags)
+        self._first_word = words[0].lower().encode()
 
     def may_occur(self, data: bytes) -> bool:
-        return not self._piece.isascii() or self._piece in data.lower()
+        return not self._first_word.isascii() or self._first_word in data.lower()
 
-    def occurrences(self, body: str, visible: str) -> tuple[list[tuple[int, int, str]], int]:
+    def find_edits(self, body: str, visible: str) -> tuple[list[tuple[int, int, str]], int]:
         """The edits, and how many occurrences are broken across lines in a way that the new text cannot be.
 
         `visible` is the body with spaces for what must stay; an occurrence counts only where all of it is visible."""
-        edits, broken = [], 0
+        edits, split_count = [], 0
         for match in self._pattern.finditer(body):
             start, end = match.span()
-            if visible[start:end] != match.group() or not VISIBLE.search(match.group()):
+            if visible[start:end] != match.group() or not NON_NEWLINE_PATTERN.search(match.group()):
                 continue
-            new = self._fitting(match.group())
+            new = self._fit_replacement(match.group())
             if new is None:
-                broken += "\n" in match.group()
+                split_count += "\n" in match.group()
             elif new != match.group():
                 edits.append((start, end, new))
-        return edits, broken
+        return edits, split_count
 
-    def _fitting(self, found: str) -> str | None:
-        gap = re.search(r"(?<![ \t])[ \t]*\r?\n[ \t>]*", found)
-        new = self._in_case(" ".join(re.split(GAP, found))) if self.keeps_case else self.new
+    def _fit_replacement(self, matched: str) -> str | None:
+        gap = re.search(r"(?<![ \t])[ \t]*\r?\n[ \t>]*", matched)
+        new = self._match_case(" ".join(re.split(GAP_PATTERN, matched))) if self.preserves_case else self.new
         if new is None or gap is None:
             return new
         return new.replace(" ", gap.group(), 1) if " " in new else None
 
-    def _in_case(self, found: str) -> str | None:
+    def _match_case(self, matched: str) -> str | None:
         """None for a spelling that is neither the one asked for nor a usual one: it may be another name."""
-        if found == self.old and any(c.isupper() for c in found[1:]) and not found.istitle():
+        if matched == self.old and any(c.isupper() for c in matched[1:]) and not matched.istitle():
             return self.new
-        if found.islower() or not any(c.isalpha() for c in found):
+        if matched.islower() or not any(c.isalpha() for c in matched):
             return self.new
-        if found.isupper() and sum(map(str.isalpha, found)) > 1:
+        if matched.isupper() and sum(map(str.isalpha, matched)) > 1:
             return self.new.upper()
-        if found[0].isupper() and not any(c.isupper() for c in found[1:]):
+        if matched[0].isupper() and not any(c.isupper() for c in matched[1:]):
             return self.new[0].upper() + self.new[1:]
-        if " " in found and all(word[0].isupper() and not word[1:].isupper() for word in found.split()):
+        if " " in matched and all(word[0].isupper() and not word[1:].isupper() for word in matched.split()):
             return " ".join(word[0].upper() + word[1:] for word in self.new.split(" "))
-        return self.new if found == self.old else None
+        return self.new if matched == self.old else None

@@ -3,58 +3,58 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from copydesk.jobs.agent.mechanic.instructions import Scope
-from copydesk.jobs.pages.lines import line_at, lines_of, spliced
-from copydesk.jobs.pages.page_types import is_page, without_extension
-from copydesk.jobs.workspace.text_edits import NotEditable, Replacement, Text, replace
-from copydesk.jobs.workspace.workspace import Workspace, digest
+from copydesk.jobs.agent.mechanic.instructions import InstructionScope
+from copydesk.jobs.pages.lines import apply_edits, line_at, split_lines
+from copydesk.jobs.pages.page_types import is_page, strip_extension
+from copydesk.jobs.workspace.text_edits import DecodedText, NotEditable, Replacement, apply_replacements
+from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
-MOST_FILES = 100
-MOST_REPLACEMENTS = 2000
+MAX_FILES = 100
+MAX_REPLACEMENTS_PER_CALL = 2000
 MAX_CHANGED_LINES = 20_000
 """Limits the lines of one file. They are sent in parts, and each part reads the whole file again."""
 Edits = list[tuple[int, int, str]]
 
 
 @dataclass
-class Plan:
+class EditPlan:
     """`calls` are pairs of a tool's name and its arguments; `notes` are sentences for the reviewer."""
 
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    files: int = 0
+    file_count: int = 0
 
     @property
     def is_full(self) -> bool:
-        return self.files >= MOST_FILES
+        return self.file_count >= MAX_FILES
 
-    def edit(self, path: str, data: bytes, edits: Edits) -> bool:
+    def add_edits(self, path: str, data: bytes, edits: Edits) -> bool:
         """Plans these edits of the file's body; False, with a note, where they cannot be made."""
-        text = Text.of(data)
+        text = DecodedText.decode(data)
         try:
-            text.encode(spliced(text.body, edits))
+            text.encode(apply_edits(text.body, edits))
         except NotEditable as error:
             self.notes.append(f"{path} was left as it is: {error}")
             return False
-        replacements = whole_lines(text.body, edits)
+        replacements = to_line_replacements(text.body, edits)
         if len(replacements) > MAX_CHANGED_LINES:
             self.notes.append(f"{path} was left as it is: more than {MAX_CHANGED_LINES:,} of its lines would change.")
             return False
         while replacements:
-            part, replacements = replacements[:MOST_REPLACEMENTS], replacements[MOST_REPLACEMENTS:]
-            self.calls.append(("edit", {"path": path, "hash": digest(data), "replacements": part}))
+            chunk, replacements = replacements[:MAX_REPLACEMENTS_PER_CALL], replacements[MAX_REPLACEMENTS_PER_CALL:]
+            self.calls.append(("edit", {"path": path, "hash": short_hash(data), "replacements": chunk}))
             if replacements:
-                data = replace(data, [Replacement(**one) for one in part])
-        self.files += 1
+                data = apply_replacements(data, [Replacement(**replacement) for replacement in chunk])
+        self.file_count += 1
         return True
 
-    def note_rest(self) -> None:
-        self.notes.append(f"More than {MOST_FILES} files match, which is the most for one job; ask again for the rest.")
+    def note_limit_reached(self) -> None:
+        self.notes.append(f"More than {MAX_FILES} files match, which is the most for one job; ask again for the rest.")
 
 
-def whole_lines(body: str, edits: Edits) -> list[dict[str, Any]]:
+def to_line_replacements(body: str, edits: Edits) -> list[dict[str, Any]]:
     """The edits as replacements of whole lines, which are never ambiguous."""
-    lines = lines_of(body)
+    lines = split_lines(body)
     groups: list[tuple[int, int, Edits]] = []
     for start, end, new in sorted(edits):
         if body[start:end] == new or not lines:
@@ -63,71 +63,82 @@ def whole_lines(body: str, edits: Edits) -> list[dict[str, Any]]:
         while last < len(lines) and not body[lines[first - 1].start : lines[last - 1].end]:
             last += 1  # an empty line cannot be named, so its neighbour comes along
         if groups and first <= groups[-1][1]:
-            first, before, inside = groups.pop()
-            inside.append((start, end, new))
-            groups.append((first, max(last, before), inside))
+            first, previous_last, group_edits = groups.pop()
+            group_edits.append((start, end, new))
+            groups.append((first, max(last, previous_last), group_edits))
         else:
             groups.append((first, last, [(start, end, new)]))
-    found = []
-    for first, last, inside in groups:
-        begin, finish = lines[first - 1].start, max(lines[last - 1].end, inside[-1][1])
-        changed = spliced(body[begin:finish], [(start - begin, end - begin, new) for start, end, new in inside])
-        found.append({"old": _shown(body[begin:finish]), "new": _shown(changed), "line": first})
-    return found
+    replacements = []
+    for first, last, group_edits in groups:
+        block_start, block_end = lines[first - 1].start, max(lines[last - 1].end, group_edits[-1][1])
+        new_block = apply_edits(
+            body[block_start:block_end],
+            [(start - block_start, end - block_start, new) for start, end, new in group_edits],
+        )
+        replacements.append(
+            {
+                "old": _normalize_newlines(body[block_start:block_end]),
+                "new": _normalize_newlines(new_block),
+                "line": first,
+            }
+        )
+    return replacements
 
 
-def _shown(text: str) -> str:
+def _normalize_newlines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def pages_in(workspace: Workspace, scope: Scope, plan: Plan) -> list[str]:
+def find_pages(workspace: Workspace, scope: InstructionScope, plan: EditPlan) -> list[str]:
     """The pages meant. A place that is missing or ambiguous empties the list: half of what was asked is a guess."""
     if scope.places and all(is_page(place) and workspace.exists(place) for place in scope.places):
         return sorted(set(scope.places))
     pages = [path for path in workspace.paths() if is_page(path) and workspace.is_documentation(path)]
     if not scope.places:
         return [page for page in pages if workspace.is_readable(page)]
-    chosen: set[str] = set()
+    selected: set[str] = set()
     for place in scope.places:
-        found = _named(place.strip().strip("/").removeprefix("./"), pages)
-        if isinstance(found, str):
-            plan.notes.append(found)
+        matches = _match_place(place.strip().strip("/").removeprefix("./"), pages)
+        if isinstance(matches, str):
+            plan.notes.append(matches)
             return []
-        chosen.update(found)
-    return sorted(chosen)
+        selected.update(matches)
+    return sorted(selected)
 
 
-def _named(place: str, pages: list[str]) -> list[str] | str:
+def _match_place(place: str, pages: list[str]) -> list[str] | str:
     if place in pages:
         return [place]
-    below = [page for page in pages if page.startswith(place + "/")]
-    if below:
-        return below
-    named = find_page(pages, place)
+    pages_below = [page for page in pages if page.startswith(place + "/")]
+    if pages_below:
+        return pages_below
+    candidates = find_page_candidates(pages, place)
     folders = {page[: page.index(f"/{place}/") + len(place) + 1] for page in pages if f"/{place}/" in page}
-    if len(named) + len(folders) > 1:
-        return f"“{place}” could be any of {listed(sorted([*named, *folders]))}; nothing was changed."
-    if not named and not folders:
+    if len(candidates) + len(folders) > 1:
+        return f"“{place}” could be any of {join_limited(sorted([*candidates, *folders]))}; nothing was changed."
+    if not candidates and not folders:
         return f"There is no page or folder “{place}”; nothing was changed."
-    return named or [page for page in pages if page.startswith(next(iter(folders)) + "/")]
+    return candidates or [page for page in pages if page.startswith(next(iter(folders)) + "/")]
 
 
-def find_page(paths: list[str], name: str) -> list[str]:
+def find_page_candidates(paths: list[str], name: str) -> list[str]:
     """The files that a person may mean by a path, a part of one, or a name without extension."""
     if name in paths:
         return [name]
     lowered = name.lower()
-    for key in (str.lower, lambda path: without_extension(path).lower()):
-        found = [path for path in paths if key(path) == lowered] or [p for p in paths if key(p).endswith("/" + lowered)]
-        if found:
-            return found
+    for normalize in (str.lower, lambda path: strip_extension(path).lower()):
+        matches = [path for path in paths if normalize(path) == lowered] or [
+            p for p in paths if normalize(p).endswith("/" + lowered)
+        ]
+        if matches:
+            return matches
     return []
 
 
-def listed(names: list[str], most: int = 20) -> str:
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest
+def join_limited(names: list[str], limit: int = 20) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
-def counted(number: int, one: str) -> str:
-    return f"{number} {one}" if number == 1 else f"{number} {one}s"
+def pluralize(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -3,42 +3,45 @@
 import re
 from dataclasses import replace
 
-from copydesk.jobs.agent.mechanic.clauses import HELD_PATTERN, Quotations, clauses, is_held
+from copydesk.jobs.agent.mechanic.clauses import PLACEHOLDER_PATTERN, Quotations, is_placeholder, split_clauses
 from copydesk.jobs.agent.mechanic.instructions import (
-    FROM_THE_PAGE,
+    DERIVABLE_FIELDS,
     AddField,
     FixHeadings,
     FixLinks,
     Instruction,
+    InstructionScope,
     MovePage,
     NotUnderstood,
     Replace,
-    Scope,
     TrimSpace,
 )
-from copydesk.jobs.agent.mechanic.scope_parser import code_wish, peel
+from copydesk.jobs.agent.mechanic.scope_parser import parse_code_clause, split_scope
 
-VALUE = rf"(?:{HELD_PATTERN}|\S+(?:\s+\S+){{0,3}}?)"
-EACH = (
+VALUE_PATTERN = rf"(?:{PLACEHOLDER_PATTERN}|\S+(?:\s+\S+){{0,3}}?)"
+QUANTIFIER = (
     r"(?:(?:(?:all|each|every|any)\s+)?(?:the\s+)?(?:occurrences?|instances?|uses?|mentions?|appearances?)\s+of\s+"
     r"|(?:all|each|every|any)\s+)?"
 )
-WORD = r"(?:words?|terms?|phrases?|texts?|strings?|spellings?|expressions?|(?:(?:product|company|brand)\s+)?names?)"
-NOUN = rf"{EACH}(?P<noun>(?:the\s+)?{WORD}\s+(?:of\s+)?)?(?:the\s+(?=\ue000))?"
+WORD_NOUN = (
+    r"(?:words?|terms?|phrases?|texts?|strings?|spellings?|expressions?|(?:(?:product|company|brand)\s+)?names?)"
+)
+NOUN_PREFIX = rf"{QUANTIFIER}(?P<noun>(?:the\s+)?{WORD_NOUN}\s+(?:of\s+)?)?(?:the\s+(?=\ue000))?"
 ARROW = r"->|→|=>"
-REPLACE = tuple(
+REPLACE_PATTERNS = tuple(
     re.compile(pattern, re.I)
     for pattern in (
-        rf"replace\s+{NOUN}(?P<old>{VALUE})\s+(?:with|by|{ARROW})\s+(?:the\s+(?:word|term|phrase|text)\s+)?(?P<new>{VALUE})",
-        rf"(?:change|convert|turn|correct|update|rename)\s+{NOUN}(?P<old>{VALUE})\s+(?:to|into|{ARROW})\s+(?P<new>{VALUE})",
-        rf"(?:substitute|swap)\s+{NOUN}(?P<old>{VALUE})\s+(?:with|by|{ARROW})\s+(?P<new>{VALUE})",
-        rf"swap\s+{NOUN}(?P<old>{VALUE})\s+for\s+(?P<new>{VALUE})",
-        rf"substitute\s+(?P<new>{VALUE})\s+for\s+{NOUN}(?P<old>{VALUE})",
-        rf"(?:use|write|say)\s+{NOUN}(?P<new>{VALUE})\s+(?:instead of|rather than|in place of)\s+(?P<old>{VALUE})",
+        rf"replace\s+{NOUN_PREFIX}(?P<old>{VALUE_PATTERN})\s+(?:with|by|{ARROW})\s+(?:the\s+(?:word|term|phrase|text)\s+)?(?P<new>{VALUE_PATTERN})",
+        rf"(?:change|convert|turn|correct|update|rename)\s+{NOUN_PREFIX}(?P<old>{VALUE_PATTERN})\s+(?:to|into|{ARROW})\s+(?P<new>{VALUE_PATTERN})",
+        rf"(?:substitute|swap)\s+{NOUN_PREFIX}(?P<old>{VALUE_PATTERN})\s+(?:with|by|{ARROW})\s+(?P<new>{VALUE_PATTERN})",
+        rf"swap\s+{NOUN_PREFIX}(?P<old>{VALUE_PATTERN})\s+for\s+(?P<new>{VALUE_PATTERN})",
+        rf"substitute\s+(?P<new>{VALUE_PATTERN})\s+for\s+{NOUN_PREFIX}(?P<old>{VALUE_PATTERN})",
+        rf"(?:use|write|say)\s+{NOUN_PREFIX}(?P<new>{VALUE_PATTERN})"
+        rf"\s+(?:instead of|rather than|in place of)\s+(?P<old>{VALUE_PATTERN})",
     )
 )
 # Words that make a bare phrase a description of something rather than the text itself.
-DESCRIBING = set(
+DESCRIPTIVE_WORDS = set(
     re.findall(
         r"\w+",
         """a an the this that these those it its them they all any every each some something everything more less better
@@ -48,161 +51,183 @@ DESCRIBING = set(
         version one ones case""",
     )
 )
-JOINING = {*("and", "or", "but", "then", "also", "with", "by", "to", "into", "for", "from", "if", "when", "where")}
-JOINING |= {"unless", "except", "only", "instead", "not", "so", "because", "as"}
-LAST_ONLY = {"in", "on", "out", "up", "off"}
-NAME = rf"(?:{HELD_PATTERN}|[\w./-]+)"
-PAGE = r"(?:page|file|document|doc|article|guide)"
-MOVE = re.compile(
-    rf"(?P<verb>rename|move)\s+(?:the\s+)?(?P<noun>{PAGE}\s+)?(?:(?:called|named|at)\s+)?(?P<page>{NAME})(?P<after>\s+{PAGE})?"
-    rf"\s+(?:to|into|as|{ARROW})\s+(?:the\s+)?(?P<folder>(?:folder|directory)\s+)?(?P<to>{NAME})(?P<into>\s+(?:folder|directory))?",
+JOINING_WORDS = {
+    *("and", "or", "but", "then", "also", "with", "by", "to", "into", "for", "from", "if", "when", "where")
+}
+JOINING_WORDS |= {"unless", "except", "only", "instead", "not", "so", "because", "as"}
+FINAL_ONLY_WORDS = {"in", "on", "out", "up", "off"}
+PAGE_NAME = rf"(?:{PLACEHOLDER_PATTERN}|[\w./-]+)"
+PAGE_NOUN = r"(?:page|file|document|doc|article|guide)"
+MOVE_PATTERN = re.compile(
+    rf"(?P<verb>rename|move)\s+(?:the\s+)?(?P<noun>{PAGE_NOUN}\s+)?(?:(?:called|named|at)\s+)?(?P<page>{PAGE_NAME})(?P<after>\s+{PAGE_NOUN})?"
+    rf"\s+(?:to|into|as|{ARROW})\s+(?:the\s+)?(?P<folder>(?:folder|directory)\s+)?(?P<to>{PAGE_NAME})(?P<into>\s+(?:folder|directory))?",
     re.I,
 )
-ALL = r"(?:(?:all|any|the|every|our|of|these)\s+)*"
-FIX_LINKS = re.compile(
-    rf"(?:fix|repair|correct|mend|resolve)\s+{ALL}(?:(?:broken|dead|invalid|bad|wrong)\s+)?(?:(?:internal|relative|local|cross)[\s-]+)?"
+DETERMINERS = r"(?:(?:all|any|the|every|our|of|these)\s+)*"
+FIX_LINKS_PATTERN = re.compile(
+    rf"(?:fix|repair|correct|mend|resolve)\s+{DETERMINERS}(?:(?:broken|dead|invalid|bad|wrong)\s+)?(?:(?:internal|relative|local|cross)[\s-]+)?"
     r"(?:hyper)?(?:links?|references?)(?:\s+and\s+(?:images?|anchors?))?(?:\s+(?:that|which)\s+(?:are\s+broken|don['’]t\s+work|do\s+not\s+work|lead\s+nowhere))?",
     re.I,
 )
-SPACE = r"(?:white[\s-]?spaces?|spaces?|blanks?|tabs?)"
-TRIM = re.compile(
-    rf"(?:remove|strip|trim|delete|clean(?:\s+up)?|fix|get\s+rid\s+of)\s+{ALL}(?:(?:trailing|end-of-line)\s+{SPACE}(?:\s+and\s+(?:tabs|spaces))?"
-    rf"(?:\s+characters)?|{SPACE}\s+at\s+(?:the\s+)?(?:line\s+ends?|ends?\s+of\s+(?:the\s+|each\s+|every\s+|all\s+)?lines?))",
+WHITESPACE_NOUN = r"(?:white[\s-]?spaces?|spaces?|blanks?|tabs?)"
+TRIM_PATTERN = re.compile(
+    rf"(?:remove|strip|trim|delete|clean(?:\s+up)?|fix|get\s+rid\s+of)\s+{DETERMINERS}(?:(?:trailing|end-of-line)\s+{WHITESPACE_NOUN}(?:\s+and\s+(?:tabs|spaces))?"
+    rf"(?:\s+characters)?|{WHITESPACE_NOUN}\s+at\s+(?:the\s+)?(?:line\s+ends?|ends?\s+of\s+(?:the\s+|each\s+|every\s+|all\s+)?lines?))",
     re.I,
 )
-HEADINGS = re.compile(
-    rf"(?:fix|repair|correct|normali[sz]e|tidy(?:\s+up)?|clean\s+up)\s+{ALL}(?:(?:skipped|wrong|broken|inconsistent|bad)\s+)?"
+FIX_HEADINGS_PATTERN = re.compile(
+    rf"(?:fix|repair|correct|normali[sz]e|tidy(?:\s+up)?|clean\s+up)\s+{DETERMINERS}(?:(?:skipped|wrong|broken|inconsistent|bad)\s+)?"
     r"(?:headings?|headers?|titles?)[\s-]+(?:levels?|hierarch(?:y|ies)|structures?|nesting|depths?|order)"
-    rf"|(?:fix|repair|correct)\s+{ALL}(?:headings?|headers?)\s+(?:that|which)\s+(?:skip|jump)(?:\s+(?:a|over))?\s+levels?",
+    rf"|(?:fix|repair|correct)\s+{DETERMINERS}(?:headings?|headers?)\s+(?:that|which)\s+(?:skip|jump)(?:\s+(?:a|over))?\s+levels?",
     re.I,
 )
-FRONT = r"(?:yaml\s+)?front[\s-]?matter"
-IN_FRONT = re.compile(
-    rf"\s+(?:to|in|into|of)\s+(?:(?:the|their|its|page|(?:each|every)\s+page['’]s)\s+)*{FRONT}\b", re.I
+FRONT_MATTER = r"(?:yaml\s+)?front[\s-]?matter"
+IN_FRONT_MATTER_PATTERN = re.compile(
+    rf"\s+(?:to|in|into|of)\s+(?:(?:the|their|its|page|(?:each|every)\s+page['’]s)\s+)*{FRONT_MATTER}\b", re.I
 )
-LACKS = (
+LACKS_CLAUSE = (
     r"(?:that|which)\s+(?:lacks?|miss(?:es)?|needs?|(?:do|does)(?:\s+not|n['’]t)\s+(?:yet\s+)?have|(?:have|has)\s+no"
     r"|(?:are|is)\s+missing)"
 )
-LACKING = re.compile(
-    rf"(?:\s+{LACKS}|(?:(?<=page)|(?<=pages)|(?<=file)|(?<=files)|(?<=docs))\s+(?:without|lacking|missing|with\s+no))"
+LACKING_PATTERN = re.compile(
+    rf"(?:\s+{LACKS_CLAUSE}|(?:(?<=page)|(?<=pages)|(?<=file)|(?<=files)|(?<=docs))\s+(?:without|lacking|missing|with\s+no))"
     r"\s*(?:one|it|them|any|none|a\s+\w+|an\s+\w+|titles?|descriptions?)?(?:\s+yet)?$"
     r"|\s+(?:where|if|when)\s+(?:(?:it|one|they)(?:\s+is|['’]s|\s+are)\s+)?(?:missing|absent|lacking|needed)$"
     r"|\s+that\s+have\s+none$",
     re.I,
 )
-PREPOSITION, PAGES = re.compile(r"\b(?:of|in|on|to|for)\b", re.I), re.compile(r"\b(?:pages?|files?)\b", re.I)
-WORDS = r"(?:(?:a|an|the|all|any|missing|page|meta|default|proper|suitable)\s+)*"
-DERIVED = re.compile(
-    rf"(?:add|insert|fill\s+in|write|generate|create|put\s+in)\s+{WORDS}(?:{FRONT}\s+{WORDS})?(?P<name>titles?|descriptions?)(?P<second>\s+and\s+(?:a\s+)?(?:titles?|descriptions?))?(?:\s+fields?)?"
+PREPOSITION_PATTERN, PAGES_PATTERN = (
+    re.compile(r"\b(?:of|in|on|to|for)\b", re.I),
+    re.compile(r"\b(?:pages?|files?)\b", re.I),
+)
+FILLER_WORDS = r"(?:(?:a|an|the|all|any|missing|page|meta|default|proper|suitable)\s+)*"
+DERIVED_FIELD_PATTERN = re.compile(
+    rf"(?:add|insert|fill\s+in|write|generate|create|put\s+in)\s+{FILLER_WORDS}(?:{FRONT_MATTER}\s+{FILLER_WORDS})?(?P<name>titles?|descriptions?)(?P<second>\s+and\s+(?:a\s+)?(?:titles?|descriptions?))?(?:\s+fields?)?"
     r"|(?:give|ensure|make\s+sure)\s+(?:that\s+)?(?:all|every|each)\s+(?:the\s+)?pages?\s+(?:(?:has|have|gets?)\s+)?(?:a|an)\s+(?P<given>titles?|descriptions?)",
     re.I,
 )
-FIELD = re.compile(
-    rf"(?:add|insert)\s+{WORDS}(?P<first>{FRONT}\s+)?(?P<noun>(?:field|property|key|line|entry)\s+)?(?P<name>{HELD_PATTERN}|[\w-]+)"
-    rf"(?:\s+(?:field|property|key))?(?:\s*(?::|=|with|set\s+to|with\s+the\s+value|with\s+value)\s*(?P<value>{HELD_PATTERN}|[^\ue000]+))?",
+FIELD_PATTERN = re.compile(
+    rf"(?:add|insert)\s+{FILLER_WORDS}(?P<first>{FRONT_MATTER}\s+)?(?P<noun>(?:field|property|key|line|entry)\s+)?(?P<name>{PLACEHOLDER_PATTERN}|[\w-]+)"
+    rf"(?:\s+(?:field|property|key))?(?:\s*(?::|=|with|set\s+to|with\s+the\s+value|with\s+value)\s*(?P<value>{PLACEHOLDER_PATTERN}|[^\ue000]+))?",
     re.I,
 )
-PAIR = re.compile(r"(?P<name>[A-Za-z_][\w-]*)\s*:\s*(?P<value>\S.*)")
-LONGEST_PROMPT = 4000
+KEY_VALUE_PATTERN = re.compile(r"(?P<name>[A-Za-z_][\w-]*)\s*:\s*(?P<value>\S.*)")
+MAX_MECHANIC_PROMPT_CHARS = 4000
 MAX_PHRASE_WORDS = 100
 """Limits a phrase to replace: a page may hold all but its last word again and again."""
 
 
-def understand(prompt: str) -> list[Instruction] | NotUnderstood:
-    if len(prompt) > LONGEST_PROMPT:
+def parse_prompt(prompt: str) -> list[Instruction] | NotUnderstood:
+    if len(prompt) > MAX_MECHANIC_PROMPT_CHARS:
         return NotUnderstood(prompt.strip())
     quotations = Quotations()
-    found: list[Instruction] = []
-    for clause in clauses(quotations.hold(prompt)):
-        wish = code_wish(clause)
-        if wish is not None and found and not isinstance(found[-1], MovePage):
-            found[-1] = replace(found[-1], scope=replace(found[-1].scope, code=wish))
+    instructions: list[Instruction] = []
+    for clause in split_clauses(quotations.extract(prompt)):
+        include_code = parse_code_clause(clause)
+        if include_code is not None and instructions and not isinstance(instructions[-1], MovePage):
+            instructions[-1] = replace(instructions[-1], scope=replace(instructions[-1].scope, code=include_code))
             continue
-        understood = _instructions(clause, quotations)
-        if not understood:
-            return NotUnderstood(quotations.released(clause))
-        found += understood
-    return found or NotUnderstood(prompt.strip())
+        parsed = _parse_clause(clause, quotations)
+        if not parsed:
+            return NotUnderstood(quotations.restore(clause))
+        instructions += parsed
+    return instructions or NotUnderstood(prompt.strip())
 
 
-def _instructions(clause: str, quotations: Quotations) -> list[Instruction]:
-    if move := _move(clause, quotations):
+def _parse_clause(clause: str, quotations: Quotations) -> list[Instruction]:
+    if move := _parse_move(clause, quotations):
         return [move]
-    adding = re.match(r"(?:add|insert|fill|write|generate|create|put|give|ensure|make)\b", clause, re.I)
-    order, in_front = IN_FRONT.subn("", clause) if adding else (clause, 0)
-    order, scope = peel(LACKING.sub("", order) if adding else order, quotations, to_is_place=bool(adding))
-    if adding:
-        order = LACKING.sub("", order)
-        return _fields(order, scope, bool(in_front) or re.search(FRONT, clause, re.I) is not None, quotations)
-    if FIX_LINKS.fullmatch(order):
+    add_match = re.match(r"(?:add|insert|fill|write|generate|create|put|give|ensure|make)\b", clause, re.I)
+    command, front_matter_count = IN_FRONT_MATTER_PATTERN.subn("", clause) if add_match else (clause, 0)
+    command, scope = split_scope(
+        LACKING_PATTERN.sub("", command) if add_match else command, quotations, to_is_place=bool(add_match)
+    )
+    if add_match:
+        command = LACKING_PATTERN.sub("", command)
+        return _parse_add_fields(
+            command, scope, bool(front_matter_count) or re.search(FRONT_MATTER, clause, re.I) is not None, quotations
+        )
+    if FIX_LINKS_PATTERN.fullmatch(command):
         return [FixLinks(scope)]
-    if TRIM.fullmatch(order):
+    if TRIM_PATTERN.fullmatch(command):
         return [TrimSpace(scope)]
-    if HEADINGS.fullmatch(order):
+    if FIX_HEADINGS_PATTERN.fullmatch(command):
         return [FixHeadings(scope)]
-    named_scope = bool(scope.places) or order != clause
-    replacement = _replace(order, scope, named_scope, quotations)
+    named_scope = bool(scope.places) or command != clause
+    replacement = _parse_replace(command, scope, named_scope, quotations)
     return [replacement] if replacement else []
 
 
-def _replace(order: str, scope: Scope, named_scope: bool, quotations: Quotations) -> Replace | None:
-    for pattern in REPLACE:
-        match = pattern.fullmatch(order)
+def _parse_replace(command: str, scope: InstructionScope, named_scope: bool, quotations: Quotations) -> Replace | None:
+    for pattern in REPLACE_PATTERNS:
+        match = pattern.fullmatch(command)
         if match is None:
             continue
-        if order.lower().startswith("rename") and not (match["noun"] or named_scope):
+        if command.lower().startswith("rename") and not (match["noun"] or named_scope):
             return None
         if not all(_is_literal(match[part], bool(match["noun"])) for part in ("old", "new")):
             continue
-        old, new = quotations.value(match["old"]), quotations.value(match["new"])
+        old, new = quotations.resolve(match["old"]), quotations.resolve(match["new"])
         if len(old.split()) > MAX_PHRASE_WORDS:
             return None
         return Replace(old, new, scope) if old.strip() and old != new else None
     return None
 
 
-def _is_literal(text: str, named: bool) -> bool:
+def _is_literal(text: str, has_noun: bool) -> bool:
     """Whether the words are the text itself: quoted, or a few words that do not describe or go on."""
-    if is_held(text):
+    if is_placeholder(text):
         return True
     words = [word.lower().strip(",") for word in text.split()]
-    if "\ue000" in text or "," in text or set(words) & JOINING or set(words[:-1]) & LAST_ONLY or words[0] in LAST_ONLY:
+    if (
+        "\ue000" in text
+        or "," in text
+        or set(words) & JOINING_WORDS
+        or set(words[:-1]) & FINAL_ONLY_WORDS
+        or words[0] in FINAL_ONLY_WORDS
+    ):
         return False
-    return named or not set(words) & DESCRIBING
+    return has_noun or not set(words) & DESCRIPTIVE_WORDS
 
 
-def _names_a_place(value: str) -> bool:
-    preposition = PREPOSITION.search(value)
-    return preposition is not None and PAGES.search(value, preposition.end()) is not None
+def _mentions_pages(value: str) -> bool:
+    preposition = PREPOSITION_PATTERN.search(value)
+    return preposition is not None and PAGES_PATTERN.search(value, preposition.end()) is not None
 
 
-def _move(clause: str, quotations: Quotations) -> MovePage | None:
-    match = MOVE.fullmatch(clause)
+def _parse_move(clause: str, quotations: Quotations) -> MovePage | None:
+    match = MOVE_PATTERN.fullmatch(clause)
     if match is None or re.match(r"(?:rename|move)\s+(?:the\s+)?(?:word|term|phrase)\b", clause, re.I):
         return None
-    page, to = quotations.value(match["page"]), quotations.value(match["to"])
-    into = bool(match["folder"] or match["into"]) or to.endswith("/")
-    described = {match[part].lower() for part in ("page", "to")} & DESCRIBING
-    if not page.strip("/") or not to.strip("/") or described:
+    page, to = quotations.resolve(match["page"]), quotations.resolve(match["to"])
+    into_folder = bool(match["folder"] or match["into"]) or to.endswith("/")
+    descriptive_words = {match[part].lower() for part in ("page", "to")} & DESCRIPTIVE_WORDS
+    if not page.strip("/") or not to.strip("/") or descriptive_words:
         return None
-    return MovePage(page.strip("/"), to.strip("/") if into else to.lstrip("/"), into, match["verb"].lower() == "rename")
+    return MovePage(
+        page.strip("/"),
+        to.strip("/") if into_folder else to.lstrip("/"),
+        into_folder,
+        match["verb"].lower() == "rename",
+    )
 
 
-def _fields(order: str, scope: Scope, in_front: bool, quotations: Quotations) -> list[Instruction]:
-    if re.fullmatch(rf"(?:add|insert|fill\s+in)\s+{WORDS}{FRONT}(?:\s+fields?)?", order, re.I):
-        return [AddField(name, None, scope) for name in FROM_THE_PAGE]
-    if derived := DERIVED.fullmatch(order):
+def _parse_add_fields(
+    command: str, scope: InstructionScope, in_front_matter: bool, quotations: Quotations
+) -> list[Instruction]:
+    if re.fullmatch(rf"(?:add|insert|fill\s+in)\s+{FILLER_WORDS}{FRONT_MATTER}(?:\s+fields?)?", command, re.I):
+        return [AddField(name, None, scope) for name in DERIVABLE_FIELDS]
+    if derived := DERIVED_FIELD_PATTERN.fullmatch(command):
         names = [derived["name"] or derived["given"], derived["second"] and derived["second"].split()[-1]]
         return [AddField(name.lower().rstrip("s"), None, scope) for name in dict.fromkeys(names) if name]
-    match = FIELD.fullmatch(order)
-    if match is None or not (in_front or match["noun"]):
+    match = FIELD_PATTERN.fullmatch(command)
+    if match is None or not (in_front_matter or match["noun"]):
         return []
-    name, value = quotations.value(match["name"]), match["value"] and quotations.value(match["value"]).strip()
-    if value is None and (pair := PAIR.fullmatch(name)):
+    name, value = quotations.resolve(match["name"]), match["value"] and quotations.resolve(match["value"]).strip()
+    if value is None and (pair := KEY_VALUE_PATTERN.fullmatch(name)):
         name, value = pair["name"], pair["value"]
-    if value is not None and not is_held(match["value"] or match["name"]) and _names_a_place(value):
+    if value is not None and not is_placeholder(match["value"] or match["name"]) and _mentions_pages(value):
         return []  # half of a place that was not understood
     if not re.fullmatch(r"[A-Za-z_][\w-]*", name) or value is None or "\n" in value:
-        return [AddField(name, None, scope)] if name in FROM_THE_PAGE and value is None else []
+        return [AddField(name, None, scope)] if name in DERIVABLE_FIELDS and value is None else []
     return [AddField(name, value, scope)]

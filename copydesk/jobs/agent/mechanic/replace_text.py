@@ -5,159 +5,173 @@ from itertools import zip_longest
 from urllib.parse import unquote
 
 from copydesk.jobs.agent.mechanic.instructions import Replace
-from copydesk.jobs.agent.mechanic.phrase_matcher import Wording
-from copydesk.jobs.agent.mechanic.plan import MOST_FILES, Edits, Plan, counted, pages_in
-from copydesk.jobs.pages import front_matter as frontmatter
-from copydesk.jobs.pages.headings import headings
-from copydesk.jobs.pages.lines import Span, blanked, spliced
-from copydesk.jobs.pages.link_targets import Site, split
-from copydesk.jobs.pages.links import links
-from copydesk.jobs.pages.page_types import MARKDOWN, extension, is_page
-from copydesk.jobs.pages.prose import prose
-from copydesk.jobs.workspace.text_edits import Text, is_text
+from copydesk.jobs.agent.mechanic.phrase_matcher import PhraseMatcher
+from copydesk.jobs.agent.mechanic.plan import MAX_FILES, EditPlan, Edits, find_pages, pluralize
+from copydesk.jobs.pages import front_matter
+from copydesk.jobs.pages.headings import find_headings
+from copydesk.jobs.pages.lines import Span, apply_edits, mask_spans
+from copydesk.jobs.pages.link_targets import RepositoryPaths, split_target
+from copydesk.jobs.pages.links import find_links
+from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension, is_page
+from copydesk.jobs.pages.prose import mask_non_prose
+from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
-ADDRESS = re.compile(
+ADDRESS_PATTERN = re.compile(
     r"\b(?:https?|ftp|mailto):[^\s<>\"')\]]+|(?<![\w.+-])[\w.+-]++@[\w-]+\.[\w.]+|\bwww\.[^\s<>\"')\]]+"
 )
 # Of a run of characters that is none, each place would be tried: it is taken as a whole, without the group.
-FILE_PATH = re.compile(r"(?<![\w/])(?:((?:[\w.-]++/)+[\w-]+\.\w{1,8}\b)|[\w.-]++(?:/[\w.-]++)*+)")
-FILE_NAME = re.compile(r"(?<![\w/.])(?:([\w-]++\.(?:mdx?|html|json|ya?ml|py|js|ts|sh)\b)|[\w-]++)")
-TAG = re.compile(r"</?[A-Za-z][^<>]*>")
-READ_ALOUD = re.compile(
+FILE_PATH_PATTERN = re.compile(r"(?<![\w/])(?:((?:[\w.-]++/)+[\w-]+\.\w{1,8}\b)|[\w.-]++(?:/[\w.-]++)*+)")
+FILE_NAME_PATTERN = re.compile(r"(?<![\w/.])(?:([\w-]++\.(?:mdx?|html|json|ya?ml|py|js|ts|sh)\b)|[\w-]++)")
+TAG_PATTERN = re.compile(r"</?[A-Za-z][^<>]*>")
+READABLE_ATTRIBUTE_PATTERN = re.compile(
     r"\s(?:title|alt|label|description|caption|summary|placeholder|aria-label)\s*=\s*(\"[^\"]*\"|'[^']*')"
 )
-MDX = re.compile(r"\{[^{}\n]*\}|^(?:import|export)\s.*$", re.M)
-DIRECTIVE = re.compile(r"^[ \t]*(?:\.\. [\w:-]+::|:[\w-]+:|!!!\s*\w+|\?\?\?\+?\s*\w+|:::\s*\w+)", re.M)
-FIELD = re.compile(r"^[ \t-]*(?P<key>[A-Za-z_][\w-]*)[ \t]*:(?=\s)", re.M)
+MDX_CODE_PATTERN = re.compile(r"\{[^{}\n]*\}|^(?:import|export)\s.*$", re.M)
+DIRECTIVE_PATTERN = re.compile(r"^[ \t]*(?:\.\. [\w:-]+::|:[\w-]+:|!!!\s*\w+|\?\?\?\+?\s*\w+|:::\s*\w+)", re.M)
+FIELD_KEY_PATTERN = re.compile(r"^[ \t-]*(?P<key>[A-Za-z_][\w-]*)[ \t]*:(?=\s)", re.M)
 # Fields that programs read; people read the others.
-FOR_PROGRAMS = re.compile(
+MACHINE_FIELD_PATTERN = re.compile(
     r"(?:id|slug|url|href|link|icon|image|img|layout|permalink|openapi|api|redirect\w*|path|template|type|mode|date|key|ref|src"
     r"|canonical|aliases|sidebar_position|lang|locale|version)$",
     re.I,
 )
 
 
-def plan(workspace: Workspace, asked: Replace) -> Plan:
-    made = Plan()
-    wording = Wording(asked.old, asked.new)
-    found: dict[str, tuple[bytes, Edits]] = {}
+def plan_replacement(workspace: Workspace, instruction: Replace) -> EditPlan:
+    plan = EditPlan()
+    matcher = PhraseMatcher(instruction.old, instruction.new)
+    edits_by_path: dict[str, tuple[bytes, Edits]] = {}
     count = 0
-    for path in pages_in(workspace, asked.scope, made):
+    for path in find_pages(workspace, instruction.scope, plan):
         data = workspace.read(path)
-        if not is_text(data) or not wording.may_occur(data):
+        if not is_text(data) or not matcher.may_occur(data):
             continue
-        edits = _edits(path, Text.of(data).body, wording, asked.scope.code, made)
-        if edits and len(found) >= MOST_FILES:
-            made.note_rest()
+        edits = _find_edits(path, DecodedText.decode(data).body, matcher, instruction.scope.code, plan)
+        if edits and len(edits_by_path) >= MAX_FILES:
+            plan.note_limit_reached()
             break
         if edits:
-            found[path] = data, edits
+            edits_by_path[path] = data, edits
             count += len(edits)
-    _follow_anchors(workspace, found, made)
-    for path, (data, edits) in found.items():
-        made.edit(path, data, edits)
+    _update_anchor_links(workspace, edits_by_path, plan)
+    for path, (data, edits) in edits_by_path.items():
+        plan.add_edits(path, data, edits)
     if count:
-        made.notes.insert(0, f"Found {counted(count, 'occurrence')} in {counted(len(found), 'file')}.")
-    elif not made.notes:
-        made.notes.append(f"“{asked.old}” occurs nowhere that was to be changed.")
-    return made
+        plan.notes.insert(0, f"Found {pluralize(count, 'occurrence')} in {pluralize(len(edits_by_path), 'file')}.")
+    elif not plan.notes:
+        plan.notes.append(f"“{instruction.old}” occurs nowhere that was to be changed.")
+    return plan
 
 
-def _edits(path: str, body: str, wording: Wording, code: bool, made: Plan) -> Edits:
-    shown = prose(path, body)
-    visible = blanked(body if code else shown, _kept(path, body, shown))
-    matter = frontmatter.find(body)
+def _find_edits(path: str, body: str, matcher: PhraseMatcher, include_code: bool, plan: EditPlan) -> Edits:
+    prose_text = mask_non_prose(path, body)
+    visible = mask_spans(body if include_code else prose_text, _protected_spans(path, body, prose_text))
+    matter = front_matter.find_front_matter(body)
     if matter:
-        visible = blanked(body[: matter.stop], [(0, matter.stop)]) + visible[matter.stop :]
-    edits, broken = wording.occurrences(body, visible)
-    if broken:
-        made.notes.append(f"{path}: {counted(broken, 'occurrence')} broken across two lines left as it is.")
+        visible = mask_spans(body[: matter.body_start], [(0, matter.body_start)]) + visible[matter.body_start :]
+    edits, split_count = matcher.find_edits(body, visible)
+    if split_count:
+        plan.notes.append(f"{path}: {pluralize(split_count, 'occurrence')} broken across two lines left as it is.")
     if matter and matter.fields is not None:
-        edits += _field_edits(path, body, matter, wording, made)
+        edits += _find_field_edits(path, body, matter, matcher, plan)
     return edits
 
 
-def _kept(path: str, body: str, shown: str) -> list[Span]:
+def _protected_spans(path: str, body: str, prose_text: str) -> list[Span]:
     """Addresses, file names, tags and what a template fills in."""
-    spans = [(link.start, link.end) for link in links(path, body, shown)]
-    spans += [match.span() for match in DIRECTIVE.finditer(shown)]
-    spans += _addresses(shown)
+    spans = [(link.start, link.end) for link in find_links(path, body, prose_text)]
+    spans += [match.span() for match in DIRECTIVE_PATTERN.finditer(prose_text)]
+    spans += _find_addresses(prose_text)
     if extension(path) == ".mdx":
-        spans += [match.span() for match in MDX.finditer(shown)]
-    for tag in TAG.finditer(shown):
+        spans += [match.span() for match in MDX_CODE_PATTERN.finditer(prose_text)]
+    for tag in TAG_PATTERN.finditer(prose_text):
         position = tag.start()
-        for attribute in READ_ALOUD.finditer(shown, tag.start(), tag.end()):
+        for attribute in READABLE_ATTRIBUTE_PATTERN.finditer(prose_text, tag.start(), tag.end()):
             spans.append((position, attribute.start(1)))
             position = attribute.end(1)
         spans.append((position, tag.end()))
     return spans
 
 
-def _addresses(text: str) -> list[Span]:
-    files = [match for pattern in (FILE_PATH, FILE_NAME) for match in pattern.finditer(text)]
-    return [*(match.span() for match in ADDRESS.finditer(text)), *(match.span() for match in files if match[1])]
+def _find_addresses(text: str) -> list[Span]:
+    files = [match for pattern in (FILE_PATH_PATTERN, FILE_NAME_PATTERN) for match in pattern.finditer(text)]
+    return [*(match.span() for match in ADDRESS_PATTERN.finditer(text)), *(match.span() for match in files if match[1])]
 
 
-def _field_edits(path: str, body: str, matter: frontmatter.FrontMatter, wording: Wording, made: Plan) -> Edits:
+def _find_field_edits(
+    path: str, body: str, matter: front_matter.FrontMatter, matcher: PhraseMatcher, plan: EditPlan
+) -> Edits:
     """In the values that people read, and only if the block still says the same fields."""
-    hidden: list[Span] = [(0, matter.start), (matter.end, matter.stop)]
-    keys = list(FIELD.finditer(body, matter.start, matter.end))
+    hidden: list[Span] = [(0, matter.fields_start), (matter.fields_end, matter.body_start)]
+    keys = list(FIELD_KEY_PATTERN.finditer(body, matter.fields_start, matter.fields_end))
     for key, following in zip_longest(keys, keys[1:]):
-        end = following.start() if following else matter.end
-        hidden.append((key.start(), end if FOR_PROGRAMS.match(key["key"]) else key.end()))
-    block = body[: matter.stop]
-    visible = blanked(block, hidden)
-    visible = blanked(visible, _addresses(visible))
-    edits, _ = wording.occurrences(block, visible)
-    after = frontmatter.find(spliced(block, edits)) if edits else matter
+        end = following.start() if following else matter.fields_end
+        hidden.append((key.start(), end if MACHINE_FIELD_PATTERN.match(key["key"]) else key.end()))
+    block = body[: matter.body_start]
+    visible = mask_spans(block, hidden)
+    visible = mask_spans(visible, _find_addresses(visible))
+    edits, _ = matcher.find_edits(block, visible)
+    after = front_matter.find_front_matter(apply_edits(block, edits)) if edits else matter
     if after is None or after.fields is None or after.keys != matter.keys:
-        made.notes.append(f"{path}: the front matter was left as it is, since it would no longer be valid.")
+        plan.notes.append(f"{path}: the front matter was left as it is, since it would no longer be valid.")
         return []
     return edits
 
 
-def _follow_anchors(workspace: Workspace, found: dict[str, tuple[bytes, Edits]], made: Plan) -> None:
+def _update_anchor_links(workspace: Workspace, edits_by_path: dict[str, tuple[bytes, Edits]], plan: EditPlan) -> None:
     """A heading that changes takes its anchor with it, so links to the old anchor are changed too."""
-    renamed = {path: anchors for path, (data, edits) in found.items() if (anchors := _renamed(path, data, edits))}
-    if not renamed:
+    renamed_anchors = {
+        path: anchors
+        for path, (data, edits) in edits_by_path.items()
+        if (anchors := _find_renamed_anchors(path, data, edits))
+    }
+    if not renamed_anchors:
         return
-    site = Site(workspace.paths())
-    olds = {old.encode() for anchors in renamed.values() for old in anchors}
-    followed = 0
+    site = RepositoryPaths(workspace.paths())
+    old_anchors = {old.encode() for anchors in renamed_anchors.values() for old in anchors}
+    updated_links = 0
     for path in sorted(site.paths):
-        if extension(path) not in MARKDOWN or not is_page(path) or not workspace.is_documentation(path):
+        if extension(path) not in MARKDOWN_EXTENSIONS or not is_page(path) or not workspace.is_documentation(path):
             continue
         if not workspace.is_readable(path):
             continue
         data = workspace.read(path)
-        if b"#" not in data or not is_text(data) or not any(old in data for old in olds):
+        if b"#" not in data or not is_text(data) or not any(old in data for old in old_anchors):
             continue
-        edits = _anchor_edits(path, Text.of(data).body, site, renamed)
-        if edits and (path in found or len(found) < MOST_FILES):
-            found.setdefault(path, (data, []))[1].extend(edits)
-            followed += len(edits)
-    if followed:
-        made.notes.append(f"Headings changed, so {counted(followed, 'link')} to their anchors changed with them.")
+        edits = _find_anchor_edits(path, DecodedText.decode(data).body, site, renamed_anchors)
+        if edits and (path in edits_by_path or len(edits_by_path) < MAX_FILES):
+            edits_by_path.setdefault(path, (data, []))[1].extend(edits)
+            updated_links += len(edits)
+    if updated_links:
+        plan.notes.append(
+            f"Headings changed, so {pluralize(updated_links, 'link')} to their anchors changed with them."
+        )
 
 
-def _renamed(path: str, data: bytes, edits: Edits) -> dict[str, str]:
-    if extension(path) not in MARKDOWN:
+def _find_renamed_anchors(path: str, data: bytes, edits: Edits) -> dict[str, str]:
+    if extension(path) not in MARKDOWN_EXTENSIONS:
         return {}
-    before = Text.of(data).body
-    after = spliced(before, edits)
-    pairs = zip(headings(before, prose(path, before)), headings(after, prose(path, after)), strict=False)
+    before = DecodedText.decode(data).body
+    after = apply_edits(before, edits)
+    pairs = zip(
+        find_headings(before, mask_non_prose(path, before)),
+        find_headings(after, mask_non_prose(path, after)),
+        strict=False,
+    )
     return {old.anchor: new.anchor for old, new in pairs if old.anchor != new.anchor}
 
 
-def _anchor_edits(path: str, body: str, site: Site, renamed: dict[str, dict[str, str]]) -> Edits:
+def _find_anchor_edits(
+    path: str, body: str, site: RepositoryPaths, renamed_anchors: dict[str, dict[str, str]]
+) -> Edits:
     edits: Edits = []
-    for link in links(path, body):
-        written, suffix = split(link.target)
+    for link in find_links(path, body):
+        link_path, suffix = split_target(link.target)
         resolved = site.resolve(path, link.target) if link.is_internal else None
-        file = path if not written and suffix.startswith("#") else resolved.file if resolved else ""
-        mark = suffix.find("#")
-        anchor = renamed.get(file, {}).get(unquote(suffix[mark + 1 :])) if mark >= 0 else None
+        file = path if not link_path and suffix.startswith("#") else resolved.file if resolved else ""
+        hash_index = suffix.find("#")
+        anchor = renamed_anchors.get(file, {}).get(unquote(suffix[hash_index + 1 :])) if hash_index >= 0 else None
         if anchor:
-            edits.append((link.start + len(written) + mark + 1, link.end, anchor))
+            edits.append((link.start + len(link_path) + hash_index + 1, link.end, anchor))
     return edits

@@ -3,79 +3,89 @@
 import re
 from dataclasses import replace
 
-from copydesk.jobs.agent.mechanic.clauses import HELD_PATTERN, Quotations
-from copydesk.jobs.agent.mechanic.instructions import Scope
+from copydesk.jobs.agent.mechanic.clauses import PLACEHOLDER_PATTERN, Quotations
+from copydesk.jobs.agent.mechanic.instructions import InstructionScope
 
-CODE = (
+CODE_NOUN = (
     r"(?:(?:the|any|all)\s+)?(?:(?:fenced|inline)\s+)?code"
     r"(?:\s+(?:blocks?|samples?|examples?|snippets?|spans?|fences?))*"
 )
-INSIDE = r"(?:(?:in|inside|within)\s+)?"
-WITH_CODE = re.compile(
+INSIDE_PREFIX = r"(?:(?:in|inside|within)\s+)?"
+WITH_CODE_PATTERN = re.compile(
     r"(?<![\s,(])[\s,(]*+\b"
     r"(?:(?:also\s+|even\s+|and\s+)?(?:including|include)|(?:also|even|and|as well as)\s+(?:in|inside|within))"
-    rf"\s+{INSIDE}{CODE}(?:\s+(?:too|as well))?\)?$|(?<![\s,(])[\s,(]*+\b(?:in\s+)?code\s+(?:too|as well|included)\)?$",
+    rf"\s+{INSIDE_PREFIX}{CODE_NOUN}(?:\s+(?:too|as well))?\)?$"
+    r"|(?<![\s,(])[\s,(]*+\b(?:in\s+)?code\s+(?:too|as well|included)\)?$",
     re.I,
 )
-WITHOUT_CODE = re.compile(
+WITHOUT_CODE_PATTERN = re.compile(
     r"(?<![\s,(])[\s,(]*+(?:\b(?:but|and)\s+)?\b(?:except(?:\s+for)?|excluding|outside(?:\s+of)?|ignoring|skipping|without\s+touching"
     r"|leaving|leave|skip|ignore|exclude|not|do(?:n't|n’t|\s+not)\s+(?:touch|change|edit))"
-    rf"\s+{INSIDE}{CODE}(?:\s+(?:alone|as (?:it|they) (?:is|are)|as is|unchanged|untouched|out))?\)?$",
+    rf"\s+{INSIDE_PREFIX}{CODE_NOUN}(?:\s+(?:alone|as (?:it|they) (?:is|are)|as is|unchanged|untouched|out))?\)?$",
     re.I,
 )
 MAX_SCOPES = 10
 """Said of one order."""
-KIND = r"(?:documentation|docs?|pages?|files?|documents?|site|website|repository|repo|project|content|markdown|mdx?)"
-WHOLE = r"(?:(?:all|every|each|any|the|our|my|these|whole|entire|of|\.?mdx?|markdown|documentation|docs)\s+){0,8}+"
-EVERYWHERE = re.compile(
+DOCUMENT_NOUN = (
+    r"(?:documentation|docs?|pages?|files?|documents?|site|website|repository|repo|project|content|markdown|mdx?)"
+)
+ALL_WORDS = r"(?:(?:all|every|each|any|the|our|my|these|whole|entire|of|\.?mdx?|markdown|documentation|docs)\s+){0,8}+"
+EVERYWHERE_PATTERN = re.compile(
     r"(?<![\s,])[\s,]++(?:everywhere|globally|throughout|site-?wide|where(?:ver)?\s+(?:it|they)\s+(?:occurs?|appears?)"
-    rf"|(?P<preposition>in|on|across|throughout|over|within|for|from|of|to)\s+{WHOLE}{KIND})$",
+    rf"|(?P<preposition>in|on|across|throughout|over|within|for|from|of|to)\s+{ALL_WORDS}{DOCUMENT_NOUN})$",
     re.I,
 )
-NAME = rf"(?:{HELD_PATTERN}|[\w./-]*[\w/-])"
-PATH = rf"(?:{HELD_PATTERN}|[\w.-]*/[\w./-]*|[\w-][\w.-]*\.(?:md|mdx|markdown|rst|txt|adoc))"
-BEFORE = (
+PLACE_NAME = rf"(?:{PLACEHOLDER_PATTERN}|[\w./-]*[\w/-])"
+PLACE_PATH = rf"(?:{PLACEHOLDER_PATTERN}|[\w.-]*/[\w./-]*|[\w-][\w.-]*\.(?:md|mdx|markdown|rst|txt|adoc))"
+PLACE_PREFIX = (
     r"(?<![\s,])[\s,]++(?:(?:but\s+)?only\s+)?(?P<preposition>in|on|within|under|inside|from|of|for|across|throughout|to|below)\s+"
     r"(?:(?:all|every|each)\s+(?:of\s+)?(?:the\s+)?(?:pages?|files?|docs|documents?)\s+(?:in|under|inside|within|of|below)\s+)?"
     r"(?:only\s+)?(?:the\s+)?"
 )
-AND = r"(?:\s*,\s*(?:and\s+)?|\s+and\s+)"
-PLACES = (
-    re.compile(rf"{BEFORE}(?:page|file|document|folder|directory)s?\s+(?P<places>{NAME}(?:{AND}{NAME})*)$", re.I),
-    re.compile(rf"{BEFORE}(?P<places>{NAME})\s+(?:page|file|document|folder|directory|section)(?:\s+only)?$", re.I),
-    re.compile(rf"{BEFORE}(?P<places>{PATH}(?:{AND}{PATH})*)(?:\s+only)?$", re.I),
+LIST_SEPARATOR = r"(?:\s*,\s*(?:and\s+)?|\s+and\s+)"
+PLACE_PATTERNS = (
+    re.compile(
+        rf"{PLACE_PREFIX}(?:page|file|document|folder|directory)s?\s+(?P<places>{PLACE_NAME}(?:{LIST_SEPARATOR}{PLACE_NAME})*)$",
+        re.I,
+    ),
+    re.compile(
+        rf"{PLACE_PREFIX}(?P<places>{PLACE_NAME})\s+(?:page|file|document|folder|directory|section)(?:\s+only)?$", re.I
+    ),
+    re.compile(rf"{PLACE_PREFIX}(?P<places>{PLACE_PATH}(?:{LIST_SEPARATOR}{PLACE_PATH})*)(?:\s+only)?$", re.I),
 )
 
 
-def peel(clause: str, quotations: Quotations, to_is_place: bool) -> tuple[str, Scope]:
+def split_scope(clause: str, quotations: Quotations, to_is_place: bool) -> tuple[str, InstructionScope]:
     """The order without its scope, and the scope. `to` names a place only after verbs such as add."""
-    scope = Scope()
+    scope = InstructionScope()
     for _ in range(MAX_SCOPES):
-        shorter, scope = _peel_once(clause, scope, quotations, to_is_place)
+        shorter, scope = _split_last_scope(clause, scope, quotations, to_is_place)
         if shorter == clause:
             break
         clause = shorter
     return clause.strip(), scope
 
 
-def code_wish(clause: str) -> bool | None:
+def parse_code_clause(clause: str) -> bool | None:
     """A sentence of its own that says only whether code is meant."""
-    if WITHOUT_CODE.fullmatch(clause):
+    if WITHOUT_CODE_PATTERN.fullmatch(clause):
         return False
-    return True if WITH_CODE.fullmatch(clause) else None
+    return True if WITH_CODE_PATTERN.fullmatch(clause) else None
 
 
-def _peel_once(clause: str, scope: Scope, quotations: Quotations, to_is_place: bool) -> tuple[str, Scope]:
-    for pattern, code in ((WITHOUT_CODE, False), (WITH_CODE, True)):
+def _split_last_scope(
+    clause: str, scope: InstructionScope, quotations: Quotations, to_is_place: bool
+) -> tuple[str, InstructionScope]:
+    for pattern, code in ((WITHOUT_CODE_PATTERN, False), (WITH_CODE_PATTERN, True)):
         if match := pattern.search(clause):
             return clause[: match.start()], replace(scope, code=code)
-    if (match := EVERYWHERE.search(clause)) and _is_place(match, to_is_place):
+    if (match := EVERYWHERE_PATTERN.search(clause)) and _is_place(match, to_is_place):
         return clause[: match.start()], scope
-    for pattern in PLACES:
+    for pattern in PLACE_PATTERNS:
         match = pattern.search(clause)
         if match and not scope.places and _is_place(match, to_is_place):
-            names = re.split(AND, match["places"])
-            return clause[: match.start()], replace(scope, places=tuple(quotations.value(name) for name in names))
+            names = re.split(LIST_SEPARATOR, match["places"])
+            return clause[: match.start()], replace(scope, places=tuple(quotations.resolve(name) for name in names))
     return clause, scope
 
 

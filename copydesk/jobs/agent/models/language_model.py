@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 
 from copydesk.jobs.agent.brief import Brief
 from copydesk.jobs.agent.conversation import Conversation, Reply
-from copydesk.jobs.agent.models import errors as failures
-from copydesk.jobs.agent.models.compaction import compacted, size, tokens
-from copydesk.jobs.agent.models.messages import as_definitions, as_messages, as_reply, system_prompt, usage_of
-from copydesk.jobs.agent.repository_overview import opening
+from copydesk.jobs.agent.models import errors
+from copydesk.jobs.agent.models.compaction import compact, conversation_tokens, estimate_tokens
+from copydesk.jobs.agent.models.messages import (
+    load_system_prompt,
+    reply_from_response,
+    to_model_messages,
+    to_tool_definitions,
+    usage_from_response,
+)
+from copydesk.jobs.agent.repository_overview import render_overview
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as Client
     from pydantic_ai.settings import ModelSettings
 
-DEFAULT_WINDOW = 128_000
+DEFAULT_WINDOW_TOKENS = 128_000
 
 
 @dataclass(frozen=True)
@@ -32,10 +38,10 @@ class LanguageModel:
 
     name: str
     connect: Callable[[], "Client"] = field(repr=False)
-    key: str | None = field(default=None, repr=False)
-    window: int = DEFAULT_WINDOW
+    api_key: str | None = field(default=None, repr=False)
+    window_tokens: int = DEFAULT_WINDOW_TOKENS
     """Tokens that a request may carry; a model that is known to take fewer gets fewer."""
-    pauses: tuple[float, ...] = (1.0, 4.0, 15.0, 30.0, 60.0)
+    backoff_seconds: tuple[float, ...] = (1.0, 4.0, 15.0, 30.0, 60.0)
     """Seconds before each further try, more or less, where the provider does not name its own."""
     idle: float = 300.0
     """Seconds without a byte after which a stream counts as stalled; some models think that long in silence."""
@@ -43,53 +49,53 @@ class LanguageModel:
     """Seconds that one try may take."""
     brief: Brief | None = None
 
-    def briefed(self, brief: Brief) -> "LanguageModel":
+    def with_brief(self, brief: Brief) -> "LanguageModel":
         return replace(self, brief=brief)
 
     async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
-        brief = self.brief or Brief(opening(workspace.tree), tuple(TOOLS.values()))
-        earlier = [entry.fitted for entry in conversation if isinstance(entry, Reply) and entry.fitted]
-        limit = min([self._room(brief), *earlier])
-        sent = compacted(conversation, limit)
+        brief = self.brief or Brief(render_overview(workspace.tree), tuple(TOOLS.values()))
+        earlier_limits = [entry.fitted for entry in conversation if isinstance(entry, Reply) and entry.fitted]
+        limit = min([self._token_budget(brief), *earlier_limits])
+        sent_conversation = compact(conversation, limit)
         try:
-            return await self._answer(sent, brief)
-        except failures.TooLong:
-            harder = size(sent) // 2
-            if (shorter := compacted(conversation, harder)) == sent:
+            return await self._request_with_retries(sent_conversation, brief)
+        except errors.ConversationTooLong:
+            smaller_limit = conversation_tokens(sent_conversation) // 2
+            if (shorter := compact(conversation, smaller_limit)) == sent_conversation:
                 raise
-        reply = await self._answer(shorter, brief)
-        return reply.model_copy(update={"fitted": harder})
+        reply = await self._request_with_retries(shorter, brief)
+        return reply.model_copy(update={"fitted": smaller_limit})
 
-    async def _answer(self, conversation: Conversation, brief: Brief) -> Reply:
+    async def _request_with_retries(self, conversation: Conversation, brief: Brief) -> Reply:
         """One whole reply, in as many tries as it takes. What broken tries cost is added to it."""
-        messages = as_messages(conversation, brief.opening, self.name)
+        messages = to_model_messages(conversation, brief.overview, self.name)
         spent = Usage()
-        pauses = iter(self.pauses)
+        delays = iter(self.backoff_seconds)
         while True:
             try:
-                reply = as_reply(await self._ask(messages, brief), self.name)
+                reply = reply_from_response(await self._request_once(messages, brief), self.name)
                 return reply.model_copy(update={"usage": spent + reply.usage})
-            except failures.Broken as broken:
-                spent += broken.usage
-                trouble = failures.judged(broken, self.name, self.key, spent)
-            pause = next(pauses, None)
-            if pause is None or not trouble.may_pass:
-                raise trouble
-            spread = random.uniform(0.75, 1.25)  # noqa: S311 (so that workers do not all come back at once)
-            wait = pause * spread if trouble.retry_after is None else trouble.retry_after
-            left = brief.deadline - time.monotonic()
-            if wait >= left:
-                raise trouble.out_of_time(wait, left)
-            await asyncio.sleep(wait)
+            except errors.FailedAttempt as attempt:
+                spent += attempt.usage
+                error = errors.classify_failure(attempt, self.name, self.api_key, spent)
+            delay = next(delays, None)
+            if delay is None or not error.is_transient:
+                raise error
+            jitter = random.uniform(0.75, 1.25)  # noqa: S311 (so that workers do not all come back at once)
+            wait_seconds = delay * jitter if error.retry_after is None else error.retry_after
+            seconds_left = brief.deadline - time.monotonic()
+            if wait_seconds >= seconds_left:
+                raise error.out_of_time_error(wait_seconds, seconds_left)
+            await asyncio.sleep(wait_seconds)
 
-    async def _ask(self, messages: "list[ModelMessage]", brief: Brief) -> "ModelResponse":
+    async def _request_once(self, messages: "list[ModelMessage]", brief: Brief) -> "ModelResponse":
         """failures.Broken, with what the try cost nevertheless, unless the answer came to its end."""
         from pydantic_ai.direct import model_request_stream
         from pydantic_ai.models import ModelRequestParameters
 
         stream = None
-        parameters = ModelRequestParameters(function_tools=as_definitions(brief.tools))
-        settings = self._settings()
+        parameters = ModelRequestParameters(function_tools=to_tool_definitions(brief.tools))
+        settings = self._build_settings()
         try:
             # A client belongs to one event loop, and jobs may run in several: each request opens its own.
             async with (
@@ -100,11 +106,13 @@ class LanguageModel:
             ):
                 async for _ in stream:
                     pass
-                return failures.whole(stream.get())
+                return errors.require_complete(stream.get())
         except Exception as error:  # libraries do not all say what they throw at an answer they cannot read
-            raise failures.Broken(error, usage_of(stream.get()) if stream is not None else Usage()) from None
+            raise errors.FailedAttempt(
+                error, usage_from_response(stream.get()) if stream is not None else Usage()
+            ) from None
 
-    def _settings(self) -> "ModelSettings":
+    def _build_settings(self) -> "ModelSettings":
         from pydantic_ai.models.openai import OpenAIResponsesModelSettings
 
         # Retrying is ours: only here is it known when the job's time is over.
@@ -115,11 +123,13 @@ class LanguageModel:
             settings["openai_store"] = False  # or OpenAI keeps every answer for a month
         return settings
 
-    def _room(self, brief: Brief) -> int:
+    def _token_budget(self, brief: Brief) -> int:
         """Tokens for the conversation: a quarter is for the answer, and instructions, tools and opening go off."""
-        fixed = tokens(system_prompt(), brief.opening, *(str(tool.schema) for tool in brief.tools))
-        return max(self._known_window * 3 // 4 - fixed, 1)
+        fixed_tokens = estimate_tokens(
+            load_system_prompt(), brief.overview, *(str(tool.schema) for tool in brief.tools)
+        )
+        return max(self._effective_window * 3 // 4 - fixed_tokens, 1)
 
     @cached_property
-    def _known_window(self) -> int:
-        return min(self.window, self.connect().context_window or self.window)
+    def _effective_window(self) -> int:
+        return min(self.window_tokens, self.connect().context_window or self.window_tokens)

@@ -2,21 +2,21 @@
 
 import re
 
-KEYS = {
+API_KEY_VARIABLES = {
     "openai": "OPENAI_API_KEY",
     "anthropic": "ANTHROPIC_API_KEY",
     "google": "GOOGLE_API_KEY",
     "openai-compatible": "COPYDESK_MODEL_KEY",
 }
 """The environment variable that holds the key of each provider."""
-SDKS = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai", "openai-compatible": "openai"}
+SDK_MODULES = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai", "openai-compatible": "openai"}
 """The module that talks to each provider."""
-FORMS = ("mechanic", *(f"{provider}:…" for provider in KEYS))
+NAME_FORMS = ("mechanic", *(f"{provider}:…" for provider in API_KEY_VARIABLES))
 
-NAME = rf"^(?:mechanic|(?:{'|'.join(KEYS)}):[!-~]{{1,180}})$"
+MODEL_NAME_PATTERN = rf"^(?:mechanic|(?:{'|'.join(API_KEY_VARIABLES)}):[!-~]{{1,180}})$"
 """The regular expression of a model's name, in a form that the API's description can carry."""
 
 
-def known_model(name: str) -> bool:
+def is_model_name(name: str) -> bool:
     """Returns whether the name has one of the forms; only the provider knows whether such a model exists."""
-    return re.fullmatch(NAME, name) is not None
+    return re.fullmatch(MODEL_NAME_PATTERN, name) is not None

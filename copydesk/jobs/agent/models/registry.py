@@ -6,27 +6,29 @@ from functools import partial
 from importlib.util import find_spec
 
 from copydesk.jobs.agent.conversation import Model
-from copydesk.jobs.agent.models.language_model import DEFAULT_WINDOW, LanguageModel
-from copydesk.jobs.agent.models.model_names import FORMS, KEYS, SDKS, known_model
-from copydesk.jobs.agent.models.providers import client
+from copydesk.jobs.agent.models.language_model import DEFAULT_WINDOW_TOKENS, LanguageModel
+from copydesk.jobs.agent.models.model_names import API_KEY_VARIABLES, NAME_FORMS, SDK_MODULES, is_model_name
+from copydesk.jobs.agent.models.providers import create_client
 
 
 class ModelUnavailable(Exception):
     """This model cannot be used here; the message says what is missing."""
 
 
-def configured(name: str, url: str | None = None, keys: Mapping[str, str] | None = None) -> tuple[bool, str | None]:
+def check_configuration(
+    name: str, url: str | None = None, keys: Mapping[str, str] | None = None
+) -> tuple[bool, str | None]:
     """Whether everything the model needs is set, and what is missing otherwise. Nobody is asked over the network."""
-    lacking = _lacking(name, url, keys or {})
-    return lacking is None, lacking
+    missing = _missing_requirement(name, url, keys or {})
+    return missing is None, missing
 
 
-def model_for(
+def create_model(
     name: str,
     *,
     url: str | None = None,
     keys: Mapping[str, str] | None = None,
-    window: int = DEFAULT_WINDOW,
+    window: int = DEFAULT_WINDOW_TOKENS,
     addresses: Mapping[str, str] | None = None,
 ) -> Model:
     """The model of this name; ModelUnavailable when its address, its key or the extra is missing.
@@ -35,38 +37,38 @@ def model_for(
     google, compatible; they win over the environment. `window` is the most tokens that a request may carry, `addresses`
     are those of providers that are reached elsewhere than at home.
     """
-    if lacking := _lacking(name, url, keys or {}):
-        raise ModelUnavailable(lacking)
+    if missing := _missing_requirement(name, url, keys or {}):
+        raise ModelUnavailable(missing)
     if name == "mechanic":
         from copydesk.jobs.agent.mechanic import Mechanic
 
         return Mechanic()
     provider = name.partition(":")[0]
-    key = _key(provider, keys or {})
-    address = url if provider == "openai-compatible" else (addresses or {}).get(provider)
-    return LanguageModel(name, partial(client, name, address, key), key, window=window)
+    api_key = _find_api_key(provider, keys or {})
+    base_url = url if provider == "openai-compatible" else (addresses or {}).get(provider)
+    return LanguageModel(name, partial(create_client, name, base_url, api_key), api_key, window_tokens=window)
 
 
-def _lacking(name: str, url: str | None, keys: Mapping[str, str]) -> str | None:
-    if not known_model(name):
-        return f"There is no model {name!r}; write one of {', '.join(FORMS)}."
+def _missing_requirement(name: str, url: str | None, keys: Mapping[str, str]) -> str | None:
+    if not is_model_name(name):
+        return f"There is no model {name!r}; write one of {', '.join(NAME_FORMS)}."
     if name == "mechanic":
         return None
     provider = name.partition(":")[0]
-    if provider != "openai-compatible" and not _key(provider, keys):
-        return f"{name} needs an API key, in {KEYS[provider]} or as the project's secret."
+    if provider != "openai-compatible" and not _find_api_key(provider, keys):
+        return f"{name} needs an API key, in {API_KEY_VARIABLES[provider]} or as the project's secret."
     if provider == "openai-compatible" and not (url or "").startswith(("http://", "https://")):
         return f"{name} needs COPYDESK_MODEL_URL, an address such as http://127.0.0.1:11434/v1."
-    if not (_installed("pydantic_ai") and _installed(SDKS[provider])):
+    if not (_is_installed("pydantic_ai") and _is_installed(SDK_MODULES[provider])):
         return f"{name} needs a library: install Copydesk with its extra 'models'."
     return None
 
 
-def _key(provider: str, keys: Mapping[str, str]) -> str | None:
-    return keys.get(provider.removeprefix("openai-")) or os.environ.get(KEYS[provider])
+def _find_api_key(provider: str, keys: Mapping[str, str]) -> str | None:
+    return keys.get(provider.removeprefix("openai-")) or os.environ.get(API_KEY_VARIABLES[provider])
 
 
-def _installed(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except (ImportError, ValueError):

@@ -1,5 +1,13 @@
 """The agent's hands: few, sharp, typed tools, and no shell."""
 
-from copydesk.jobs.agent.tools.toolbox import LONGEST_SUMMARY, TOOLS, Finished, RunTool, Toolbox, run_here, toolset
+from copydesk.jobs.agent.tools.toolbox import (
+    MAX_SUMMARY_CHARS,
+    TOOLS,
+    Finished,
+    RunTool,
+    Toolbox,
+    build_toolset,
+    run_in_process,
+)
 
-__all__ = ["LONGEST_SUMMARY", "TOOLS", "Finished", "RunTool", "Toolbox", "run_here", "toolset"]
+__all__ = ["MAX_SUMMARY_CHARS", "TOOLS", "Finished", "RunTool", "Toolbox", "build_toolset", "run_in_process"]

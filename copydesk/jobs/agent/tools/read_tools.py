@@ -9,160 +9,162 @@ from math import prod
 import regex
 from pydantic import Field
 
-from copydesk.jobs.agent.tools.tool import Arguments, Tool, ToolRefused, capped, existing
-from copydesk.jobs.workspace.patches import patch_of
-from copydesk.jobs.workspace.text_edits import NotEditable, Text, is_text
-from copydesk.jobs.workspace.workspace import Workspace, digest
+from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolRefused, read_existing, truncate_output
+from copydesk.jobs.workspace.patches import create_patch
+from copydesk.jobs.workspace.text_edits import DecodedText, NotEditable, is_text
+from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
-SEARCH_SECONDS = 20.0
+SEARCH_TIMEOUT_SECONDS = 20.0
 # These mean something else in a whole text than in one of its lines.
-BOUND_TO_THE_LINE = re.compile(r"\\[AZGK]|\(\?<?!")
-LEAST_COUNT = re.compile(r"\{\s*([0-9]+)")
+LINE_BOUND_PATTERN = re.compile(r"\\[AZGK]|\(\?<?!")
+REPETITION_PATTERN = re.compile(r"\{\s*([0-9]+)")
 MAX_REPETITIONS = 50_000
 """All counts of a pattern, multiplied."""
-LONGEST_LINE = 400
-LONGEST_PATTERN = 1000
+MAX_LINE_CHARS = 400
+MAX_PATTERN_CHARS = 1000
 
 
-class ListFiles(Arguments):
-    folder: str = Field("", max_length=LONGEST_PATTERN)
+class ListFiles(ToolArguments):
+    folder: str = Field("", max_length=MAX_PATTERN_CHARS)
     """Only files below this folder; all files when empty."""
-    pattern: str = Field("*", max_length=LONGEST_PATTERN)
+    pattern: str = Field("*", max_length=MAX_PATTERN_CHARS)
     """A shell pattern for the whole path, such as *.mdx."""
     offset: int = Field(0, ge=0)
     limit: int = Field(500, ge=1, le=2000)
 
 
-def list_files(workspace: Workspace, asked: ListFiles) -> str:
+def list_files(workspace: Workspace, arguments: ListFiles) -> str:
     """Lists the repository's files."""
-    below = asked.folder.strip("/") + "/" if asked.folder.strip("/") else ""
-    paths = [p for p in workspace.paths() if p.startswith(below) and fnmatchcase(p, asked.pattern)]
-    shown = paths[asked.offset : asked.offset + asked.limit]
+    prefix = arguments.folder.strip("/") + "/" if arguments.folder.strip("/") else ""
+    paths = [p for p in workspace.paths() if p.startswith(prefix) and fnmatchcase(p, arguments.pattern)]
+    shown = paths[arguments.offset : arguments.offset + arguments.limit]
     if not shown:
         return "No files match."
-    rest = len(paths) - asked.offset - len(shown)
-    more = f"\n… {rest} more: ask with offset {asked.offset + len(shown)}." if rest > 0 else ""
-    return capped("\n".join(shown) + more, "Ask for fewer with limit.")
+    remaining = len(paths) - arguments.offset - len(shown)
+    more = f"\n… {remaining} more: ask with offset {arguments.offset + len(shown)}." if remaining > 0 else ""
+    return truncate_output("\n".join(shown) + more, "Ask for fewer with limit.")
 
 
-class ReadFile(Arguments):
+class ReadFile(ToolArguments):
     path: str
     start: int = Field(1, ge=1)
     """First line, 1-based."""
     lines: int = Field(800, ge=1, le=5000)
 
 
-def read_file(workspace: Workspace, asked: ReadFile) -> str:
+def read_file(workspace: Workspace, arguments: ReadFile) -> str:
     """Reads a text file with numbered lines, and its hash, which edit asks for."""
-    data = existing(workspace, asked.path)
+    data = read_existing(workspace, arguments.path)
     try:
-        body = Text.of(data).shown
+        body = DecodedText.decode(data).normalized_body
     except NotEditable as error:
         raise ToolRefused(str(error)) from None
     lines = body.split("\n")
-    last = min(len(lines), asked.start + asked.lines - 1)
-    numbered = [f"{n:>6}\t{lines[n - 1]}" for n in range(asked.start, last + 1)]
-    head = f"{asked.path} hash {digest(data)}, lines {asked.start} to {last} of {len(lines)}\n"
-    return capped(head + "\n".join(numbered), "Read fewer lines with start and lines.")
+    last = min(len(lines), arguments.start + arguments.lines - 1)
+    numbered = [f"{n:>6}\t{lines[n - 1]}" for n in range(arguments.start, last + 1)]
+    heading = f"{arguments.path} hash {short_hash(data)}, lines {arguments.start} to {last} of {len(lines)}\n"
+    return truncate_output(heading + "\n".join(numbered), "Read fewer lines with start and lines.")
 
 
-class Search(Arguments):
-    pattern: str = Field(min_length=1, max_length=LONGEST_PATTERN)
+class Search(ToolArguments):
+    pattern: str = Field(min_length=1, max_length=MAX_PATTERN_CHARS)
     """A regular expression, matched line by line."""
-    files: str = Field("*", max_length=LONGEST_PATTERN)
+    files: str = Field("*", max_length=MAX_PATTERN_CHARS)
     """A shell pattern for the paths to search."""
     ignore_case: bool = False
     context: int = Field(0, ge=0, le=10)
     limit: int = Field(100, ge=1, le=1000)
 
 
-def search(workspace: Workspace, asked: Search) -> str:
+def search(workspace: Workspace, arguments: Search) -> str:
     """Searches the text files for a regular expression; answers path:line: text."""
-    pattern = _compile(asked)
-    deadline = time.monotonic() + SEARCH_SECONDS
-    found: list[str] = []
-    matches = 0
-    at_once = BOUND_TO_THE_LINE.search(asked.pattern) is None
+    pattern = _compile_pattern(arguments)
+    deadline = time.monotonic() + SEARCH_TIMEOUT_SECONDS
+    output_lines: list[str] = []
+    match_count = 0
+    can_prefilter = LINE_BOUND_PATTERN.search(arguments.pattern) is None
     for path, data in workspace.files():
-        if not fnmatchcase(path, asked.files) or not is_text(data):
+        if not fnmatchcase(path, arguments.files) or not is_text(data):
             continue
-        text = Text.of(data).shown
-        if at_once and not _matching(pattern, [text], deadline):
+        text = DecodedText.decode(data).normalized_body
+        if can_prefilter and not _find_matching_lines(pattern, [text], deadline):
             continue
         lines = text.split("\n")
-        for number in _matching(pattern, lines, deadline):
-            matches += 1
-            if matches <= asked.limit:
-                found += _in_context(path, lines, number, asked.context)
-    if not matches:
+        for number in _find_matching_lines(pattern, lines, deadline):
+            match_count += 1
+            if match_count <= arguments.limit:
+                output_lines += _format_match(path, lines, number, arguments.context)
+    if not match_count:
         return "Nothing matches."
-    head = (
-        ("1 line matches" if matches == 1 else f"{matches} lines match")
-        + (f", the first {asked.limit} shown" if matches > asked.limit else "")
+    heading = (
+        ("1 line matches" if match_count == 1 else f"{match_count} lines match")
+        + (f", the first {arguments.limit} shown" if match_count > arguments.limit else "")
         + ".\n"
     )
-    return capped(head + "\n".join(found), "Narrow the pattern or the files.")
+    return truncate_output(heading + "\n".join(output_lines), "Narrow the pattern or the files.")
 
 
-def _compile(asked: Search) -> "regex.Pattern[str]":
+def _compile_pattern(arguments: Search) -> "regex.Pattern[str]":
     """Raises ToolRefused for a pattern that cannot be compiled, or not in a moment: a repetition is written out."""
-    if prod(map(int, LEAST_COUNT.findall(asked.pattern))) > MAX_REPETITIONS:
+    if prod(map(int, REPETITION_PATTERN.findall(arguments.pattern))) > MAX_REPETITIONS:
         raise ToolRefused("The pattern repeats something too often; write smaller counts in its braces.")
     try:
-        return regex.compile(asked.pattern, regex.MULTILINE | (regex.IGNORECASE if asked.ignore_case else 0))
+        return regex.compile(arguments.pattern, regex.MULTILINE | (regex.IGNORECASE if arguments.ignore_case else 0))
     except (regex.error, OverflowError, RecursionError) as error:
         raise ToolRefused(f"The pattern is no regular expression: {error}.") from None
 
 
-def _matching(pattern: "regex.Pattern[str]", lines: list[str], deadline: float) -> list[int]:
+def _find_matching_lines(pattern: "regex.Pattern[str]", lines: list[str], deadline: float) -> list[int]:
     """Returns the numbers of the lines that match. Stops at the deadline, and lets other threads work meanwhile."""
-    found = []
+    numbers = []
     try:
         for number, line in enumerate(lines):
-            if (left := deadline - time.monotonic()) <= 0:
+            if (seconds_left := deadline - time.monotonic()) <= 0:
                 raise TimeoutError
-            if pattern.search(line, timeout=left, concurrent=True):
-                found.append(number)
+            if pattern.search(line, timeout=seconds_left, concurrent=True):
+                numbers.append(number)
     except TimeoutError:
         raise ToolRefused("The search takes too long; write a simpler pattern or search fewer files.") from None
-    return found
+    return numbers
 
 
-def _in_context(path: str, lines: list[str], at: int, context: int) -> list[str]:
-    around = range(max(0, at - context), min(len(lines), at + context + 1))
-    shown = [f"{path}:{n + 1}{':' if n == at else '-'} {lines[n][:LONGEST_LINE]}" for n in around]
-    return [*shown, "--"] if context else shown
+def _format_match(path: str, lines: list[str], match_index: int, context: int) -> list[str]:
+    indexes = range(max(0, match_index - context), min(len(lines), match_index + context + 1))
+    output_lines = [f"{path}:{n + 1}{':' if n == match_index else '-'} {lines[n][:MAX_LINE_CHARS]}" for n in indexes]
+    return [*output_lines, "--"] if context else output_lines
 
 
-class Diff(Arguments):
+class Diff(ToolArguments):
     path: str = ""
     """Only this file; every changed file when empty."""
 
 
-def diff(workspace: Workspace, asked: Diff) -> str:
+def diff(workspace: Workspace, arguments: Diff) -> str:
     """Shows what has been changed so far, as a unified diff."""
-    changed = sorted(path for path in workspace.changes() if asked.path in ("", path))
-    if not changed:
+    changed_paths = sorted(path for path in workspace.changes() if arguments.path in ("", path))
+    if not changed_paths:
         return "Nothing has been changed."
-    patches = [patch_of(path, workspace.original(path), workspace.changes()[path]).data for path in changed]
-    return capped(b"".join(patches).decode("utf-8", "replace"), "Ask for one path.")
+    patches = [
+        create_patch(path, workspace.read_original(path), workspace.changes()[path]).data for path in changed_paths
+    ]
+    return truncate_output(b"".join(patches).decode("utf-8", "replace"), "Ask for one path.")
 
 
-class Check(Arguments):
+class Check(ToolArguments):
     pass
 
 
 def check_tool(check: Callable[[Workspace], str]) -> Tool:
-    def run(workspace: Workspace, _asked: Check) -> str:
+    def run(workspace: Workspace, _arguments: Check) -> str:
         """Checks what has been changed so far: links, front matter, markup, navigation. Says what it found, by line."""
-        return capped(check(workspace), "Mend these first, then check again.")
+        return truncate_output(check(workspace), "Mend these first, then check again.")
 
-    return Tool.of("check", Check, run)
+    return Tool.from_function("check", Check, run)
 
 
-LOOKING = (
-    Tool.of("list", ListFiles, list_files),
-    Tool.of("read", ReadFile, read_file),
-    Tool.of("search", Search, search),
-    Tool.of("diff", Diff, diff),
+READ_TOOLS = (
+    Tool.from_function("list", ListFiles, list_files),
+    Tool.from_function("read", ReadFile, read_file),
+    Tool.from_function("search", Search, search),
+    Tool.from_function("diff", Diff, diff),
 )

@@ -10,14 +10,14 @@ from pydantic import BaseModel, ConfigDict
 
 from copydesk.jobs.workspace.workspace import Workspace
 
-MOST_OUTPUT = 40_000
+MAX_OUTPUT_CHARS = 40_000
 
 
 class ToolRefused(Exception):
     """The tool did nothing; the message tells the model what to do instead."""
 
 
-class Arguments(BaseModel):
+class ToolArguments(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
@@ -25,11 +25,11 @@ class Arguments(BaseModel):
 class Tool:
     name: str
     description: str
-    arguments: type[Arguments]
+    arguments: type[ToolArguments]
     run: Callable[[Workspace, Any], str]
 
     @classmethod
-    def of(cls, name: str, arguments: type[Arguments], run: Callable[[Workspace, Any], str]) -> "Tool":
+    def from_function(cls, name: str, arguments: type[ToolArguments], run: Callable[[Workspace, Any], str]) -> "Tool":
         return cls(name, getdoc(run) or "", arguments, run)
 
     @cached_property
@@ -37,13 +37,13 @@ class Tool:
         return self.arguments.model_json_schema()
 
 
-def capped(text: str, how_to_see_more: str) -> str:
-    if len(text) <= MOST_OUTPUT:
+def truncate_output(text: str, hint: str) -> str:
+    if len(text) <= MAX_OUTPUT_CHARS:
         return text
-    return f"{text[:MOST_OUTPUT]}\n… cut after {MOST_OUTPUT:,} characters of {len(text):,}. {how_to_see_more}"
+    return f"{text[:MAX_OUTPUT_CHARS]}\n… cut after {MAX_OUTPUT_CHARS:,} characters of {len(text):,}. {hint}"
 
 
-def existing(workspace: Workspace, path: str) -> bytes:
+def read_existing(workspace: Workspace, path: str) -> bytes:
     try:
         return workspace.read(path)
     except KeyError:

@@ -2,14 +2,13 @@
 
 from pydantic import Field
 
-from copydesk.jobs.agent.tools.tool import Arguments, Tool, ToolRefused, existing
+from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolRefused, read_existing
 from copydesk.jobs.pages.move_page import move_page
-from copydesk.jobs.workspace import edit_scope as scope
-from copydesk.jobs.workspace import text_edits as text
-from copydesk.jobs.workspace.workspace import Workspace, digest
+from copydesk.jobs.workspace import edit_scope, text_edits
+from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
 
-class Replacement(Arguments):
+class Replacement(ToolArguments):
     old: str
     """The exact text to replace, as read shows it, without the line numbers."""
     new: str
@@ -19,30 +18,30 @@ class Replacement(Arguments):
     """Replace every occurrence."""
 
 
-class Edit(Arguments):
+class Edit(ToolArguments):
     path: str
     hash: str
     """The file's hash as read gave it, so that nothing is edited unseen."""
     replacements: list[Replacement] = Field(min_length=1, max_length=2000)
 
 
-def edit(workspace: Workspace, asked: Edit) -> str:
+def edit(workspace: Workspace, arguments: Edit) -> str:
     """Replaces exact pieces of text in one file: all of them, or none when one is missing or ambiguous."""
-    data = _seen(workspace, asked.path, asked.hash)
-    wanted = [text.Replacement(r.old, r.new, r.line, r.everywhere) for r in asked.replacements]
-    new = text.replace(data, wanted)
+    data = _read_if_unchanged(workspace, arguments.path, arguments.hash)
+    replacements = [text_edits.Replacement(r.old, r.new, r.line, r.everywhere) for r in arguments.replacements]
+    new = text_edits.apply_replacements(data, replacements)
     if new == data:
         raise ToolRefused("The replacements leave the file as it is.")
     # Each replacement by itself: one that names a line is meant, also where it only trims it.
-    for one in asked.replacements:
-        _refuse(scope.reformats(one.old, one.new))
-    if any(scope.is_long(one.old) for one in asked.replacements):
-        _refuse(scope.rewrites(data, new))
-    workspace.write(asked.path, new)
-    return f"Edited {asked.path}; its hash is now {digest(new)}."
+    for replacement in arguments.replacements:
+        _refuse_if(edit_scope.explain_reformatting(replacement.old, replacement.new))
+    if any(edit_scope.is_long(one.old) for one in arguments.replacements):
+        _refuse_if(edit_scope.explain_rewrite(data, new))
+    workspace.write(arguments.path, new)
+    return f"Edited {arguments.path}; its hash is now {short_hash(new)}."
 
 
-class Write(Arguments):
+class Write(ToolArguments):
     path: str
     content: str
     hash: str | None = None
@@ -51,60 +50,60 @@ class Write(Arguments):
     """Set it only when the task is to write an existing page anew, such as to translate it."""
 
 
-def write(workspace: Workspace, asked: Write) -> str:
+def write(workspace: Workspace, arguments: Write) -> str:
     """Makes a new file, or replaces an existing one as a whole; prefer edit for existing files."""
     data = None
-    if workspace.exists(asked.path):
-        if asked.hash is None:
-            raise ToolRefused(f"{asked.path} exists; use edit, or read it and give its hash.")
-        data = _seen(workspace, asked.path, asked.hash)
-    new = text.written(data, asked.content)
-    _refuse(None if data is None else scope.overreach(data, new, whole=asked.whole))
-    workspace.write(asked.path, new)
-    return f"Wrote {asked.path}; its hash is now {digest(new)}."
+    if workspace.exists(arguments.path):
+        if arguments.hash is None:
+            raise ToolRefused(f"{arguments.path} exists; use edit, or read it and give its hash.")
+        data = _read_if_unchanged(workspace, arguments.path, arguments.hash)
+    new = text_edits.replace_body(data, arguments.content)
+    _refuse_if(None if data is None else edit_scope.explain_overreach(data, new, allow_rewrite=arguments.whole))
+    workspace.write(arguments.path, new)
+    return f"Wrote {arguments.path}; its hash is now {short_hash(new)}."
 
 
-class Move(Arguments):
+class Move(ToolArguments):
     path: str
     to: str
 
 
-def move(workspace: Workspace, asked: Move) -> str:
+def move(workspace: Workspace, arguments: Move) -> str:
     """Renames or moves a file, and with it every link and navigation entry that leads to it."""
-    existing(workspace, asked.path)
-    if workspace.exists(asked.to):
-        raise ToolRefused(f"{asked.to} exists already; choose another name, or delete it first.")
-    touched = move_page(workspace, asked.path, asked.to)
-    also = f" and updated the links in {', '.join(touched)}" if touched else "; nothing linked to it"
-    return f"Moved {asked.path} to {asked.to}{also}."
+    read_existing(workspace, arguments.path)
+    if workspace.exists(arguments.to):
+        raise ToolRefused(f"{arguments.to} exists already; choose another name, or delete it first.")
+    updated_files = move_page(workspace, arguments.path, arguments.to)
+    links_note = f" and updated the links in {', '.join(updated_files)}" if updated_files else "; nothing linked to it"
+    return f"Moved {arguments.path} to {arguments.to}{links_note}."
 
 
-class Delete(Arguments):
+class Delete(ToolArguments):
     path: str
 
 
-def delete(workspace: Workspace, asked: Delete) -> str:
+def delete(workspace: Workspace, arguments: Delete) -> str:
     """Deletes a file. Links to it are not touched: search for them first."""
-    existing(workspace, asked.path)
-    workspace.delete(asked.path)
-    return f"Deleted {asked.path}."
+    read_existing(workspace, arguments.path)
+    workspace.delete(arguments.path)
+    return f"Deleted {arguments.path}."
 
 
-def _refuse(refusal: str | None) -> None:
-    if refusal:
-        raise ToolRefused(refusal)
+def _refuse_if(reason: str | None) -> None:
+    if reason:
+        raise ToolRefused(reason)
 
 
-def _seen(workspace: Workspace, path: str, seen: str) -> bytes:
-    data = existing(workspace, path)
-    if digest(data) != seen:
+def _read_if_unchanged(workspace: Workspace, path: str, expected_hash: str) -> bytes:
+    data = read_existing(workspace, path)
+    if short_hash(data) != expected_hash:
         raise ToolRefused(f"{path} is not what you read (its hash is another); read it again.")
     return data
 
 
-CHANGING = (
-    Tool.of("edit", Edit, edit),
-    Tool.of("write", Write, write),
-    Tool.of("move", Move, move),
-    Tool.of("delete", Delete, delete),
+WRITE_TOOLS = (
+    Tool.from_function("edit", Edit, edit),
+    Tool.from_function("write", Write, write),
+    Tool.from_function("move", Move, move),
+    Tool.from_function("delete", Delete, delete),
 )

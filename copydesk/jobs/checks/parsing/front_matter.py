@@ -9,176 +9,195 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from copydesk.jobs.checks.parsing.page_facts import Problem
-from copydesk.jobs.pages import front_matter as frontmatter
+from copydesk.jobs.checks.parsing.page_facts import PageProblem
+from copydesk.jobs.pages import front_matter
 
-RULE = "front-matter"
-OPENING = re.compile(r"---[ \t]*\r?\n[ \t]*[A-Za-z_][\w-]*:(?:[ \t]|\r?\n)")
-CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.M)
-TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{")
+FRONT_MATTER_RULE = "front-matter"
+OPENING_PATTERN = re.compile(r"---[ \t]*\r?\n[ \t]*[A-Za-z_][\w-]*:(?:[ \t]|\r?\n)")
+CLOSING_PATTERN = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.M)
+TEMPLATE_PATTERN = re.compile(r"\{\{|\{%|<%|\$\{")
 # What YAML reads as anything but the character itself, or refuses.
-SPECIAL = r"\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\uffff"
-FIELD = re.compile(
+SPECIAL_CHARS = r"\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\uffff"
+FLAT_FIELD_PATTERN = re.compile(
     r"([A-Za-z_][A-Za-z0-9_-]{0,99}): +"
-    rf"(?:(?:\"([^\"\\{SPECIAL}]*)\"|'([^'{SPECIAL}]*)'|([1-9][0-9]{{0,8}})) *+|([A-Za-z][^:#{SPECIAL}]*+))\r?\n"
+    rf"(?:(?:\"([^\"\\{SPECIAL_CHARS}]*)\"|'([^'{SPECIAL_CHARS}]*)'|([1-9][0-9]{{0,8}})) *+"
+    rf"|([A-Za-z][^:#{SPECIAL_CHARS}]*+))\r?\n"
 )
-INTEGER, BARE = 4, 5
+INTEGER_GROUP, BARE_GROUP = 4, 5
 """The groups of values without quotes."""
-CONSTANTS = {
+YAML_CONSTANTS = {
     form: value
     for word, value in {**yaml.constructor.SafeConstructor.bool_values, "null": None}.items()
     for form in (word, word.capitalize(), word.upper())
 }
 
-MOST_DOTS = 100
+MAX_TOML_DOTS_PER_LINE = 100
 """Limits the dots in a line of TOML: a name of many parts takes its parser long."""
 
 TEXT = "a text"
 NUMBER = "a number"
-TRUTH = "true or false"
+BOOLEAN = "true or false"
 LIST = "a list"
-COMMON = {"title": TEXT, "description": TEXT}
-TYPES: dict[str, dict[str, str]] = {
+COMMON_FIELDS = {"title": TEXT, "description": TEXT}
+FIELD_TYPES: dict[str, dict[str, str]] = {
     "docusaurus": {
-        **COMMON,
+        **COMMON_FIELDS,
         **dict.fromkeys(("id", "slug", "sidebar_label", "sidebar_class_name", "pagination_label"), TEXT),
         **dict.fromkeys(("tags", "keywords"), LIST),
         **dict.fromkeys(("sidebar_position", "toc_min_heading_level", "toc_max_heading_level"), NUMBER),
-        **dict.fromkeys(("draft", "unlisted", "hide_title", "hide_table_of_contents"), TRUTH),
+        **dict.fromkeys(("draft", "unlisted", "hide_title", "hide_table_of_contents"), BOOLEAN),
     },
     "mintlify": {
-        **COMMON,
+        **COMMON_FIELDS,
         **dict.fromkeys(("sidebarTitle", "tag", "mode", "url", "api", "openapi"), TEXT),
-        **dict.fromkeys(("hidden", "noindex", "deprecated"), TRUTH),
+        **dict.fromkeys(("hidden", "noindex", "deprecated"), BOOLEAN),
         "keywords": LIST,
     },
-    "mkdocs": {**COMMON, "tags": LIST},
-    "vitepress": {**COMMON, "head": LIST, "features": LIST},
-    "sphinx": COMMON,
+    "mkdocs": {**COMMON_FIELDS, "tags": LIST},
+    "vitepress": {**COMMON_FIELDS, "head": LIST, "features": LIST},
+    "sphinx": COMMON_FIELDS,
 }
 
 
-class Matter(NamedTuple):
+class ParsedFrontMatter(NamedTuple):
     fields: Mapping[str, Any]
-    readable: bool
-    problems: tuple[Problem, ...] = ()
-    lines: tuple[int, ...] = ()
+    is_readable: bool
+    problems: tuple[PageProblem, ...] = ()
+    field_lines: tuple[int, ...] = ()
     """Of the fields, in their order."""
 
 
-def read(body: str) -> Matter:
+def parse_front_matter(body: str) -> ParsedFrontMatter:
     if body.startswith("+++"):
-        return _toml(body)
+        return _parse_toml(body)
     if not body.startswith("---"):
-        return Matter({}, True)
-    match = frontmatter.BLOCK.match(body)
+        return ParsedFrontMatter({}, True)
+    match = front_matter.FRONT_MATTER_PATTERN.match(body)
     if match is None:
-        if OPENING.match(body) and not CLOSING.search(body, 4):
-            return Matter({}, False, (Problem(RULE, 1, "The front matter is never closed with `---`."),))
-        return Matter({}, True)
+        if OPENING_PATTERN.match(body) and not CLOSING_PATTERN.search(body, 4):
+            return ParsedFrontMatter(
+                {}, False, (PageProblem(FRONT_MATTER_RULE, 1, "The front matter is never closed with `---`."),)
+            )
+        return ParsedFrontMatter({}, True)
     inner = match["inner"]
-    if len(inner) > frontmatter.LONGEST or TEMPLATE.search(inner):
-        return Matter({}, False)
-    return _flat(inner) or _yaml(inner, looks_meant=bool(frontmatter.KEY.search(inner)))
+    if len(inner) > front_matter.MAX_FRONT_MATTER_CHARS or TEMPLATE_PATTERN.search(inner):
+        return ParsedFrontMatter({}, False)
+    return _parse_flat(inner) or _parse_yaml(inner, looks_like_fields=bool(front_matter.KEY_PATTERN.search(inner)))
 
 
-def _flat(inner: str) -> Matter | None:
+def _parse_flat(inner: str) -> ParsedFrontMatter | None:
     """The same as YAML makes of it, in a tenth of the time, where each line is a name and a plain value."""
     fields: dict[str, Any] = {}
     position = 0
-    for match in FIELD.finditer(inner):
-        name, form = match[1], match.lastindex or 0
-        if match.start() != position or name in fields or name in CONSTANTS:
+    for match in FLAT_FIELD_PATTERN.finditer(inner):
+        name, group = match[1], match.lastindex or 0
+        if match.start() != position or name in fields or name in YAML_CONSTANTS:
             return None
-        value: Any = match[form]
-        if form == BARE:
-            value = CONSTANTS.get(text := value.rstrip(" "), text)
-        fields[intern(name)] = int(value) if form == INTEGER else _slim(value)
+        value: Any = match[group]
+        if group == BARE_GROUP:
+            value = YAML_CONSTANTS.get(text := value.rstrip(" "), text)
+        fields[intern(name)] = int(value) if group == INTEGER_GROUP else _shorten_value(value)
         position = match.end()
     if not fields or position < len(inner):
         return None
-    return Matter(fields, True, (), tuple(range(2, 2 + len(fields))))
+    return ParsedFrontMatter(fields, True, (), tuple(range(2, 2 + len(fields))))
 
 
-def _yaml(inner: str, looks_meant: bool) -> Matter:
+def _parse_yaml(inner: str, looks_like_fields: bool) -> ParsedFrontMatter:
     try:
-        loader = frontmatter.loader_for(inner)(inner)
+        loader = front_matter.choose_loader(inner)(inner)
         node = loader.get_single_node()
-        lines, twice = _places(node)
+        lines, duplicates = _find_field_lines(node)
         loaded = loader.construct_document(node) if node is not None else {}
         loader.dispose()
-        fields = {str(key): _slim(value) for key, value in loaded.items()} if isinstance(loaded, dict) else None
+        fields = (
+            {str(key): _shorten_value(value) for key, value in loaded.items()} if isinstance(loaded, dict) else None
+        )
     except yaml.constructor.ConstructorError:
-        return Matter({}, False)  # a tag that only its generator knows
+        return ParsedFrontMatter({}, False)  # a tag that only its generator knows
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
-        said = _sentence(error.problem or "")
-        return Matter({}, False, (Problem(RULE, line, f"The front matter is no valid YAML: {said}."),) * looks_meant)
-    except frontmatter.UNREADABLE:
-        return Matter({}, False)
+        reason = _format_yaml_error(error.problem or "")
+        return ParsedFrontMatter(
+            {},
+            False,
+            (PageProblem(FRONT_MATTER_RULE, line, f"The front matter is no valid YAML: {reason}."),)
+            * looks_like_fields,
+        )
+    except front_matter.YAML_ERRORS:
+        return ParsedFrontMatter({}, False)
     if fields is None:
-        return Matter({}, not looks_meant)
-    problems = tuple(Problem(RULE, line, f"The front matter has the field `{name}` twice.") for name, line in twice)
-    return Matter(fields, True, problems, tuple(lines.get(name, 1) for name in fields))
+        return ParsedFrontMatter({}, not looks_like_fields)
+    problems = tuple(
+        PageProblem(FRONT_MATTER_RULE, line, f"The front matter has the field `{name}` twice.")
+        for name, line in duplicates
+    )
+    return ParsedFrontMatter(fields, True, problems, tuple(lines.get(name, 1) for name in fields))
 
 
-def _slim(value: Any) -> Any:
+def _shorten_value(value: Any) -> Any:
     """Enough of it to tell its type, and whether it is empty."""
     if isinstance(value, str | list):
         return value[:200] if isinstance(value, str) else value[:1]
     return dict.fromkeys(list(value)[:1]) if isinstance(value, dict) else value
 
 
-def _sentence(problem: str) -> str:
+def _format_yaml_error(problem: str) -> str:
     return " ".join(problem.replace("`", "'").split())[:160].rstrip(".")
 
 
-def _places(node: yaml.Node | None) -> tuple[dict[str, int], list[tuple[str, int]]]:
+def _find_field_lines(node: yaml.Node | None) -> tuple[dict[str, int], list[tuple[str, int]]]:
     """The line of each field, and the fields that come a second time."""
     lines: dict[str, int] = {}
-    twice: list[tuple[str, int]] = []
+    duplicates: list[tuple[str, int]] = []
     if isinstance(node, yaml.MappingNode):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value != "<<":
                 line = key.start_mark.line + 2
                 if key.value in lines:
-                    twice.append((key.value, line))
+                    duplicates.append((key.value, line))
                 lines[key.value] = line
-    return lines, twice
+    return lines, duplicates
 
 
-def _toml(body: str) -> Matter:
-    match = frontmatter.BLOCK.match(body)
-    if match is None or len(match["inner"]) > frontmatter.LONGEST or TEMPLATE.search(match["inner"]):
-        return Matter({}, False)
-    if any(line.count(".") > MOST_DOTS for line in match["inner"].split("\n")):
-        return Matter({}, False)
+def _parse_toml(body: str) -> ParsedFrontMatter:
+    match = front_matter.FRONT_MATTER_PATTERN.match(body)
+    if (
+        match is None
+        or len(match["inner"]) > front_matter.MAX_FRONT_MATTER_CHARS
+        or TEMPLATE_PATTERN.search(match["inner"])
+    ):
+        return ParsedFrontMatter({}, False)
+    if any(line.count(".") > MAX_TOML_DOTS_PER_LINE for line in match["inner"].split("\n")):
+        return ParsedFrontMatter({}, False)
     try:
-        return Matter(tomllib.loads(match["inner"].replace("\r\n", "\n")), True)
+        return ParsedFrontMatter(tomllib.loads(match["inner"].replace("\r\n", "\n")), True)
     except (tomllib.TOMLDecodeError, ValueError, RecursionError):
-        return Matter({}, False)
+        return ParsedFrontMatter({}, False)
 
 
-def missing(fields: Mapping[str, Any], required: Sequence[str]) -> Iterator[Problem]:
+def find_missing_fields(fields: Mapping[str, Any], required: Sequence[str]) -> Iterator[PageProblem]:
     for name in required:
         if fields.get(name) in (None, "", []):
-            yield Problem(RULE, 1, f"The front matter lacks the field `{name}`.")
+            yield PageProblem(FRONT_MATTER_RULE, 1, f"The front matter lacks the field `{name}`.")
 
 
-def wrong_types(kind: str, fields: Mapping[str, Any], lines: Sequence[int]) -> Iterator[Problem]:
-    types = TYPES.get(kind, {})
+def find_wrong_types(generator: str, fields: Mapping[str, Any], lines: Sequence[int]) -> Iterator[PageProblem]:
+    types = FIELD_TYPES.get(generator, {})
     for (name, value), line in zip(fields.items(), lines, strict=False):
-        if value is not None and (wanted := types.get(name)) and not _fits(value, wanted):
-            yield Problem(RULE, line, f"The field `{name}` of the front matter must be {wanted}.")
+        if value is not None and (expected_type := types.get(name)) and not _has_type(value, expected_type):
+            yield PageProblem(
+                FRONT_MATTER_RULE, line, f"The field `{name}` of the front matter must be {expected_type}."
+            )
 
 
-def _fits(value: Any, wanted: str) -> bool:
+def _has_type(value: Any, expected_type: str) -> bool:
     """As forgiving as the generators are: a number is a text, and "3" a number."""
-    if wanted == TEXT:
+    if expected_type == TEXT:
         return isinstance(value, str | int | float | date) and not isinstance(value, bool)
-    if wanted == NUMBER:
+    if expected_type == NUMBER:
         return isinstance(value, int | float) or (isinstance(value, str) and _is_number(value))
-    if wanted == TRUTH:
+    if expected_type == BOOLEAN:
         return isinstance(value, bool) or value in ("true", "false", "True", "False")
     return isinstance(value, list)
 

@@ -4,240 +4,261 @@ import re
 from collections.abc import Iterator
 from sys import intern
 
-from copydesk.jobs.checks.parsing import front_matter as matter
-from copydesk.jobs.checks.parsing import mdx, rst
-from copydesk.jobs.checks.parsing.page_facts import EMPTY, LONGEST, Facts, Problem, Reference, keys_of
+from copydesk.jobs.checks.parsing import front_matter, mdx, rst
+from copydesk.jobs.checks.parsing.page_facts import (
+    MAX_PAGE_CHARS,
+    UNKNOWN_FACTS,
+    PageFacts,
+    PageProblem,
+    Reference,
+    collect_dependency_keys,
+)
 from copydesk.jobs.pages import markdown
-from copydesk.jobs.pages.headings import IDS, outline
-from copydesk.jobs.pages.links import DEFINITION, MYST, inline, toctree
-from copydesk.jobs.pages.page_types import MARKDOWN, extension
-from copydesk.jobs.workspace.text_edits import Text, is_text
+from copydesk.jobs.pages.headings import HTML_ID_PATTERN, find_raw_headings
+from copydesk.jobs.pages.links import DEFINITION_PATTERN, MYST_DOC_PATTERN, find_inline_links, find_toctree_entries
+from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension
+from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 
-LONGEST_OPENING = 200
+MAX_OPENING_LINE_CHARS = 200
 """Characters of a fence's first line that may name a directive."""
-Found = tuple[int, str, str]
+FoundReference = tuple[int, str, str]
 """Where, how it is written, and the target."""
 
-ATTRIBUTE = re.compile(r"(?<=[\s\"'])(?:href|src|to)\s*=\s*\{?(?:\"([^\"\n{}]*)\"|'([^'\n{}]*)')")
-TAG = re.compile(r"[A-Za-z][\w.-]*")
-LINKING = ("Card", "Link", "LinkCard", "DocCard", "Image", "Img")
-QUOTED_HEADING = re.compile(r"^[ \t]*(?:>|[-*+][ \t]|\d+[.)][ \t])[ \t>]*#{1,6}[ \t]+(\S[^\n]{0,200})", re.M)
-AFTER_DEFINITION = re.compile(r"[>]?[ \t]*(?:[\"'(][^\n]*)?(?:\r?\n|$)")
-UNQUOTED_ID = re.compile(r"<[A-Za-z][^<>]*?\s(?:id|name)=([\w.:-]+)")
-ATTRIBUTE_LIST = re.compile(r"\{:?[^{}\n]{0,200}?#([\w.:-]+)")
-LABEL = re.compile(r"^\(([^()\n]+)\)=[ \t]*\r?$", re.M)
-NAMED = re.compile(r"^[ \t]*:name:[ \t]*(\S+)", re.M)
-MYST_REF = re.compile(r"\{(ref|numref)\}`(?:[^`<\n]*<)?([^`<>\n]+)>?`")
-DIRECTIVE = re.compile(
+LINK_ATTRIBUTE_PATTERN = re.compile(r"(?<=[\s\"'])(?:href|src|to)\s*=\s*\{?(?:\"([^\"\n{}]*)\"|'([^'\n{}]*)')")
+TAG_NAME_PATTERN = re.compile(r"[A-Za-z][\w.-]*")
+LINK_COMPONENTS = ("Card", "Link", "LinkCard", "DocCard", "Image", "Img")
+QUOTED_HEADING_PATTERN = re.compile(r"^[ \t]*(?:>|[-*+][ \t]|\d+[.)][ \t])[ \t>]*#{1,6}[ \t]+(\S[^\n]{0,200})", re.M)
+DEFINITION_END_PATTERN = re.compile(r"[>]?[ \t]*(?:[\"'(][^\n]*)?(?:\r?\n|$)")
+UNQUOTED_ID_PATTERN = re.compile(r"<[A-Za-z][^<>]*?\s(?:id|name)=([\w.:-]+)")
+ATTRIBUTE_LIST_ID_PATTERN = re.compile(r"\{:?[^{}\n]{0,200}?#([\w.:-]+)")
+MYST_LABEL_PATTERN = re.compile(r"^\(([^()\n]+)\)=[ \t]*\r?$", re.M)
+NAME_OPTION_PATTERN = re.compile(r"^[ \t]*:name:[ \t]*(\S+)", re.M)
+MYST_REF_PATTERN = re.compile(r"\{(ref|numref)\}`(?:[^`<\n]*<)?([^`<>\n]+)>?`")
+MYST_DIRECTIVE_PATTERN = re.compile(
     r"^[ \t]*(?:`{3,}|~{3,}|:{3,})\{(include|literalinclude|image|figure)\}[ \t]+(\S+)[ \t]*\r?$", re.M
 )
-MACRO = re.compile(r"\{\{|\{%|^::: +[\w.]+\.\w", re.M)
-GENERATING = ("{include}", "{eval-rst}", "{auto")
-IMPORT = re.compile(
+MACRO_PATTERN = re.compile(r"\{\{|\{%|^::: +[\w.]+\.\w", re.M)
+GENERATING_DIRECTIVES = ("{include}", "{eval-rst}", "{auto")
+IMPORT_PATTERN = re.compile(
     r"^(?:import|export)\s(?:[^\n\"'`;=(){}]{0,300}(?:\{[^{}\"'`;=()]{0,2000}\})?[^\n\"'`;=(){}]{0,300}?\bfrom\s+)?"
     r"[\"']([^\"'\n]+)[\"']",
     re.M,
 )
-SNIPPET = re.compile(r"^[ \t>]*(?<!;)-{1,}8<-{1,}[ \t]+[\"']([^\"'\n]+)[\"'][ \t]*\r?$", re.M)
-SNIPPETS = re.compile(r"^[ \t]*-{1,}8<-{1,}[ \t]*\r?\n((?:[^\n]*\n){1,50}?)[ \t]*-{1,}8<-{1,}[ \t]*\r?$", re.M)
-LIQUID = re.compile(
+SNIPPET_PATTERN = re.compile(r"^[ \t>]*(?<!;)-{1,}8<-{1,}[ \t]+[\"']([^\"'\n]+)[\"'][ \t]*\r?$", re.M)
+SNIPPET_BLOCK_PATTERN = re.compile(
+    r"^[ \t]*-{1,}8<-{1,}[ \t]*\r?\n((?:[^\n]*\n){1,50}?)[ \t]*-{1,}8<-{1,}[ \t]*\r?$", re.M
+)
+LIQUID_INCLUDE_PATTERN = re.compile(
     r"\{%-?\s*(include|include_relative|include-markdown|content-ref|file)\s+(?:url=|src=)?[\"']?([^\s\"'%{}]+)"
 )
-VITEPRESS = re.compile(r"<!--\s*@include:\s*([^\s{}#<>]{1,300})[^<>\n]{0,300}-->|^<<<[ \t]+([^\s{}#\[]+)", re.M)
-MDBOOK = re.compile(r"(?<!\\)\{\{\s*#(?:include|rustdoc_include|playground)\s+([^\s:{}]+)")
-SNIPPET_TAG = re.compile(r"<Snippet\s+file=[\"']([^\"'\n]+)[\"']")
+VITEPRESS_INCLUDE_PATTERN = re.compile(
+    r"<!--\s*@include:\s*([^\s{}#<>]{1,300})[^<>\n]{0,300}-->|^<<<[ \t]+([^\s{}#\[]+)", re.M
+)
+MDBOOK_INCLUDE_PATTERN = re.compile(r"(?<!\\)\{\{\s*#(?:include|rustdoc_include|playground)\s+([^\s:{}]+)")
+SNIPPET_TAG_PATTERN = re.compile(r"<Snippet\s+file=[\"']([^\"'\n]+)[\"']")
 
 
-def body_of(data: bytes) -> str:
-    return Text.of(data).body if is_text(data) else ""
+def decode_body(data: bytes) -> str:
+    return DecodedText.decode(data).body if is_text(data) else ""
 
 
-def facts_of(kind: str, data: bytes) -> Facts:
+def parse_page(ext: str, data: bytes) -> PageFacts:
     """`kind` is the page's extension."""
-    body = body_of(data)
-    if not body or len(body) > LONGEST:
-        return EMPTY
-    return rst.facts_of(body) if kind == ".rst" else _markdown(kind, body)
+    body = decode_body(data)
+    if not body or len(body) > MAX_PAGE_CHARS:
+        return UNKNOWN_FACTS
+    return rst.parse_rst_page(body) if ext == ".rst" else _parse_markdown(ext, body)
 
 
-def _markdown(kind: str, body: str) -> Facts:
+def _parse_markdown(ext: str, body: str) -> PageFacts:
     """One character is looked for before several are: on a page without it, that is thirty times as fast."""
-    scanned = markdown.scan(body, indented_code=kind != ".mdx")
+    scanned = markdown.scan(body, indented_code=ext != ".mdx")
     prose = scanned.prose
-    fields = matter.read(body) if body.startswith(("---", "+++")) else matter.Matter({}, True)
-    references = _numbered(body, [*_links(prose), *_includes(kind, body, scanned)])
-    texts = outline(body, prose) if "#" in prose or "\n---" in prose or "\n===" in prose else []
-    problems = list(fields.problems)
-    line = scanned.unclosed
-    if line is not None and (mark := _fence_mark(body, line)):
-        problems.append(Problem("fence", line, f"The code fence that {mark} opens is never closed."))
-    elif kind == ".mdx":
-        problems += [Problem("mdx", body.count("\n", 0, at) + 1, said) for at, said in mdx.problems(prose)]
-    quoted = " #" in prose and ("> #" in prose or "- #" in prose or ". #" in prose)
-    labels = tuple(found.strip() for found in LABEL.findall(prose)) if "=" in prose and ")=" in prose else ()
+    parsed_fields = (
+        front_matter.parse_front_matter(body)
+        if body.startswith(("---", "+++"))
+        else front_matter.ParsedFrontMatter({}, True)
+    )
+    references = _add_line_numbers(body, [*_find_links(prose), *_find_includes(ext, body, scanned)])
+    raw_headings = find_raw_headings(body, prose) if "#" in prose or "\n---" in prose or "\n===" in prose else []
+    problems = list(parsed_fields.problems)
+    line = scanned.unclosed_fence_line
+    if line is not None and (mark := _find_fence_mark(body, line)):
+        problems.append(PageProblem("fence", line, f"The code fence that {mark} opens is never closed."))
+    elif ext == ".mdx":
+        problems += [PageProblem("mdx", body.count("\n", 0, at) + 1, said) for at, said in mdx.find_problems(prose)]
+    has_quoted_headings = " #" in prose and ("> #" in prose or "- #" in prose or ". #" in prose)
+    labels = (
+        tuple(found.strip() for found in MYST_LABEL_PATTERN.findall(prose)) if "=" in prose and ")=" in prose else ()
+    )
     if ":name:" in body:
-        labels += tuple(NAMED.findall(body))
-    return Facts(
+        labels += tuple(NAME_OPTION_PATTERN.findall(body))
+    return PageFacts(
         references=references,
-        headings=tuple(intern(each.text) for each in texts if each.explicit is None),
-        anchors=tuple({*(each.explicit for each in texts if each.explicit), *_ids(prose), *labels}),
-        names=(*(mdx.names(prose) if "<" in prose else ()), *(QUOTED_HEADING.findall(body) if quoted else ())),
+        headings=tuple(intern(each.text) for each in raw_headings if each.explicit_id is None),
+        explicit_ids=tuple(
+            {*(each.explicit_id for each in raw_headings if each.explicit_id), *_find_ids(prose), *labels}
+        ),
+        component_titles=(
+            *(mdx.find_component_titles(prose) if "<" in prose else ()),
+            *(QUOTED_HEADING_PATTERN.findall(body) if has_quoted_headings else ()),
+        ),
         labels=labels,
-        fields=fields.fields,
-        field_lines=fields.lines,
-        has_fields=fields.readable,
+        fields=parsed_fields.fields,
+        field_lines=parsed_fields.field_lines,
+        is_front_matter_readable=parsed_fields.is_readable,
         problems=tuple(problems),
-        open_ended=_is_open_ended(body, prose, references, fields.fields),
-        globbed="{" in body and "{toctree}" in body and ":glob:" in body,
-        keys=keys_of(references),
+        is_open_ended=_is_open_ended(body, prose, references, parsed_fields.fields),
+        has_toctree_glob="{" in body and "{toctree}" in body and ":glob:" in body,
+        dependency_keys=collect_dependency_keys(references),
     )
 
 
-def _fence_mark(body: str, line: int) -> str:
+def _find_fence_mark(body: str, line: int) -> str:
     """Nothing where the fence may be indented code instead."""
     text = body.split("\n", line)[line - 1]
     return "" if text.startswith(("    ", "\t")) else text.strip().lstrip("-*+0123456789.) ")[:3]
 
 
-def _links(prose: str) -> Iterator[Found]:
-    for start, end in inline(prose):
+def _find_links(prose: str) -> Iterator[FoundReference]:
+    for start, end in find_inline_links(prose):
         yield start, "link", prose[start:end]
     if "]:" in prose:
-        for match in DEFINITION.finditer(prose):
-            if AFTER_DEFINITION.match(prose, match.end()):
+        for match in DEFINITION_PATTERN.finditer(prose):
+            if DEFINITION_END_PATTERN.match(prose, match.end()):
                 yield match.start(match.lastindex or 0), "link", match[match.lastindex or 0]
     if "<" in prose and "=" in prose:
-        for match in ATTRIBUTE.finditer(prose):
-            if _is_of_a_link(prose, match.start()):
+        for match in LINK_ATTRIBUTE_PATTERN.finditer(prose):
+            if _is_link_attribute(prose, match.start()):
                 yield match.start(), "link", match[match.lastindex or 0]
 
 
-def _is_of_a_link(prose: str, position: int) -> bool:
+def _is_link_attribute(prose: str, position: int) -> bool:
     """A component that is not known may mean anything by its attributes."""
-    tag = TAG.match(prose, prose.rfind("<", max(0, position - 1000), position) + 1)
-    return tag is not None and (tag.group().islower() or tag.group() in LINKING)
+    tag = TAG_NAME_PATTERN.match(prose, prose.rfind("<", max(0, position - 1000), position) + 1)
+    return tag is not None and (tag.group().islower() or tag.group() in LINK_COMPONENTS)
 
 
-def _includes(kind: str, body: str, scanned: markdown.Scanned) -> Iterator[Found]:
+def _find_includes(ext: str, body: str, scanned: markdown.MarkdownScan) -> Iterator[FoundReference]:
     """Some ways to include are carried out before Markdown is, and so in code too."""
     if "<" in body:
-        yield from _in_angles(body, scanned)
+        yield from _find_angle_includes(body, scanned)
     if "{" in body:
-        yield from _in_braces(kind, body, scanned)
+        yield from _find_brace_includes(ext, body, scanned)
     prose = scanned.prose
-    if kind == ".mdx" and ("import" in prose or "export" in prose):
-        for match in IMPORT.finditer(prose):
+    if ext == ".mdx" and ("import" in prose or "export" in prose):
+        for match in IMPORT_PATTERN.finditer(prose):
             yield match.start(1), "import", match[1]
 
 
-def _in_angles(body: str, scanned: markdown.Scanned) -> Iterator[Found]:
+def _find_angle_includes(body: str, scanned: markdown.MarkdownScan) -> Iterator[FoundReference]:
     if "8<" in body:
-        for match in SNIPPET.finditer(body):
+        for match in SNIPPET_PATTERN.finditer(body):
             yield match.start(1), "snippet", match[1]
-        for match in SNIPPETS.finditer(body):
+        for match in SNIPPET_BLOCK_PATTERN.finditer(body):
             for name in match[1].split("\n"):
                 if name.strip() and not name.strip().startswith(";"):
                     yield match.start(), "snippet", name.strip()
     if "@include:" in body or "<<<" in scanned.prose:
-        for match in VITEPRESS.finditer(_outside(body, scanned)):
+        for match in VITEPRESS_INCLUDE_PATTERN.finditer(_mask_fences(body, scanned)):
             yield match.start(), "vitepress", match[match.lastindex or 0]
     if "<Snippet" in scanned.prose:
-        for match in SNIPPET_TAG.finditer(scanned.prose):
+        for match in SNIPPET_TAG_PATTERN.finditer(scanned.prose):
             yield match.start(), "tag", match[1]
 
 
-def _in_braces(kind: str, body: str, scanned: markdown.Scanned) -> Iterator[Found]:
+def _find_brace_includes(ext: str, body: str, scanned: markdown.MarkdownScan) -> Iterator[FoundReference]:
     if "{%" in scanned.prose:
-        for match in LIQUID.finditer(scanned.prose):
+        for match in LIQUID_INCLUDE_PATTERN.finditer(scanned.prose):
             yield match.start(), f"liquid {match[1]}", match[2]
     if "{{" in body and "#" in body:
-        for match in MDBOOK.finditer(body):
+        for match in MDBOOK_INCLUDE_PATTERN.finditer(body):
             yield match.start(), "mdbook", match[1]
-    if kind != ".mdx":
-        yield from _myst(body, scanned)
+    if ext != ".mdx":
+        yield from _find_myst_references(body, scanned)
 
 
-def _myst(body: str, scanned: markdown.Scanned) -> Iterator[Found]:
+def _find_myst_references(body: str, scanned: markdown.MarkdownScan) -> Iterator[FoundReference]:
     """Directives are written as fences; one within another fence is only shown."""
     if "{toctree}" in body:
-        openings = _openings(body, scanned)
-        for start, end in toctree(body):
+        openings = _find_block_openings(body, scanned)
+        for start, end in find_toctree_entries(body):
             if "{toctree}" in openings.get(body.rfind("\n", 0, start) + 1, "{toctree}"):
                 yield start, "toctree", body[start:end]
     if "{doc}`" in body or "ref}`" in body:
-        outside = _outside(body, scanned)
-        for match in MYST.finditer(outside):
+        visible = _mask_fences(body, scanned)
+        for match in MYST_DOC_PATTERN.finditer(visible):
             yield match.start(1), "doc", match[1]
-        for match in MYST_REF.finditer(outside):
+        for match in MYST_REF_PATTERN.finditer(visible):
             yield match.start(2), "ref", match[2]
     if any(f"{{{name}}}" in body for name in ("include", "literalinclude", "image", "figure")):
-        openings = _openings(body, scanned)
-        for match in DIRECTIVE.finditer(body):
+        openings = _find_block_openings(body, scanned)
+        for match in MYST_DIRECTIVE_PATTERN.finditer(body):
             line = body.rfind("\n", 0, match.start(1)) + 1
             if match[1] in openings.get(line, match[1]):
                 yield match.start(1), match[1], match[2]
 
 
-def _openings(body: str, scanned: markdown.Scanned) -> dict[int, str]:
+def _find_block_openings(body: str, scanned: markdown.MarkdownScan) -> dict[int, str]:
     """The first line of the block of code that each line of code is in, by the positions where lines begin."""
-    found: dict[int, str] = {}
+    openings: dict[int, str] = {}
     opening, position = "", 0
     for number, line in enumerate(body.split("\n"), 1):
-        if number in scanned.fenced:
-            opening = opening or line[:LONGEST_OPENING]
-            found[position] = opening
+        if number in scanned.fenced_lines:
+            opening = opening or line[:MAX_OPENING_LINE_CHARS]
+            openings[position] = opening
         else:
             opening = ""
         position += len(line) + 1
-    return found
+    return openings
 
 
-def _outside(body: str, scanned: markdown.Scanned) -> str:
+def _mask_fences(body: str, scanned: markdown.MarkdownScan) -> str:
     """Without fences, but with code spans and comments, where roles and includes are written."""
-    if not scanned.fenced:
+    if not scanned.fenced_lines:
         return body
     lines = body.split("\n")
-    return "\n".join(" " * len(line) if n in scanned.fenced else line for n, line in enumerate(lines, 1))
+    return "\n".join(" " * len(line) if n in scanned.fenced_lines else line for n, line in enumerate(lines, 1))
 
 
-def _numbered(body: str, found: list[Found]) -> tuple[Reference, ...]:
+def _add_line_numbers(body: str, found: list[FoundReference]) -> tuple[Reference, ...]:
     """Those that name something of this repository, with their lines. What a template fills in is not known here."""
     references: list[Reference] = []
     line, position = 1, 0
     for start, kind, target in sorted(set(found)):
-        if not ELSEWHERE.match(target):
+        if not NON_FILE_TARGET_PATTERN.match(target):
             line += body.count("\n", position, start)
             position = start
             references.append((line, kind, intern(target)))
     return tuple(references)
 
 
-NO_TEXT = ("link", "toctree", "doc", "ref", "image", "figure", "download", "literalinclude")
-TEXTS = (*MARKDOWN, ".rst", ".txt", ".html", "")
-ELSEWHERE = re.compile(
+KINDS_WITHOUT_TEXT = ("link", "toctree", "doc", "ref", "image", "figure", "download", "literalinclude")
+TEXT_EXTENSIONS = (*MARKDOWN_EXTENSIONS, ".rst", ".txt", ".html", "")
+NON_FILE_TARGET_PATTERN = re.compile(
     r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|\?|#?$|#(?:top|/|:~:|!)|\.{3}$|…|[^<{}$*\\@]*+(?:[<{}$*\\]|(?<=[^@])@/)"
 )
 
 
-def _ids(prose: str) -> Iterator[str]:
+def _find_ids(prose: str) -> Iterator[str]:
     if "<" in prose:
-        yield from IDS.findall(prose)
-        yield from UNQUOTED_ID.findall(prose)
+        yield from HTML_ID_PATTERN.findall(prose)
+        yield from UNQUOTED_ID_PATTERN.findall(prose)
     if "{" in prose and "#" in prose:
-        yield from ATTRIBUTE_LIST.findall(prose)
+        yield from ATTRIBUTE_LIST_ID_PATTERN.findall(prose)
 
 
 def _is_open_ended(body: str, prose: str, references: tuple[Reference, ...], fields: object) -> bool:
-    if ("{" in prose or ":::" in prose) and MACRO.search(prose):
+    if ("{" in prose or ":::" in prose) and MACRO_PATTERN.search(prose):
         return True
-    if "```mdx-code-block" in body or ("{" in body and any(mark in body for mark in GENERATING)):
+    if "```mdx-code-block" in body or ("{" in body and any(mark in body for mark in GENERATING_DIRECTIVES)):
         return True
     if isinstance(fields, dict) and not fields.keys().isdisjoint(("openapi", "asyncapi", "api", "layout", "template")):
         return True
-    return any(_brings_text(kind, target) for _, kind, target in references)
+    return any(_includes_text(kind, target) for _, kind, target in references)
 
 
-def _brings_text(kind: str, target: str) -> bool:
+def _includes_text(kind: str, target: str) -> bool:
     if kind == "import":
         return target.startswith((".", "/", "@site/", "!"))
-    return kind not in NO_TEXT and (kind in ("snippet", "tag") or extension(target) in TEXTS)
+    return kind not in KINDS_WITHOUT_TEXT and (kind in ("snippet", "tag") or extension(target) in TEXT_EXTENSIONS)

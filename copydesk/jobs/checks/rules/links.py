@@ -5,115 +5,117 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from copydesk.jobs.checks.findings import Finding, Said
-from copydesk.jobs.checks.parsing.page_facts import Facts
-from copydesk.jobs.checks.rules.includes import INCLUDES
-from copydesk.jobs.checks.site.generators import Site
-from copydesk.jobs.checks.site.link_resolver import Places
-from copydesk.jobs.pages.link_targets import split
-from copydesk.jobs.pages.page_types import LISTS, MARKDOWN, extension
+from copydesk.jobs.checks.findings import Finding, ReferenceProblem
+from copydesk.jobs.checks.parsing.page_facts import PageFacts
+from copydesk.jobs.checks.rules.includes import REFERENCE_CHECKS
+from copydesk.jobs.checks.site.generators import DocsSite
+from copydesk.jobs.checks.site.link_resolver import LinkResolver
+from copydesk.jobs.pages.link_targets import split_target
+from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, MARKDOWN_NAV_FILES, extension
 
-IMAGES = frozenset((".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif"))
-FILES = frozenset(
+IMAGE_EXTENSIONS = frozenset((".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif"))
+FILE_EXTENSIONS = frozenset(
     (".pdf", ".zip", ".py", ".ts", ".tsx", ".go", ".rs", ".java", ".sh", ".yml", ".yaml", ".toml", ".csv")
 )
-BY_FILE = frozenset((*MARKDOWN, *IMAGES, *FILES))
+LINKED_FILE_EXTENSIONS = frozenset((*MARKDOWN_EXTENSIONS, *IMAGE_EXTENSIONS, *FILE_EXTENSIONS))
 # These serve every page under an address of its own and know all addresses, so that one without a page is wrong.
-PARTS = {"snippets", "partials", "includes", "fragments", "_includes"}
-BY_ADDRESS = ("mintlify", "docusaurus", "vitepress")
+PARTIAL_FOLDERS = {"snippets", "partials", "includes", "fragments", "_includes"}
+ADDRESS_BASED_GENERATORS = ("mintlify", "docusaurus", "vitepress")
 
 
-class Judged(NamedTuple):
+class PageFindings(NamedTuple):
     findings: tuple[Finding, ...]
-    doubtful: Mapping[str, Finding]
+    uncertain: Mapping[str, Finding]
     """What was not found and may nevertheless be right, by target."""
 
 
-NOTHING = Judged((), {})
+NO_FINDINGS = PageFindings((), {})
 
 
-def judge(places: Places, page: str, facts: Facts) -> Judged:
+def check_references(resolver: LinkResolver, page: str, facts: PageFacts) -> PageFindings:
     findings: list[Finding] = []
-    doubtful: dict[str, Finding] = {}
+    uncertain: dict[str, Finding] = {}
     for line, kind, target in facts.references:
-        said = INCLUDES.get(kind, _link)(places, page, kind, target)
-        if said is not None:
-            finding = Finding(said.rule, page, line, said.message)
-            if said.is_sure:
+        problem = REFERENCE_CHECKS.get(kind, _check_link)(resolver, page, kind, target)
+        if problem is not None:
+            finding = Finding(problem.rule, page, line, problem.message)
+            if problem.is_sure:
                 findings.append(finding)
             else:
-                doubtful[target] = finding
-    return Judged(tuple(findings), doubtful) if findings or doubtful else NOTHING
+                uncertain[target] = finding
+    return PageFindings(tuple(findings), uncertain) if findings or uncertain else NO_FINDINGS
 
 
-def _link(places: Places, page: str, kind: str, target: str) -> Said | None:
+def _check_link(resolver: LinkResolver, page: str, kind: str, target: str) -> ReferenceProblem | None:
     if "?" in target:
-        path, suffix = split(target)
+        path, suffix = split_target(target)
         anchor = suffix.partition("#")[2]
     else:
         path, _, anchor = target.partition("#")
-    file = places.find(page, path) if path else page
+    file = resolver.resolve(page, path) if path else page
     if file is None:
-        return None if places.may_exist(page, path) else _broken(places, page, path, target)
-    if not anchor or file not in places.pages or _has(places, page, file, anchor):
+        return None if resolver.may_exist(page, path) else _describe_broken_link(resolver, page, path, target)
+    if not anchor or file not in resolver.pages or _has_anchor(resolver, page, file, anchor):
         return None
-    where = "this page" if page == file else f"`{path}`"
-    said = f"The link to `{target}` names an anchor, `{anchor}`, that {where} does not have."
-    return Said("anchor", said, _makes_all_anchors(places, page, file))
+    page_name = "this page" if page == file else f"`{path}`"
+    message = f"The link to `{target}` names an anchor, `{anchor}`, that {page_name} does not have."
+    return ReferenceProblem("anchor", message, _are_anchors_known(resolver, page, file))
 
 
-def _has(places: Places, page: str, file: str, anchor: str) -> bool:
-    anchors = places.anchors_of(file)
+def _has_anchor(resolver: LinkResolver, page: str, file: str, anchor: str) -> bool:
+    anchors = resolver.get_anchors(file)
     if anchors.has(anchor) or ("%" in anchor and anchors.has(unquote(anchor))):
         return True
-    if any(anchor in labels for labels in places.labels.values()):
+    if any(anchor in labels for labels in resolver.labels.values()):
         return True  # Sphinx leads from any page to any label, also on pages that it takes in from outside
-    site = places.site_of.get(page)
-    return site is not None and site.kind in ("sphinx", "mixed") and site.open_ended
+    site = resolver.site_by_page.get(page)
+    return site is not None and site.kind in ("sphinx", "mixed") and site.is_open_ended
 
 
-def _makes_all_anchors(places: Places, page: str, file: str) -> bool:
+def _are_anchors_known(resolver: LinkResolver, page: str, file: str) -> bool:
     """Not where hooks make more of them, nor for a part that links into the pages it will be part of."""
-    site = places.site_of.get(file)
-    if site is not None and site.kind == "mkdocs" and site.open_ended:
+    site = resolver.site_by_page.get(file)
+    if site is not None and site.kind == "mkdocs" and site.is_open_ended:
         return False
-    return page != file or not (posixpath.basename(page).startswith("_") or PARTS & set(page.split("/")))
+    return page != file or not (posixpath.basename(page).startswith("_") or PARTIAL_FOLDERS & set(page.split("/")))
 
 
-def _broken(places: Places, page: str, path: str, target: str) -> Said:
-    kind = extension(path)
-    site = places.site_of.get(page)
-    is_sure = _is_sure(places, site, path, kind)
-    if kind in IMAGES:
-        return Said("image", f"The image `{target}` does not exist.", is_sure)
-    if page.rpartition("/")[2] in LISTS:
-        return Said("navigation", f"The entry `{target}` names a page that does not exist.", is_sure)
-    return Said("link", f"The link to `{target}` leads nowhere.", is_sure)
+def _describe_broken_link(resolver: LinkResolver, page: str, path: str, target: str) -> ReferenceProblem:
+    ext = extension(path)
+    site = resolver.site_by_page.get(page)
+    is_sure = _is_sure(resolver, site, path, ext)
+    if ext in IMAGE_EXTENSIONS:
+        return ReferenceProblem("image", f"The image `{target}` does not exist.", is_sure)
+    if page.rpartition("/")[2] in MARKDOWN_NAV_FILES:
+        return ReferenceProblem("navigation", f"The entry `{target}` names a page that does not exist.", is_sure)
+    return ReferenceProblem("link", f"The link to `{target}` leads nowhere.", is_sure)
 
 
-def _is_sure(places: Places, site: Site | None, path: str, kind: str) -> bool:
+def _is_sure(resolver: LinkResolver, site: DocsSite | None, path: str, ext: str) -> bool:
     """What the generator's own checker would report. Everything else may be made by a build or served beside it."""
-    absolute = path.startswith("/")
-    if site is None or site.kind not in BY_ADDRESS:
-        if site is not None and (site.kind in ("hugo", "mixed") or (site.open_ended and site.kind == "mkdocs")):
+    is_absolute = path.startswith("/")
+    if site is None or site.kind not in ADDRESS_BASED_GENERATORS:
+        if site is not None and (site.kind in ("hugo", "mixed") or (site.is_open_ended and site.kind == "mkdocs")):
             return False
-        return not absolute and (kind in MARKDOWN if site is not None and site.kind == "jekyll" else kind in BY_FILE)
-    if absolute and kind in BY_FILE and kind not in MARKDOWN:
-        return any(f"{asset}/{path.split('/')[1]}".strip("/") in places.folders for asset in site.assets)
-    if kind in BY_FILE:
-        return not absolute or site.kind != "docusaurus"
-    if site.open_ended or (kind and not kind[1:].isdigit() and kind != ".html"):
+        return not is_absolute and (
+            ext in MARKDOWN_EXTENSIONS if site is not None and site.kind == "jekyll" else ext in LINKED_FILE_EXTENSIONS
+        )
+    if is_absolute and ext in LINKED_FILE_EXTENSIONS and ext not in MARKDOWN_EXTENSIONS:
+        return any(f"{asset}/{path.split('/')[1]}".strip("/") in resolver.folders for asset in site.asset_folders)
+    if ext in LINKED_FILE_EXTENSIONS:
+        return not is_absolute or site.kind != "docusaurus"
+    if site.is_open_ended or (ext and not ext[1:].isdigit() and ext != ".html"):
         return False
-    return not absolute or _is_known(places, site, path)
+    return not is_absolute or _is_own_address(resolver, site, path)
 
 
-def _is_known(places: Places, site: Site, path: str) -> bool:
+def _is_own_address(resolver: LinkResolver, site: DocsSite, path: str) -> bool:
     """Whether an address belongs to this site and to no other application behind the same name."""
     names = [name for name in unquote(path).strip("/").split("/") if name]
-    if any("/".join(names).startswith(begin) for begin in site.generated):
+    if any("/".join(names).startswith(prefix) for prefix in site.generated_prefixes):
         return False
     if site.kind == "vitepress" or (site.kind == "mintlify" and names):
         return True
-    while names and names[0] in site.prefixes:
+    while names and names[0] in site.address_prefixes:
         names.pop(0)
-    return bool(names) and any(f"{root}/{names[0]}".strip("/") in places.folders for root in site.roots)
+    return bool(names) and any(f"{root}/{names[0]}".strip("/") in resolver.folders for root in site.roots)

@@ -5,131 +5,147 @@ import re
 from collections.abc import Iterator, Mapping
 
 from copydesk.jobs.checks.findings import Finding
-from copydesk.jobs.checks.site.generators import Site
-from copydesk.jobs.checks.site.link_resolver import INDEXES, NUMBERED, Places, joined
-from copydesk.jobs.checks.site.nav_files import Listing
-from copydesk.jobs.pages.link_targets import split
+from copydesk.jobs.checks.site.generators import DocsSite
+from copydesk.jobs.checks.site.link_resolver import INDEX_NAMES, NUMBER_PREFIX_PATTERN, LinkResolver, join_path
+from copydesk.jobs.checks.site.nav_files import NavFile
+from copydesk.jobs.pages.link_targets import split_target
 from copydesk.jobs.pages.page_types import is_site_page, stem
 
-UNLISTED = ("hidden", "unlisted", "draft", "noindex", "orphan", "displayed_sidebar", "redirect", "layout", "template")
-VERSION = re.compile(r"version-(.+)-sidebars\.json$")
-PARTS = {"snippets", "partials", "includes", "fragments", "templates"}
-SUMMARIES = ("SUMMARY.md", "summary.md")
+UNLISTED_FIELDS = (
+    "hidden",
+    "unlisted",
+    "draft",
+    "noindex",
+    "orphan",
+    "displayed_sidebar",
+    "redirect",
+    "layout",
+    "template",
+)
+VERSIONED_SIDEBAR_PATTERN = re.compile(r"version-(.+)-sidebars\.json$")
+PARTIAL_FOLDERS = {"snippets", "partials", "includes", "fragments", "templates"}
+SUMMARY_FILES = ("SUMMARY.md", "summary.md")
 
 
-def navigation(places: Places, listings: Mapping[str, Listing]) -> Iterator[Finding]:
-    for path, listing in listings.items():
-        for problem in listing.problems:
+def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -> Iterator[Finding]:
+    for path, nav_file in nav_files.items():
+        for problem in nav_file.problems:
             yield Finding(problem.rule, path, problem.line, problem.message)
-        site = _site(places, path)
-        if site is not None and listing.entries:
-            yield from _entries(places, site, path, listing)
-    for site in places.sites:
+        site = _find_site(resolver, path)
+        if site is not None and nav_file.entries:
+            yield from _check_entries(resolver, site, path, nav_file)
+    for site in resolver.sites:
         if site.kind in ("mdbook", "gitbook"):
-            yield from _summary(places, site)
-        elif site.kind == "sphinx" and not site.generated:
-            yield from _tables(places, site)
+            yield from _check_summary(resolver, site)
+        elif site.kind == "sphinx" and not site.generated_prefixes:
+            yield from _check_toctrees(resolver, site)
 
 
-def _site(places: Places, path: str) -> Site | None:
+def _find_site(resolver: LinkResolver, path: str) -> DocsSite | None:
     """The site that a navigation file belongs to: the one that it configures, or that it lies in."""
-    for site in places.sites:
-        if site.config == path:
+    for site in resolver.sites:
+        if site.config_path == path:
             return site
     folder = posixpath.dirname(path).removesuffix("/versioned_sidebars").removesuffix("versioned_sidebars")
-    return next((site for site in places.sites if site.kind == "docusaurus" and site.folder == folder), None)
+    return next((site for site in resolver.sites if site.kind == "docusaurus" and site.folder == folder), None)
 
 
-def _entries(places: Places, site: Site, path: str, listing: Listing) -> Iterator[Finding]:
-    named: set[str] = set()
-    for line, entry in listing.entries:
-        file = _named(places, site, path, entry)
+def _check_entries(resolver: LinkResolver, site: DocsSite, path: str, nav_file: NavFile) -> Iterator[Finding]:
+    named_files: set[str] = set()
+    for line, entry in nav_file.entries:
+        file = _resolve_entry(resolver, site, path, entry)
         if file is not None:
-            named.add(file)
-        elif (site.kind == "sphinx" or not site.open_ended) and not _may_exist(places, site, entry):
+            named_files.add(file)
+        elif (site.kind == "sphinx" or not site.is_open_ended) and not _may_exist(resolver, site, entry):
             yield Finding("navigation", path, line, f"The entry `{entry}` names a page that does not exist.")
-    if listing.is_complete and (site.kind == "sphinx" or not site.open_ended) and not VERSION.search(path):
-        yield from _orphans(places, site, named, posixpath.basename(path))
+    if (
+        nav_file.is_complete
+        and (site.kind == "sphinx" or not site.is_open_ended)
+        and not VERSIONED_SIDEBAR_PATTERN.search(path)
+    ):
+        yield from _find_orphans(resolver, site, named_files, posixpath.basename(path))
 
 
-def _named(places: Places, site: Site, path: str, entry: str) -> str | None:
-    name = split(entry)[0].strip("/")
+def _resolve_entry(resolver: LinkResolver, site: DocsSite, path: str, entry: str) -> str | None:
+    name = split_target(entry)[0].strip("/")
     if site.kind == "vitepress":
-        return places.find(joined(site.roots[0], "index.md") or "", entry)
+        return resolver.resolve(join_path(site.roots[0], "index.md") or "", entry)
     if site.kind == "docusaurus":
-        return _document(places, site, path, name)
-    return places.at(joined(site.roots[0], name))
+        return _resolve_docusaurus_id(resolver, site, path, name)
+    return resolver.find_at(join_path(site.roots[0], name))
 
 
-def _document(places: Places, site: Site, path: str, name: str) -> str | None:
+def _resolve_docusaurus_id(resolver: LinkResolver, site: DocsSite, path: str, name: str) -> str | None:
     """A Docusaurus id: the path without numbers, or with the `id` of the front matter for its last name."""
-    version = VERSION.search(path)
-    known = places.addresses[site]
+    version = VERSIONED_SIDEBAR_PATTERN.search(path)
+    files_by_address = resolver.files_by_address[site]
     if version:
-        root = joined(site.folder, f"versioned_docs/version-{version[1]}") or ""
+        root = join_path(site.folder, f"versioned_docs/version-{version[1]}") or ""
         for file in (f"{root}/{name}{kind}" for kind in (".md", ".mdx")):
-            if file in places.files:
+            if file in resolver.files:
                 return file
-    return known.get(name) or known.get(NUMBERED.sub(r"\1", name))
+    return files_by_address.get(name) or files_by_address.get(NUMBER_PREFIX_PATTERN.sub(r"\1", name))
 
 
-def _may_exist(places: Places, site: Site, entry: str) -> bool:
+def _may_exist(resolver: LinkResolver, site: DocsSite, entry: str) -> bool:
     name = entry.strip("/")
-    return any(place is None or places.is_hidden(place) for root in site.roots for place in [joined(root, name)])
+    return any(
+        place is None or resolver.is_unverifiable(place) for root in site.roots for place in [join_path(root, name)]
+    )
 
 
-def _summary(places: Places, site: Site) -> Iterator[Finding]:
+def _check_summary(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding]:
     """The links of a summary are checked as links; here is what it leaves out."""
     root = site.roots[0]
-    for name in SUMMARIES:
-        path = joined(root, name) or name
-        facts = places.pages.get(path)
+    for name in SUMMARY_FILES:
+        path = join_path(root, name) or name
+        facts = resolver.pages.get(path)
         if facts is not None:
-            found = {places.find(path, split(target)[0]) for _, _, target in facts.references}
-            yield from _orphans(places, site, {file for file in found if file}, name)
+            linked_files = {resolver.resolve(path, split_target(target)[0]) for _, _, target in facts.references}
+            yield from _find_orphans(resolver, site, {file for file in linked_files if file}, name)
 
 
-def _tables(places: Places, site: Site) -> Iterator[Finding]:
+def _check_toctrees(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding]:
     """Sphinx: the tables of contents of all pages together; a `_toc.yml` takes their place."""
-    if posixpath.basename(site.config) == "_toc.yml":
+    if posixpath.basename(site.config_path) == "_toc.yml":
         return
-    named: set[str] = set()
-    for page, facts in places.pages.items():
-        if places.site_of.get(page) != site:
+    named_files: set[str] = set()
+    for page, facts in resolver.pages.items():
+        if resolver.site_by_page.get(page) != site:
             continue
         for _, kind, target in facts.references:
             if kind in ("toctree", "include"):
                 base = site.folder if target.startswith("/") else posixpath.dirname(page)
-                place = joined(base, target.strip("/")) or ""
-                named |= {place, *(place + kind for kind in (".rst", ".md", ".ipynb"))}
-        if facts.globbed:
+                place = join_path(base, target.strip("/")) or ""
+                named_files |= {place, *(place + kind for kind in (".rst", ".md", ".ipynb"))}
+        if facts.has_toctree_glob:
             return
-    if named:
-        yield from _orphans(places, site, named & places.pages.keys(), "tables of contents")
+    if named_files:
+        yield from _find_orphans(resolver, site, named_files & resolver.pages.keys(), "tables of contents")
 
 
-def _orphans(places: Places, site: Site, named: set[str], by: str) -> Iterator[Finding]:
+def _find_orphans(resolver: LinkResolver, site: DocsSite, named_files: set[str], nav_name: str) -> Iterator[Finding]:
     """A navigation that leaves out more pages than it names is not meant to be complete."""
-    unnamed = [page for page in places.pages if page not in named and places.site_of[page] is site]
-    missing = [page for page in unnamed if _is_listed(places, site, page)]
-    if len(missing) > len(named):
+    unnamed = [page for page in resolver.pages if page not in named_files and resolver.site_by_page[page] is site]
+    missing = [page for page in unnamed if _should_be_listed(resolver, site, page)]
+    if len(missing) > len(named_files):
         return
     for page in missing:
-        yield Finding("orphan", page, 1, f"No entry of the {by} names this page.")
+        yield Finding("orphan", page, 1, f"No entry of the {nav_name} names this page.")
 
 
-def _is_listed(places: Places, site: Site, page: str) -> bool:
+def _should_be_listed(resolver: LinkResolver, site: DocsSite, page: str) -> bool:
     """Pages that a site shows in its menus: not the first one, no parts, nothing that asks to be left out."""
     root = site.roots[0]
     if root and not page.startswith(root + "/"):
         return False
-    inside = page[len(root) + 1 if root else 0 :]
-    if "/" not in inside and stem(inside) in INDEXES:
+    path_in_root = page[len(root) + 1 if root else 0 :]
+    if "/" not in path_in_root and stem(path_in_root) in INDEX_NAMES:
         return False
-    folders = set(inside.split("/")[:-1])
-    if folders & PARTS or any(name.startswith("_") for name in inside.split("/")):
+    folders = set(path_in_root.split("/")[:-1])
+    if folders & PARTIAL_FOLDERS or any(name.startswith("_") for name in path_in_root.split("/")):
         return False
-    facts = places.pages[page]
-    if any(facts.fields.get(name) for name in UNLISTED):
+    facts = resolver.pages[page]
+    if any(facts.fields.get(name) for name in UNLISTED_FIELDS):
         return False
-    return inside.endswith(".rst") or (facts.has_fields and is_site_page(f"x/{inside}"))
+    return path_in_root.endswith(".rst") or (facts.is_front_matter_readable and is_site_page(f"x/{path_in_root}"))

@@ -9,72 +9,74 @@ from typing import Any
 
 import yaml
 
-from copydesk.jobs.pages.front_matter import compose
+from copydesk.jobs.pages.front_matter import compose_yaml
 
 
 @dataclass(frozen=True)
-class Site:
+class DocsSite:
     kind: str
-    config: str
+    config_path: str
     """The file that says so."""
     folder: str
     roots: tuple[str, ...]
     """Folders of pages, the main one first."""
-    prefixes: frozenset[str] = frozenset()
+    address_prefixes: frozenset[str] = frozenset()
     """First names of an address that no folder has: the base path, a route, a locale."""
-    assets: tuple[str, ...] = ()
+    asset_folders: tuple[str, ...] = ()
     """Folders whose files are served from the top."""
     redirects: tuple[str, ...] = ()
-    generated: tuple[str, ...] = ()
+    generated_prefixes: tuple[str, ...] = ()
     """Beginnings of addresses below which a build makes pages."""
-    own_anchors: bool = False
+    has_custom_anchors: bool = False
     """Anchors are made in a way that the configuration changes."""
-    open_ended: bool = False
+    is_open_ended: bool = False
     """A plugin adds pages that no file stands for."""
-    snippets: tuple[str, ...] = ()
+    snippet_folders: tuple[str, ...] = ()
     """Where MkDocs looks for snippets."""
 
     def __hash__(self) -> int:
         """By what names it alone: a site may have very many redirects, and is a key for each link."""
-        return hash((self.kind, self.config))
+        return hash((self.kind, self.config_path))
 
-    def root_of(self, path: str) -> str | None:
+    def find_root(self, path: str) -> str | None:
         """The folder of pages that this page is in; None where it is outside the site."""
         if self.kind == "docusaurus":
-            found = DOCUSAURUS_ROOT.match(path, len(self.folder) + 1 if self.folder else 0)
+            match = DOCUSAURUS_ROOT_PATTERN.match(path, len(self.folder) + 1 if self.folder else 0)
             for root in self.roots:
                 if path.startswith(root + "/"):
                     return root
-            return path[: found.end() - 1] if found and _within(path, self.folder) else None
-        return next((root for root in self.roots if _within(path, root)), None)
+            return path[: match.end() - 1] if match and _is_within(path, self.folder) else None
+        return next((root for root in self.roots if _is_within(path, root)), None)
 
 
-DOCUSAURUS_ROOT = re.compile(
+DOCUSAURUS_ROOT_PATTERN = re.compile(
     r"(?:i18n/[^/]+/docusaurus-plugin-content-[^/]+(?:/(?:current|version-[^/]+)(?=/))?"
     r"|[^/]*versioned_docs/version-[^/]+|src/pages|[^/]+)/"
 )
-BASE_URL = re.compile(r"\b(?:baseUrl|base)\s*:\s*[\"'`]/([^\"'`$]+?)/?[\"'`]")
-ROUTE = re.compile(r"\brouteBasePath\s*:\s*[\"'`]/?([^\"'`]*)[\"'`]")
-DOCS_PATH = re.compile(r"\bpath\s*:\s*[\"'`](?:\./)?([^\"'`]+?)/?[\"'`]")
-SOURCE = re.compile(r"\bsrcDir\s*:\s*[\"'`](?:\./)?([^\"'`]+?)/?[\"'`]")
-MKDOCS_GENERATORS = re.compile(
+BASE_URL_PATTERN = re.compile(r"\b(?:baseUrl|base)\s*:\s*[\"'`]/([^\"'`$]+?)/?[\"'`]")
+ROUTE_BASE_PATTERN = re.compile(r"\brouteBasePath\s*:\s*[\"'`]/?([^\"'`]*)[\"'`]")
+DOCS_PATH_PATTERN = re.compile(r"\bpath\s*:\s*[\"'`](?:\./)?([^\"'`]+?)/?[\"'`]")
+SOURCE_FOLDER_PATTERN = re.compile(r"\bsrcDir\s*:\s*[\"'`](?:\./)?([^\"'`]+?)/?[\"'`]")
+MKDOCS_PAGE_PLUGIN_PATTERN = re.compile(
     r"^[^\S\n]*+- *[\"']?(?:gen-files|monorepo|multirepo|i18n|api-autonav|mkdoxy|gallery|same-dir)\b|^hooks:", re.M
 )
-SPHINX_GENERATORS = re.compile(r"autosummary|autoapi|apidoc|gallery|nbsphinx|exhale|breathe|sphinx_multiversion")
-SPHINX_ELSEWHERE = re.compile(r"intersphinx|autosectionlabel")
-DOCUSAURUS_GENERATORS = re.compile(r"typedoc|openapi-docs|remote-content|docgen|redocusaurus|graphql-markdown")
+SPHINX_PAGE_EXTENSION_PATTERN = re.compile(
+    r"autosummary|autoapi|apidoc|gallery|nbsphinx|exhale|breathe|sphinx_multiversion"
+)
+SPHINX_LABEL_EXTENSION_PATTERN = re.compile(r"intersphinx|autosectionlabel")
+DOCUSAURUS_PAGE_PLUGIN_PATTERN = re.compile(r"typedoc|openapi-docs|remote-content|docgen|redocusaurus|graphql-markdown")
 
 
-def _within(path: str, folder: str) -> bool:
+def _is_within(path: str, folder: str) -> bool:
     return not folder or path.startswith(folder + "/")
 
 
-def _joined(folder: str, name: str) -> str:
-    joined = posixpath.normpath(posixpath.join(folder, name))
-    return "" if joined == "." else joined
+def _join(folder: str, name: str) -> str:
+    path = posixpath.normpath(posixpath.join(folder, name))
+    return "" if path == "." else path
 
 
-def _mintlify(path: str, text: str) -> Site | None:
+def _parse_mintlify(path: str, text: str) -> DocsSite | None:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -86,189 +88,204 @@ def _mintlify(path: str, text: str) -> Site | None:
     sources = (
         [each.get("source") for each in redirects if isinstance(each, dict)] if isinstance(redirects, list) else []
     )
-    described = re.search(r"\"(?:openapi|asyncapi)\"\s*:", text)
-    folders = re.findall(r"\"directory\"\s*:\s*\"/?([^\"/]+)", text)
-    return Site(
+    has_api_spec = re.search(r"\"(?:openapi|asyncapi)\"\s*:", text)
+    api_folders = re.findall(r"\"directory\"\s*:\s*\"/?([^\"/]+)", text)
+    return DocsSite(
         "mintlify",
         path,
         folder,
         (folder,),
-        assets=(folder,),
+        asset_folders=(folder,),
         redirects=tuple(source.strip("/") for source in sources if isinstance(source, str)),
-        generated=("api-reference", "api", "reference", *folders) if described else (),
-        own_anchors=True,
-        open_ended='"$ref"' in text,
+        generated_prefixes=("api-reference", "api", "reference", *api_folders) if has_api_spec else (),
+        has_custom_anchors=True,
+        is_open_ended='"$ref"' in text,
     )
 
 
-def _docusaurus(path: str, text: str) -> Site:
+def _parse_docusaurus(path: str, text: str) -> DocsSite:
     folder = posixpath.dirname(path)
-    routes = [name for route in ROUTE.findall(text) for name in route.split("/")[:1] if name]
-    names = list(dict.fromkeys(["docs", *DOCS_PATH.findall(text)]))[:MAX_ROOTS]
-    roots = [_joined(folder, name) for name in names if "*" not in name]
-    base = [name for found in BASE_URL.findall(text) for name in found.split("/")]
+    routes = [name for route in ROUTE_BASE_PATTERN.findall(text) for name in route.split("/")[:1] if name]
+    names = list(dict.fromkeys(["docs", *DOCS_PATH_PATTERN.findall(text)]))[:MAX_ROOTS]
+    roots = [_join(folder, name) for name in names if "*" not in name]
+    base_names = [name for found in BASE_URL_PATTERN.findall(text) for name in found.split("/")]
     locales = re.findall(r"[\"']([a-z]{2}(?:-[A-Za-z]{2,4})?)[\"']", text)
-    return Site(
+    return DocsSite(
         "docusaurus",
         path,
         folder,
         tuple(roots),
-        prefixes=frozenset(["docs", "blog", "next", *routes, *base, *locales]),
-        assets=(_joined(folder, "static"),),
-        generated=("category", "tags", "search", "blog/tags", "blog/archive", "blog/authors", "docs/tags", "assets"),
-        open_ended=DOCUSAURUS_GENERATORS.search(text) is not None,
+        address_prefixes=frozenset(["docs", "blog", "next", *routes, *base_names, *locales]),
+        asset_folders=(_join(folder, "static"),),
+        generated_prefixes=(
+            "category",
+            "tags",
+            "search",
+            "blog/tags",
+            "blog/archive",
+            "blog/authors",
+            "docs/tags",
+            "assets",
+        ),
+        is_open_ended=DOCUSAURUS_PAGE_PLUGIN_PATTERN.search(text) is not None,
     )
 
 
-def _mkdocs(path: str, text: str) -> Site:
+def _parse_mkdocs(path: str, text: str) -> DocsSite:
     folder = posixpath.dirname(path)
     declared = re.search(r"^docs_dir:[ \t]*[\"']?([^\s\"'#]+)", text, re.M)
-    root = _joined(folder, declared[1] if declared else "docs")
-    at = text.find("base_path")
-    snippets = re.findall(r"(?:base_path:|-)[ \t]*\[?[\"']?([\w./-]+)", text[at : at + 200]) if at >= 0 else []
-    return Site(
+    root = _join(folder, declared[1] if declared else "docs")
+    base_path_start = text.find("base_path")
+    snippets = (
+        re.findall(r"(?:base_path:|-)[ \t]*\[?[\"']?([\w./-]+)", text[base_path_start : base_path_start + 200])
+        if base_path_start >= 0
+        else []
+    )
+    return DocsSite(
         "mkdocs",
         path,
         folder,
         (root,),
-        assets=(root,),
-        own_anchors="slugify" in text,
-        open_ended=MKDOCS_GENERATORS.search(text) is not None,
-        snippets=tuple(dict.fromkeys([folder, root, "", *(_joined(folder, name) for name in snippets)])),
+        asset_folders=(root,),
+        has_custom_anchors="slugify" in text,
+        is_open_ended=MKDOCS_PAGE_PLUGIN_PATTERN.search(text) is not None,
+        snippet_folders=tuple(dict.fromkeys([folder, root, "", *(_join(folder, name) for name in snippets)])),
     )
 
 
-def _vitepress(path: str, text: str) -> Site:
+def _parse_vitepress(path: str, text: str) -> DocsSite:
     folder = path[: path.index(".vitepress/")].rstrip("/")
-    declared = SOURCE.search(text)
-    root = _joined(folder, declared[1]) if declared else folder
-    return Site(
+    declared = SOURCE_FOLDER_PATTERN.search(text)
+    root = _join(folder, declared[1]) if declared else folder
+    return DocsSite(
         "vitepress",
         path,
         folder,
         (root,),
-        prefixes=frozenset(name for found in BASE_URL.findall(text) for name in found.split("/")),
-        assets=(_joined(root, "public"),),
-        own_anchors=re.search(r"slugify|anchor\s*:", text) is not None,
-        open_ended=re.search(r"rewrites|ignoreDeadLinks|srcExclude|transformPageData", text) is not None,
+        address_prefixes=frozenset(name for found in BASE_URL_PATTERN.findall(text) for name in found.split("/")),
+        asset_folders=(_join(root, "public"),),
+        has_custom_anchors=re.search(r"slugify|anchor\s*:", text) is not None,
+        is_open_ended=re.search(r"rewrites|ignoreDeadLinks|srcExclude|transformPageData", text) is not None,
     )
 
 
-def _sphinx(path: str, text: str) -> Site | None:
+def _parse_sphinx(path: str, text: str) -> DocsSite | None:
     if not re.search(r"^(?:extensions|html_theme|project|master_doc|root_doc)\b", text, re.M):
         return None
     folder = posixpath.dirname(path)
-    return Site(
+    return DocsSite(
         "sphinx",
         path,
         folder,
         (folder,),
-        assets=(folder,),
-        own_anchors=True,
-        generated=("",) if SPHINX_GENERATORS.search(text) else (),
-        open_ended=bool(SPHINX_GENERATORS.search(text) or SPHINX_ELSEWHERE.search(text)),
+        asset_folders=(folder,),
+        has_custom_anchors=True,
+        generated_prefixes=("",) if SPHINX_PAGE_EXTENSION_PATTERN.search(text) else (),
+        is_open_ended=bool(SPHINX_PAGE_EXTENSION_PATTERN.search(text) or SPHINX_LABEL_EXTENSION_PATTERN.search(text)),
     )
 
 
-def _toc(path: str, text: str) -> Site:
+def _parse_toc(path: str, text: str) -> DocsSite:
     folder = posixpath.dirname(path)
-    return Site("sphinx", path, folder, (folder,), assets=(folder,), own_anchors=True, open_ended=True)
+    return DocsSite(
+        "sphinx", path, folder, (folder,), asset_folders=(folder,), has_custom_anchors=True, is_open_ended=True
+    )
 
 
-def _mdbook(path: str, text: str) -> Site:
+def _parse_mdbook(path: str, text: str) -> DocsSite:
     folder = posixpath.dirname(path)
     declared = re.search(r"^src\s*=\s*[\"']([^\"']+)", text, re.M)
-    root = _joined(folder, declared[1] if declared else "src")
-    return Site("mdbook", path, folder, (root,), assets=(root,), own_anchors=True)
+    root = _join(folder, declared[1] if declared else "src")
+    return DocsSite("mdbook", path, folder, (root,), asset_folders=(root,), has_custom_anchors=True)
 
 
-def _gitbook(path: str, text: str) -> Site:
+def _parse_gitbook(path: str, text: str) -> DocsSite:
     folder = posixpath.dirname(path)
     declared = re.search(r"^root:[ \t]*[\"']?([^\s\"'#]+)", text, re.M)
-    root = _joined(folder, declared[1]) if declared else folder
-    return Site("gitbook", path, folder, (root,), own_anchors=True)
+    root = _join(folder, declared[1]) if declared else folder
+    return DocsSite("gitbook", path, folder, (root,), has_custom_anchors=True)
 
 
-def _other(kind: str) -> Callable[[str, str], Site]:
-    return lambda path, text: Site(
+def _build_open_ended_parser(kind: str) -> Callable[[str, str], DocsSite]:
+    return lambda path, text: DocsSite(
         kind,
         path,
         posixpath.dirname(path),
         (posixpath.dirname(path),),
-        own_anchors=True,
-        open_ended=True,
+        has_custom_anchors=True,
+        is_open_ended=True,
     )
 
 
 MAX_SITES = 200
 """Limits the sites of one repository to those nearest its top: each page is looked for in each of them."""
 MAX_ROOTS = 50
-VITEPRESS = re.compile(r"(?:^|/)\.vitepress/config(?:/index)?\.[cm]?[jt]s$")
-READERS: dict[str, Callable[[str, str], Site | None]] = {
-    "docs.json": _mintlify,
-    "mint.json": _mintlify,
-    **{f"docusaurus.config.{kind}": _docusaurus for kind in ("js", "ts", "mjs", "cjs", "mts")},
-    "mkdocs.yml": _mkdocs,
-    "mkdocs.yaml": _mkdocs,
-    "conf.py": _sphinx,
-    "_toc.yml": _toc,
-    "book.toml": _mdbook,
-    ".gitbook.yaml": _gitbook,
-    "_config.yml": _other("jekyll"),
-    "hugo.toml": _other("hugo"),
-    "hugo.yaml": _other("hugo"),
+VITEPRESS_CONFIG_PATTERN = re.compile(r"(?:^|/)\.vitepress/config(?:/index)?\.[cm]?[jt]s$")
+CONFIG_PARSERS: dict[str, Callable[[str, str], DocsSite | None]] = {
+    "docs.json": _parse_mintlify,
+    "mint.json": _parse_mintlify,
+    **{f"docusaurus.config.{kind}": _parse_docusaurus for kind in ("js", "ts", "mjs", "cjs", "mts")},
+    "mkdocs.yml": _parse_mkdocs,
+    "mkdocs.yaml": _parse_mkdocs,
+    "conf.py": _parse_sphinx,
+    "_toc.yml": _parse_toc,
+    "book.toml": _parse_mdbook,
+    ".gitbook.yaml": _parse_gitbook,
+    "_config.yml": _build_open_ended_parser("jekyll"),
+    "hugo.toml": _build_open_ended_parser("hugo"),
+    "hugo.yaml": _build_open_ended_parser("hugo"),
 }
 
 
-def reader_of(path: str) -> Callable[[str, str], Site | None] | None:
+def find_config_parser(path: str) -> Callable[[str, str], DocsSite | None] | None:
     if ".vitepress/" in path:
-        return _vitepress if VITEPRESS.search(path) else None
-    return READERS.get(path[path.rfind("/") + 1 :])
+        return _parse_vitepress if VITEPRESS_CONFIG_PATTERN.search(path) else None
+    return CONFIG_PARSERS.get(path[path.rfind("/") + 1 :])
 
 
-def settled(sites: Iterable[Site]) -> list[Site]:
+def resolve_overlaps(sites: Iterable[DocsSite]) -> list[DocsSite]:
     """The deepest first. Where two make a site of one folder, neither's rules are sure.
 
     The order in which they were read does not matter: a change may have brought any of them last."""
-    by_root: dict[str, list[Site]] = {}
-    nearest = sorted(sites, key=lambda site: (site.config.count("/"), site.config))[:MAX_SITES]
-    for site in sorted(nearest, key=lambda site: site.config):
+    by_root: dict[str, list[DocsSite]] = {}
+    nearest = sorted(sites, key=lambda site: (site.config_path.count("/"), site.config_path))[:MAX_SITES]
+    for site in sorted(nearest, key=lambda site: site.config_path):
         by_root.setdefault(site.roots[0], []).append(site)
-    found = [_only(group) for group in by_root.values()]
-    return sorted(found, key=lambda site: -len(site.roots[0] if site.kind != "docusaurus" else site.folder))
+    resolved = [_pick_from_group(group) for group in by_root.values()]
+    return sorted(resolved, key=lambda site: -len(site.roots[0] if site.kind != "docusaurus" else site.folder))
 
 
-def _only(group: list[Site]) -> Site:
+def _pick_from_group(group: list[DocsSite]) -> DocsSite:
     kinds = {site.kind for site in group}
     if "mintlify" in kinds and len(kinds) == 1:  # docs.json has taken the place of mint.json
-        return min(group, key=lambda site: site.config)
+        return min(group, key=lambda site: site.config_path)
     if kinds == {"sphinx"}:  # a Jupyter Book has a table of its own beside the configuration
-        return max(group, key=lambda site: site.config.endswith("_toc.yml"))
+        return max(group, key=lambda site: site.config_path.endswith("_toc.yml"))
     if len(kinds - {"jekyll"}) == 1:  # GitHub Pages makes a _config.yml of its own
         return next(site for site in group if site.kind != "jekyll")
-    return group[0] if len(group) == 1 else replace(group[0], kind="mixed", own_anchors=True, open_ended=True)
+    return group[0] if len(group) == 1 else replace(group[0], kind="mixed", has_custom_anchors=True, is_open_ended=True)
 
 
-def composed(text: str) -> yaml.Node | None:
+def compose_or_none(text: str) -> yaml.Node | None:
     """The nodes of a YAML file, custom tags and all; nothing is constructed. YAMLError where it is none."""
     try:
-        return compose(text)
+        return compose_yaml(text)
     except (ValueError, RecursionError):
         return None
 
 
-def scalars(node: yaml.Node, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], yaml.ScalarNode]]:
+def iter_scalars(node: yaml.Node, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], yaml.ScalarNode]]:
     """Every scalar with the keys it stands under."""
-    todo: list[tuple[tuple[str, ...], Any]] = [(keys, node)]
+    pending: list[tuple[tuple[str, ...], Any]] = [(keys, node)]
     seen: set[int] = set()  # an alias is the same node once more, and may lead back to itself
-    while todo:
-        above, each = todo.pop()
-        if id(each) in seen:
+    while pending:
+        parent_keys, current = pending.pop()
+        if id(current) in seen:
             continue
-        seen.add(id(each))
-        if isinstance(each, yaml.ScalarNode):
-            yield above, each
-        elif isinstance(each, yaml.SequenceNode):
-            todo += [(above, item) for item in reversed(each.value)]
-        elif isinstance(each, yaml.MappingNode):
-            todo += [((*above, str(key.value)), value) for key, value in reversed(each.value)]
+        seen.add(id(current))
+        if isinstance(current, yaml.ScalarNode):
+            yield parent_keys, current
+        elif isinstance(current, yaml.SequenceNode):
+            pending += [(parent_keys, item) for item in reversed(current.value)]
+        elif isinstance(current, yaml.MappingNode):
+            pending += [((*parent_keys, str(key.value)), value) for key, value in reversed(current.value)]

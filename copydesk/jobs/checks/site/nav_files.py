@@ -9,186 +9,194 @@ from functools import partial
 
 import yaml
 
-from copydesk.jobs.checks.parsing.page_facts import Problem
-from copydesk.jobs.checks.site.generators import VITEPRESS, composed, scalars
-from copydesk.jobs.pages.js_tokens import tokens, without_comments
-from copydesk.jobs.pages.navigation import OTHER_LISTS
+from copydesk.jobs.checks.parsing.page_facts import PageProblem
+from copydesk.jobs.checks.site.generators import VITEPRESS_CONFIG_PATTERN, compose_or_none, iter_scalars
+from copydesk.jobs.pages.js_tokens import mask_comments, tokenize
+from copydesk.jobs.pages.navigation import NON_PAGE_LIST_KEYS
 
-RULE = "navigation"
-LONGEST = 4_000_000
-DEEPEST = 200
+NAVIGATION_RULE = "navigation"
+MAX_NAV_FILE_CHARS = 4_000_000
+MAX_NESTING_DEPTH = 200
 """Brackets within brackets."""
 
 
 @dataclass(frozen=True)
-class Listing:
+class NavFile:
     """Of a file that no one can read for sure, nothing is said."""
 
     entries: tuple[tuple[int, str], ...] = ()
     """Line and name of each page."""
     is_complete: bool = False
     """Every page is named one by one: no pattern, no plugin and no other file adds to it."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[PageProblem, ...] = ()
 
 
-UNREAD = Listing()
-OPERATION = re.compile(r"(?:\S+\s+)?(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS|TRACE|WEBHOOK|webhook)\s")
+UNREADABLE_NAV_FILE = NavFile()
+API_OPERATION_PATTERN = re.compile(r"(?:\S+\s+)?(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS|TRACE|WEBHOOK|webhook)\s")
 # Whatever makes a script more than a literal: then the strings in it may mean anything.
-COMPUTED = re.compile(r"\.\.\.|\brequire\s*\(|=>|\bfunction\b|`|\bimport\s*\(|\.map\(|\.concat\(|\?\s*\[|\bprocess\.")
-NAV_PLUGINS = re.compile(
+COMPUTED_SCRIPT_PATTERN = re.compile(
+    r"\.\.\.|\brequire\s*\(|=>|\bfunction\b|`|\bimport\s*\(|\.map\(|\.concat\(|\?\s*\[|\bprocess\."
+)
+NAV_PLUGIN_PATTERN = re.compile(
     r"awesome|literate-nav|section-index|\bblog\b|not_in_nav|exclude_docs|^INHERIT:|techdocs", re.M
 )
 
 
-class TooDeep(Exception):
+class NestingTooDeep(Exception):
     """The file nests deeper than any navigation does."""
 
 
-def listing_of(path: str, text: str) -> Listing:
-    reader = reader_of(path)
+def parse_nav_file(path: str, text: str) -> NavFile:
+    parser = find_nav_parser(path)
     try:
-        return reader(text) if reader and len(text) <= LONGEST else UNREAD
-    except TooDeep:
-        return UNREAD
+        return parser(text) if parser and len(text) <= MAX_NAV_FILE_CHARS else UNREADABLE_NAV_FILE
+    except NestingTooDeep:
+        return UNREADABLE_NAV_FILE
 
 
-def reader_of(path: str) -> Callable[[str], Listing] | None:
+def find_nav_parser(path: str) -> Callable[[str], NavFile] | None:
     name = posixpath.basename(path)
     if name in ("docs.json", "mint.json"):
-        return _mintlify
+        return _parse_mintlify
     if name in ("mkdocs.yml", "mkdocs.yaml"):
-        return _mkdocs
+        return _parse_mkdocs
     if name == "_toc.yml":
-        return _toc
+        return _parse_toc
     if "sidebars." in name and re.fullmatch(r"sidebars\.(?:[cm]?[jt]s|json)|version-.+-sidebars\.json", name):
-        return partial(_sidebars, name.endswith(".json"))
-    return _vitepress if ".vitepress/" in path and VITEPRESS.search(path) else None
+        return partial(_parse_sidebars, name.endswith(".json"))
+    return _parse_vitepress if ".vitepress/" in path and VITEPRESS_CONFIG_PATTERN.search(path) else None
 
 
-def _mintlify(text: str) -> Listing:
+def _parse_mintlify(text: str) -> NavFile:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        return Listing(problems=(Problem(RULE, error.lineno, f"The file is no valid JSON: {error.msg.lower()}."),))
+        return NavFile(
+            problems=(PageProblem(NAVIGATION_RULE, error.lineno, f"The file is no valid JSON: {error.msg.lower()}."),)
+        )
     except (ValueError, RecursionError):
-        return UNREAD
+        return UNREADABLE_NAV_FILE
     if not isinstance(data, dict) or "navigation" not in data:
-        return UNREAD
-    found = []
-    for keys, inside, line, value in strings(text):
-        named = (inside == "[" and keys[-1:] == ("pages",)) or (inside == "{" and keys[-1:] == ("root",))
-        if named and "navigation" in keys and not OPERATION.match(value) and "://" not in value:
-            found.append((line, value))
-    return Listing(tuple(found), '"$ref"' not in text)
+        return UNREADABLE_NAV_FILE
+    entries = []
+    for keys, bracket, line, value in find_strings(text):
+        names_page = (bracket == "[" and keys[-1:] == ("pages",)) or (bracket == "{" and keys[-1:] == ("root",))
+        if names_page and "navigation" in keys and not API_OPERATION_PATTERN.match(value) and "://" not in value:
+            entries.append((line, value))
+    return NavFile(tuple(entries), '"$ref"' not in text)
 
 
-def _sidebars(is_json: bool, text: str) -> Listing:
+def _parse_sidebars(is_json: bool, text: str) -> NavFile:
     if is_json:
         try:
             json.loads(text)
         except json.JSONDecodeError as error:
-            return Listing(problems=(Problem(RULE, error.lineno, f"The file is no valid JSON: {error.msg.lower()}."),))
+            return NavFile(
+                problems=(
+                    PageProblem(NAVIGATION_RULE, error.lineno, f"The file is no valid JSON: {error.msg.lower()}."),
+                )
+            )
         except (ValueError, RecursionError):
-            return UNREAD
+            return UNREADABLE_NAV_FILE
     else:
-        text = without_comments(text)
-        if COMPUTED.search(text):
-            return UNREAD
-    found = []
-    for keys, inside, line, value in strings(text):
-        named = keys[-1:] == ("id",) if inside == "{" else bool(keys) and keys[-1] not in OTHER_LISTS
-        if named and "customProps" not in keys:
-            found.append((line, value))
-    return Listing(tuple(found), "autogenerated" not in text)
+        text = mask_comments(text)
+        if COMPUTED_SCRIPT_PATTERN.search(text):
+            return UNREADABLE_NAV_FILE
+    entries = []
+    for keys, bracket, line, value in find_strings(text):
+        names_page = keys[-1:] == ("id",) if bracket == "{" else bool(keys) and keys[-1] not in NON_PAGE_LIST_KEYS
+        if names_page and "customProps" not in keys:
+            entries.append((line, value))
+    return NavFile(tuple(entries), "autogenerated" not in text)
 
 
-def _vitepress(text: str) -> Listing:
+def _parse_vitepress(text: str) -> NavFile:
     """The links of a literal `sidebar`. One with a `base` of its own, or made by a function, is not read."""
-    text = without_comments(text)
-    at = text.find("sidebar")
-    if at < 0 or re.search(r"rewrites|\bbase\s*:", text[at:]) or "[slug]" in text:
-        return UNREAD
-    found = [
+    text = mask_comments(text)
+    sidebar_start = text.find("sidebar")
+    if sidebar_start < 0 or re.search(r"rewrites|\bbase\s*:", text[sidebar_start:]) or "[slug]" in text:
+        return UNREADABLE_NAV_FILE
+    entries = [
         (line, value)
-        for keys, inside, line, value in strings(text)
+        for keys, inside, line, value in find_strings(text)
         if inside == "{" and keys[-1:] == ("link",) and "sidebar" in keys and "://" not in value and value[:1] == "/"
     ]
-    return Listing(tuple(found))
+    return NavFile(tuple(entries))
 
 
-def _mkdocs(text: str) -> Listing:
+def _parse_mkdocs(text: str) -> NavFile:
     try:
-        root = composed(text)
+        root = compose_or_none(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        said = " ".join((error.problem or "").split())
-        return Listing(problems=(Problem(RULE, line, f"The file is no valid YAML: {said}."),))
+        reason = " ".join((error.problem or "").split())
+        return NavFile(problems=(PageProblem(NAVIGATION_RULE, line, f"The file is no valid YAML: {reason}."),))
     except yaml.YAMLError:
-        return UNREAD
-    nav = _value(root, "nav")
+        return UNREADABLE_NAV_FILE
+    nav = _find_value(root, "nav")
     if nav is None or not isinstance(nav, yaml.SequenceNode):
-        return UNREAD
-    found, whole = [], NAV_PLUGINS.search(text) is None
-    for _, node in scalars(nav):
+        return UNREADABLE_NAV_FILE
+    entries, is_complete = [], NAV_PLUGIN_PATTERN.search(text) is None
+    for _, node in iter_scalars(nav):
         value = node.value.strip()
         if node.tag.startswith("!") or value.endswith("/") or "*" in value:
-            whole = False
+            is_complete = False
         elif value and "://" not in value and not value.startswith(("/", "#", "mailto:", "..")):
-            found.append((node.start_mark.line + 1, value.partition("#")[0]))
-    return Listing(tuple(found), whole)
+            entries.append((node.start_mark.line + 1, value.partition("#")[0]))
+    return NavFile(tuple(entries), is_complete)
 
 
-def _toc(text: str) -> Listing:
+def _parse_toc(text: str) -> NavFile:
     try:
-        root = composed(text)
+        root = compose_or_none(text)
     except yaml.YAMLError:
-        return UNREAD
+        return UNREADABLE_NAV_FILE
     if root is None:
-        return UNREAD
-    found, whole = [], True
-    for keys, node in scalars(root):
+        return UNREADABLE_NAV_FILE
+    entries, is_complete = [], True
+    for keys, node in iter_scalars(root):
         if keys[-1:] in (("file",), ("root",)) and "://" not in node.value:
-            found.append((node.start_mark.line + 1, node.value))
+            entries.append((node.start_mark.line + 1, node.value))
         elif keys[-1:] == ("glob",):
-            whole = False
-    return Listing(tuple(found), whole)
+            is_complete = False
+    return NavFile(tuple(entries), is_complete)
 
 
-def _value(node: yaml.Node | None, key: str) -> yaml.Node | None:
+def _find_value(node: yaml.Node | None, key: str) -> yaml.Node | None:
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     return next((value for name, value in pairs if getattr(name, "value", None) == key), None)
 
 
-def strings(text: str) -> Iterator[tuple[tuple[str, ...], str, int, str]]:
+def find_strings(text: str) -> Iterator[tuple[tuple[str, ...], str, int, str]]:
     """The strings of JSON or of literals of JavaScript: the keys they stand under, `[` or `{`, line, value.
 
     A string in a list stands under the list's key; keys themselves are not values. Raises TooDeep."""
     stack: list[tuple[str, tuple[str, ...]]] = [("", ())]
-    key = last = ""
-    line, position, waiting = 1, 0, None
-    for start, end in tokens(text):
-        piece = text[start:end]
-        if piece.startswith(("//", "/*")):
+    key = previous = ""
+    line, position, pending = 1, 0, None
+    for start, end in tokenize(text):
+        lexeme = text[start:end]
+        if lexeme.startswith(("//", "/*")):
             continue
         line += text.count("\n", position, start)
         position = start
-        inside, keys = stack[-1]
-        if waiting is not None and piece != ":":
-            yield waiting
-        waiting = None
-        if piece in "{[":
-            if len(stack) > DEEPEST:
-                raise TooDeep
-            stack.append((piece, (*keys, key) if key else keys))
+        bracket, keys = stack[-1]
+        if pending is not None and lexeme != ":":
+            yield pending
+        pending = None
+        if lexeme in "{[":
+            if len(stack) > MAX_NESTING_DEPTH:
+                raise NestingTooDeep
+            stack.append((lexeme, (*keys, key) if key else keys))
             key = ""
-        elif piece in "}]":
+        elif lexeme in "}]":
             if len(stack) > 1:
                 stack.pop()
             key = ""
-        elif piece == ",":
+        elif lexeme == ",":
             key = ""
-        elif piece == ":":
-            key = last.strip("\"'")
-        elif piece[0] in "\"'" and "\\" not in piece and (inside == "[" or key):
-            waiting = ((*keys, key) if key else keys, inside, line, piece[1:-1])
-        last = piece
+        elif lexeme == ":":
+            key = previous.strip("\"'")
+        elif lexeme[0] in "\"'" and "\\" not in lexeme and (bracket == "[" or key):
+            pending = ((*keys, key) if key else keys, bracket, line, lexeme[1:-1])
+        previous = lexeme

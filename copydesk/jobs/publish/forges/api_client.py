@@ -14,32 +14,32 @@ import httpx2 as httpx
 from pydantic import TypeAdapter, ValidationError
 
 from copydesk import __version__
-from copydesk.core.text.redaction import blotted
+from copydesk.core.text.redaction import redact
 from copydesk.jobs.job import Reason
-from copydesk.jobs.publish.errors import ForgeAway, ForgeRefused
-from copydesk.jobs.publish.git.public_addresses import pinned_host
+from copydesk.jobs.publish.errors import ForgeRefused, ForgeUnavailable
+from copydesk.jobs.publish.git.public_addresses import pin_public_host
 
 T = TypeVar("T")
-Query = Mapping[str, str | int]
+QueryParams = Mapping[str, str | int]
 
-LARGEST_ANSWER = 16 * 1024 * 1024
-LONGEST_WORDS = 400
-MOST_PAGES = 40
-SILENCE, CONNECTING = 30.0, 10.0
-LONGEST_CALL = 90.0
-FAREWELL = 2.0
-PASSING = {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524}
-TOKEN = re.compile(
+MAX_RESPONSE_BYTES = 16 * 1024 * 1024
+MAX_ERROR_CHARS = 400
+MAX_PAGES = 40
+READ_TIMEOUT_SECONDS, CONNECT_TIMEOUT_SECONDS = 30.0, 10.0
+MAX_CALL_SECONDS = 90.0
+MIN_CALL_SECONDS = 2.0
+TRANSIENT_STATUSES = {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524}
+TOKEN_PATTERN = re.compile(
     r"\b(?:gh[a-z]_|github_pat_|gl(?:pat|dt|rt|ft|cbt|ptt|soat)-|Bearer\s+|whsec_)[A-Za-z0-9_.=/+-]{8,}", re.IGNORECASE
 )
 
 
-class Http:
+class ApiClient:
     """Calls below one base address. The authorization is made anew for each call and goes to that host alone."""
 
     def __init__(
         self,
-        base: str,
+        base_url: str,
         authorization: Callable[[], str],
         *,
         headers: Mapping[str, str],
@@ -47,72 +47,72 @@ class Http:
         deadline: float = inf,
     ) -> None:
         """No call outlives the deadline, in the time of `time.monotonic`, by more than what a farewell takes."""
-        self.base, self.authorization, self.deadline = base, authorization, deadline
-        parts = urlsplit(base)
+        self.base_url, self.authorization, self.deadline = base_url, authorization, deadline
+        parts = urlsplit(base_url)
         self.host = parts.netloc
         self._headers = {"User-Agent": f"copydesk/{__version__}", "Accept-Encoding": "identity", **headers}
-        self._address = base
+        self._connect_url = base_url
         self._extensions: dict[str, Any] = {}
         if not allow_private:
             # What was checked is what is used: the address is pinned, the certificate is still the host's.
-            address = _address(pinned_host(base))
-            self._address = parts._replace(netloc=f"{address}:{parts.port}" if parts.port else address).geturl()
+            address = _address_from_pin(pin_public_host(base_url))
+            self._connect_url = parts._replace(netloc=f"{address}:{parts.port}" if parts.port else address).geturl()
             self._headers["Host"] = self.host
             self._extensions = {"sni_hostname": parts.hostname}
-        through_proxy = allow_private  # which would look the host up once more
-        self._client = httpx.Client(verify=_trusted(), follow_redirects=False, trust_env=through_proxy)
+        may_use_proxy = allow_private  # which would look the host up once more
+        self._client = httpx.Client(verify=_load_ssl_context(), follow_redirects=False, trust_env=may_use_proxy)
 
     def close(self) -> None:
         self._client.close()
 
-    def ask(
+    def request(
         self,
-        kind: type[T],
+        response_type: type[T],
         method: str,
         path: str,
         *,
-        query: Query | None = None,
+        query: QueryParams | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> T:
-        return self._read(kind, method, *self._call(method, path, query, body))[0]
+        return self._parse(response_type, method, *self._send(method, path, query, body))[0]
 
-    def find(self, kind: type[T], path: str) -> T | None:
+    def get_or_none(self, response_type: type[T], path: str) -> T | None:
         """None where the forge has no such thing, or hides it."""
         try:
-            return self.ask(kind, "GET", path)
+            return self.request(response_type, "GET", path)
         except ForgeRefused as refusal:
             if refusal.status != 404:
                 raise
             return None
 
-    def pages(self, kind: type[T], path: str, query: Query) -> Iterator[T]:
+    def paginate(self, item_type: type[T], path: str, query: QueryParams) -> Iterator[T]:
         """Every entry of a listing, page by page. The forge's own links are not followed: they may lead elsewhere."""
-        for page in range(1, MOST_PAGES + 1):
-            response, data = self._call("GET", path, {**query, "page": page}, None)
-            found, links = self._read(list[kind], "GET", response, data)  # type: ignore[valid-type]
-            yield from found
-            if not found or "next" not in links:
+        for page in range(1, MAX_PAGES + 1):
+            response, data = self._send("GET", path, {**query, "page": page}, None)
+            items, links = self._parse(list[item_type], "GET", response, data)  # type: ignore[valid-type]
+            yield from items
+            if not items or "next" not in links:
                 return
 
-    def header(self, path: str, name: str) -> str | None:
+    def get_header(self, path: str, name: str) -> str | None:
         """One header of the answer to a GET."""
-        value: str | None = self._call("GET", path, None, None)[0].headers.get(name)
+        value: str | None = self._send("GET", path, None, None)[0].headers.get(name)
         return value
 
-    def _call(
-        self, method: str, path: str, query: Query | None, body: Mapping[str, Any] | None
+    def _send(
+        self, method: str, path: str, query: QueryParams | None, body: Mapping[str, Any] | None
     ) -> tuple[httpx.Response, bytes]:
-        secret = self.authorization()
-        headers = {**self._headers, "Authorization": secret}
-        left = max(FAREWELL, min(LONGEST_CALL, self.deadline - time.monotonic()))
-        until = time.monotonic() + left
+        authorization = self.authorization()
+        headers = {**self._headers, "Authorization": authorization}
+        timeout_seconds = max(MIN_CALL_SECONDS, min(MAX_CALL_SECONDS, self.deadline - time.monotonic()))
+        deadline = time.monotonic() + timeout_seconds
         request = self._client.build_request(
             method,
-            self._address + path,
+            self._connect_url + path,
             params=query,
             json=body,
             headers=headers,
-            timeout=_timeout(left),
+            timeout=_build_timeout(timeout_seconds),
             extensions=self._extensions,
         )
         data = bytearray()
@@ -121,114 +121,128 @@ class Http:
             try:
                 for chunk in response.iter_bytes():
                     data += chunk
-                    if len(data) > LARGEST_ANSWER:
-                        raise ForgeRefused(f"{self.host} answered with more than {LARGEST_ANSWER >> 20} MiB.")
-                    if time.monotonic() > until:
-                        raise ForgeAway(f"{self.host} took longer than {left:.0f} s to answer.")
+                    if len(data) > MAX_RESPONSE_BYTES:
+                        raise ForgeRefused(f"{self.host} answered with more than {MAX_RESPONSE_BYTES >> 20} MiB.")
+                    if time.monotonic() > deadline:
+                        raise ForgeUnavailable(f"{self.host} took longer than {timeout_seconds:.0f} s to answer.")
             finally:
                 response.close()
         except httpx.TimeoutException:
-            raise ForgeAway(f"{self.host} did not answer in time.") from None
+            raise ForgeUnavailable(f"{self.host} did not answer in time.") from None
         except httpx.RequestError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 message = f"The certificate of {self.host} is not trusted; no token was sent."
                 raise ForgeRefused(message, Reason.REPOSITORY_ERROR) from None
-            raise ForgeAway(f"{self.host} cannot be reached: {hidden(str(error), secret)}.") from None
+            raise ForgeUnavailable(
+                f"{self.host} cannot be reached: {redact_message(str(error), authorization)}."
+            ) from None
         if not response.is_success:
-            self._refuse(response, bytes(data), secret)
+            self._raise_for_status(response, bytes(data), authorization)
         return response, bytes(data)
 
-    def _read(
-        self, kind: type[T], method: str, response: httpx.Response, data: bytes
+    def _parse(
+        self, response_type: type[T], method: str, response: httpx.Response, data: bytes
     ) -> tuple[T, Mapping[str | None, Any]]:
         try:
-            value = TypeAdapter(kind).validate_python(json.loads(data) if data.strip() else None)
+            value = TypeAdapter(response_type).validate_python(json.loads(data) if data.strip() else None)
         except (ValueError, ValidationError, RecursionError):
             message = (
                 f"{self.host} answered in a way that its API does not: is its address right, and no proxy before it?"
             )
             # After a change it is unclear whether that was made: whoever asked must look.
-            raise (ForgeRefused(message, Reason.REPOSITORY_ERROR) if method == "GET" else ForgeAway(message)) from None
+            raise (
+                ForgeRefused(message, Reason.REPOSITORY_ERROR) if method == "GET" else ForgeUnavailable(message)
+            ) from None
         return value, response.links
 
-    def _refuse(self, response: httpx.Response, data: bytes, secret: str) -> None:
-        status, words = response.status_code, hidden(_words(data), secret)
-        said = f": {words}" if words else ""
-        if status in PASSING or (status == 403 and _is_limited(response, words)):
-            raise ForgeAway(f"{self.host} answered {status}{said}.", _retry_after(response))
+    def _raise_for_status(self, response: httpx.Response, data: bytes, authorization: str) -> None:
+        status, error_text = response.status_code, redact_message(_parse_error_message(data), authorization)
+        suffix = f": {error_text}" if error_text else ""
+        if status in TRANSIENT_STATUSES or (status == 403 and _is_rate_limited(response, error_text)):
+            raise ForgeUnavailable(f"{self.host} answered {status}{suffix}.", _parse_retry_after(response))
         if status in range(300, 400):
             message = f"{self.host} says that the repository has moved; change the project's address."
             raise ForgeRefused(message, Reason.REPOSITORY_ERROR, status=status)
         if status == 401:
-            message = f"{self.host} does not take the token; it may have expired or been revoked{said}."
+            message = f"{self.host} does not take the token; it may have expired or been revoked{suffix}."
             raise ForgeRefused(message, Reason.REPOSITORY_ERROR, status=status)
-        needed = response.headers.get("x-accepted-github-permissions", "")
-        needs = f" (it takes {hidden(needs_of(needed), secret)})" if status == 403 and needed else ""
+        accepted_permissions = response.headers.get("x-accepted-github-permissions", "")
+        permissions_hint = (
+            f" (it takes {redact_message(format_permissions(accepted_permissions), authorization)})"
+            if status == 403 and accepted_permissions
+            else ""
+        )
         reason = Reason.REPOSITORY_ERROR if status in (403, 404) else Reason.PUBLISH_REFUSED
-        raise ForgeRefused(f"{self.host} answered {status}{said}{needs}.", reason, status=status)
+        raise ForgeRefused(f"{self.host} answered {status}{suffix}{permissions_hint}.", reason, status=status)
 
 
-def _timeout(left: float) -> httpx.Timeout:
-    return httpx.Timeout(min(SILENCE, left), connect=min(CONNECTING, left))
+def _build_timeout(timeout_seconds: float) -> httpx.Timeout:
+    return httpx.Timeout(
+        min(READ_TIMEOUT_SECONDS, timeout_seconds), connect=min(CONNECT_TIMEOUT_SECONDS, timeout_seconds)
+    )
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _load_ssl_context() -> ssl.SSLContext:
     """Who vouches for hosts, by the system's settings; read once, because that takes longer than a call."""
     return httpx.create_ssl_context()
 
 
-def needs_of(header: str) -> str:
+def format_permissions(header: str) -> str:
     """`contents=write; pull_requests=write` as words."""
     return header.replace("=", ": ").replace(";", " or")[:100]
 
 
-def hidden(words: str, secret: str) -> str:
+def redact_message(message: str, authorization: str) -> str:
     """The words on one line, without the secret or what looks like one."""
-    words = blotted(words, secret.partition(" ")[2])
-    words = " ".join(TOKEN.sub("•••", words).split()).rstrip(".")
-    return words if len(words) <= LONGEST_WORDS else words[: LONGEST_WORDS - 1] + "…"
+    message = redact(message, authorization.partition(" ")[2])
+    message = " ".join(TOKEN_PATTERN.sub("•••", message).split()).rstrip(".")
+    return message if len(message) <= MAX_ERROR_CHARS else message[: MAX_ERROR_CHARS - 1] + "…"
 
 
-def _words(data: bytes) -> str:
+def _parse_error_message(data: bytes) -> str:
     """The sentence in a forge's error, wherever that forge puts it."""
     try:
-        return _said(json.loads(data))
+        return _extract_message(json.loads(data))
     except (ValueError, RecursionError):
         return ""  # a page for people
 
 
-def _said(value: Any, depth: int = 0) -> str:
+def _extract_message(value: Any, depth: int = 0) -> str:
     if isinstance(value, str):
         return value
     if depth > 4:
         return ""
     if isinstance(value, list):
-        return "; ".join(filter(None, (_said(part, depth + 1) for part in value[:5])))
+        return "; ".join(filter(None, (_extract_message(part, depth + 1) for part in value[:5])))
     if isinstance(value, dict):
-        parts = [_said(value.get(key), depth + 1) for key in ("message", "error", "error_description", "errors")]
+        parts = [
+            _extract_message(value.get(key), depth + 1) for key in ("message", "error", "error_description", "errors")
+        ]
         if not any(parts):  # GitLab lists faults by field; GitHub has some without words
             parts = [
-                f"{key}: {_said(part, depth + 1)}" for key, part in list(value.items())[:5] if _said(part, depth + 1)
+                f"{key}: {_extract_message(part, depth + 1)}"
+                for key, part in list(value.items())[:5]
+                if _extract_message(part, depth + 1)
             ]
         return "; ".join(dict.fromkeys(filter(None, parts)))
     return ""
 
 
-def _is_limited(response: httpx.Response, words: str) -> bool:
+def _is_rate_limited(response: httpx.Response, error_text: str) -> bool:
     headers = response.headers
-    return "retry-after" in headers or headers.get("x-ratelimit-remaining") == "0" or "rate limit" in words.lower()
+    return "retry-after" in headers or headers.get("x-ratelimit-remaining") == "0" or "rate limit" in error_text.lower()
 
 
-def _retry_after(response: httpx.Response) -> float | None:
-    after, reset = response.headers.get("retry-after", ""), response.headers.get("x-ratelimit-reset", "")
-    if after.isdigit():
-        return float(after)
+def _parse_retry_after(response: httpx.Response) -> float | None:
+    retry_after, reset = response.headers.get("retry-after", ""), response.headers.get("x-ratelimit-reset", "")
+    if retry_after.isdigit():
+        return float(retry_after)
     if response.headers.get("x-ratelimit-remaining") == "0" and reset.isdigit():
         return max(1.0, float(reset) - time.time())
     return None
 
 
-def _address(pinned: str) -> str:
+def _address_from_pin(pinned: str) -> str:
     """The address at the end of `host:port:address`, as a URL writes it."""
     return pinned[pinned.rindex("[") :] if pinned.endswith("]") else pinned.rpartition(":")[2]

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from copydesk.core.clock import SECOND
 
-State = Literal["open", "merged", "closed"]
+PullState = Literal["open", "merged", "closed"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class PullRequest:
 
     number: int
     url: str
-    state: State
+    state: PullState
     title: str
     body: str
     draft: bool
@@ -34,7 +34,7 @@ class PullRequest:
     closed_at: int | None = None
     """Milliseconds; merged ones too."""
 
-    def ended_before(self, at: int) -> bool:
+    def closed_before(self, at: int) -> bool:
         """For certain: forges tell time by the second."""
         return self.closed_at is not None and self.closed_at + SECOND <= at
 
@@ -61,30 +61,30 @@ class Forge(Protocol):
     def repository(self) -> str:
         """`owner/name`, as the project's address says it."""
 
-    def find(self, branch: str, base: str) -> list[PullRequest]:
+    def find_pulls(self, branch: str, base: str) -> list[PullRequest]:
         """Pull requests from this branch of this very repository, in any state, oldest first; none from forks."""
 
-    def get(self, number: int) -> PullRequest: ...
+    def get_pull(self, number: int) -> PullRequest: ...
 
-    def open(self, proposal: Proposal) -> PullRequest:
+    def open_pull(self, proposal: Proposal) -> PullRequest:
         """AlreadyOpen or NotYet where these are the reason. Labels and reviewers come after, each by its own call."""
 
-    def update(self, pull: PullRequest, *, title: str | None = None, body: str | None = None) -> None:
+    def update_pull(self, pull: PullRequest, *, title: str | None = None, body: str | None = None) -> None:
         """A draft stays a draft, and what is ready stays ready: that is for people to say."""
 
-    def comment(self, number: int, text: str) -> None: ...
+    def add_comment(self, number: int, text: str) -> None: ...
 
-    def close(self, number: int) -> None: ...
+    def close_pull(self, number: int) -> None: ...
 
-    def reopen(self, number: int) -> None: ...
+    def reopen_pull(self, number: int) -> None: ...
 
     def add_labels(self, number: int, labels: Sequence[str]) -> list[str]:
         """Notes about labels that the repository does not have; none is ever created."""
 
-    def ask_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
+    def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
         """Notes about people who cannot be asked."""
 
-    def access(self, branch: str) -> list[str]:
+    def find_access_problems(self, branch: str) -> list[str]:
         """What stands in the way of pushing such a branch and opening a pull request, as far as the forge tells."""
 
     def can_write(self, user: str) -> bool:
@@ -93,5 +93,5 @@ class Forge(Protocol):
     def git_token(self) -> str | None:
         """For git, which takes it as a password; renewed when it is about to expire."""
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Closes connections and gives back a token that was minted. Nothing is asked of the forge after that."""

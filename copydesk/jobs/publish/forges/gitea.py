@@ -9,13 +9,13 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from copydesk.jobs.publish.errors import AlreadyOpen, ForgeRefused, NotYet
-from copydesk.jobs.publish.forges.api_client import Http, Query
-from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, State
-from copydesk.jobs.publish.forges.markers import marked_comment, plain_title, with_mark
+from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
+from copydesk.jobs.publish.forges.api_client import ApiClient, QueryParams
+from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
+from copydesk.jobs.publish.forges.markers import mark_comment, set_draft_mark, strip_draft_marks
 
-DRAFT = "WIP: "
-DRAFT_MARKS = r"(?:wip:|\[wip\])"
+DRAFT_MARK = "WIP: "
+DRAFT_MARK_PATTERN = r"(?:wip:|\[wip\])"
 """Both forges' default; a server may be set to others, whose titles then simply stay as they are."""
 
 
@@ -23,7 +23,7 @@ class Permissions(BaseModel):
     push: bool = False
 
 
-class Repository(BaseModel):
+class GiteaRepository(BaseModel):
     full_name: str
     archived: bool = False
     fork: bool = False
@@ -31,17 +31,17 @@ class Repository(BaseModel):
     permissions: Permissions | None = None
 
 
-class Named(BaseModel):
+class RepositoryName(BaseModel):
     full_name: str
 
 
-class Head(BaseModel):
+class PullHead(BaseModel):
     ref: str
     sha: str = ""
-    repo: Named | None = None
+    repo: RepositoryName | None = None
 
 
-class Pull(BaseModel):
+class GiteaPull(BaseModel):
     number: int
     html_url: str
     state: str
@@ -51,12 +51,12 @@ class Pull(BaseModel):
     merged: bool | None = None
     closed_at: datetime | None = None
     merged_at: datetime | None = None
-    head: Head
+    head: PullHead
 
-    def plain(self) -> PullRequest:
-        state: State = "merged" if self.merged else "open" if self.state == "open" else "closed"
-        title = plain_title(self.title, DRAFT_MARKS)
-        ended = self.merged_at or self.closed_at
+    def to_pull_request(self) -> PullRequest:
+        state: PullState = "merged" if self.merged else "open" if self.state == "open" else "closed"
+        title = strip_draft_marks(self.title, DRAFT_MARK_PATTERN)
+        ended_at = self.merged_at or self.closed_at
         return PullRequest(
             number=self.number,
             url=self.html_url,
@@ -66,7 +66,7 @@ class Pull(BaseModel):
             draft=self.draft if self.draft is not None else title != self.title,
             branch=self.head.ref,
             head=self.head.sha or None,
-            closed_at=int(ended.timestamp() * 1000) if ended else None,
+            closed_at=int(ended_at.timestamp() * 1000) if ended_at else None,
         )
 
 
@@ -83,172 +83,182 @@ class Permission(BaseModel):
     permission: str
 
 
-class User(BaseModel):
+class GiteaUser(BaseModel):
     login: str
 
 
-class Protection(BaseModel):
+class BranchProtection(BaseModel):
     rule_name: str = ""
     branch_name: str = ""
     enable_push: bool = True
 
 
 class Gitea:
-    def __init__(self, http: Http, repository: str, token: str) -> None:
+    def __init__(self, http: ApiClient, repository: str, token: str) -> None:
         self.http, self.repository, self._token = http, repository, token
-        self._at = f"/repos/{quote(repository)}"
+        self._path = f"/repos/{quote(repository)}"
 
-    def find(self, branch: str, base: str) -> list[PullRequest]:
+    def find_pulls(self, branch: str, base: str) -> list[PullRequest]:
         """Asked by base and head, for any state, and among the open ones, whose base a person may have changed.
 
         Neither forge lists pull requests by their head.
         """
-        query: Query = {"state": "open", "sort": "recentupdate", "limit": 50}
-        found = {pull.number: pull for pull in self.http.pages(Pull, f"{self._at}/pulls", query)}
-        if direct := self.http.find(Pull, f"{self._at}/pulls/{quote(base, safe='')}/{quote(branch)}"):
-            found[direct.number] = direct
-        own = [pull.plain() for pull in found.values() if self._is_own(pull.head, branch)]
+        query: QueryParams = {"state": "open", "sort": "recentupdate", "limit": 50}
+        pulls_by_number = {pull.number: pull for pull in self.http.paginate(GiteaPull, f"{self._path}/pulls", query)}
+        if direct_match := self.http.get_or_none(
+            GiteaPull, f"{self._path}/pulls/{quote(base, safe='')}/{quote(branch)}"
+        ):
+            pulls_by_number[direct_match.number] = direct_match
+        own = [pull.to_pull_request() for pull in pulls_by_number.values() if self._is_own_branch(pull.head, branch)]
         return sorted(own, key=lambda p: p.number)
 
-    def get(self, number: int) -> PullRequest:
-        return self.http.ask(Pull, "GET", f"{self._at}/pulls/{number}").plain()
+    def get_pull(self, number: int) -> PullRequest:
+        return self.http.request(GiteaPull, "GET", f"{self._path}/pulls/{number}").to_pull_request()
 
-    def open(self, proposal: Proposal) -> PullRequest:
+    def open_pull(self, proposal: Proposal) -> PullRequest:
         body = {
             "head": proposal.branch,
             "base": proposal.base,
-            "title": with_mark(proposal.title, DRAFT if proposal.draft else "", DRAFT_MARKS),
+            "title": set_draft_mark(proposal.title, DRAFT_MARK if proposal.draft else "", DRAFT_MARK_PATTERN),
             "body": proposal.body,
         }
         try:
-            return self.http.ask(Pull, "POST", f"{self._at}/pulls", body=body).plain()
+            return self.http.request(GiteaPull, "POST", f"{self._path}/pulls", body=body).to_pull_request()
         except ForgeRefused as refusal:
             if refusal.status == 409:
-                raise AlreadyOpen(str(refusal), status=409) from None
+                raise PullAlreadyOpen(str(refusal), status=409) from None
             if refusal.status == 404 or (refusal.status == 422 and "no changes" in str(refusal)):
-                raise NotYet(str(refusal), status=refusal.status) from None
+                raise BranchNotVisibleYet(str(refusal), status=refusal.status) from None
             raise
 
-    def update(self, pull: PullRequest, *, title: str | None = None, body: str | None = None) -> None:
-        marked = None if title is None else with_mark(title, DRAFT if pull.draft else "", DRAFT_MARKS)
-        self._change(pull.number, {"title": marked, "body": body})
+    def update_pull(self, pull: PullRequest, *, title: str | None = None, body: str | None = None) -> None:
+        marked_title = (
+            None if title is None else set_draft_mark(title, DRAFT_MARK if pull.draft else "", DRAFT_MARK_PATTERN)
+        )
+        self._update_pull(pull.number, {"title": marked_title, "body": body})
 
-    def comment(self, number: int, text: str) -> None:
-        self.http.ask(object, "POST", f"{self._at}/issues/{number}/comments", body={"body": marked_comment(text)})
+    def add_comment(self, number: int, text: str) -> None:
+        self.http.request(object, "POST", f"{self._path}/issues/{number}/comments", body={"body": mark_comment(text)})
 
-    def close(self, number: int) -> None:
-        self._change(number, {"state": "closed"})
+    def close_pull(self, number: int) -> None:
+        self._update_pull(number, {"state": "closed"})
 
-    def reopen(self, number: int) -> None:
-        self._change(number, {"state": "open"})
+    def reopen_pull(self, number: int) -> None:
+        self._update_pull(number, {"state": "open"})
 
     def add_labels(self, number: int, labels: Sequence[str]) -> list[str]:
         if not labels:
             return []
-        known = {label.name: label.id for label in self.http.pages(Label, f"{self._at}/labels", {"limit": 50})}
-        if not set(labels) <= known.keys():
+        label_ids = {label.name: label.id for label in self.http.paginate(Label, f"{self._path}/labels", {"limit": 50})}
+        if not set(labels) <= label_ids.keys():
             with suppress(ForgeRefused):  # only an organization has labels of its own
                 owner = quote(self.repository.partition("/")[0])
-                shared = self.http.pages(Label, f"/orgs/{owner}/labels", {"limit": 50})
-                known = {label.name: label.id for label in shared} | known
-        if ids := [known[label] for label in labels if label in known]:
-            self.http.ask(object, "POST", f"{self._at}/issues/{number}/labels", body={"labels": ids})
-        return [f"The repository has no label '{label}'." for label in labels if label not in known]
+                organization_labels = self.http.paginate(Label, f"/orgs/{owner}/labels", {"limit": 50})
+                label_ids = {label.name: label.id for label in organization_labels} | label_ids
+        if ids := [label_ids[label] for label in labels if label in label_ids]:
+            self.http.request(object, "POST", f"{self._path}/issues/{number}/labels", body={"labels": ids})
+        return [f"The repository has no label '{label}'." for label in labels if label not in label_ids]
 
-    def ask_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
+    def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
         """One by one: the forge refuses all of them for one that it does not know. A team is `org/team`."""
         notes = []
         for name in names:
             team = name.partition("/")[2]
             body = {"team_reviewers": [team]} if team else {"reviewers": [name]}
             try:
-                self.http.ask(object, "POST", f"{self._at}/pulls/{number}/requested_reviewers", body=body)
+                self.http.request(object, "POST", f"{self._path}/pulls/{number}/requested_reviewers", body=body)
             except ForgeRefused as refusal:
                 notes.append(f"{name} cannot be asked to review: {refusal}")
         return notes
 
-    def access(self, branch: str) -> list[str]:
+    def find_access_problems(self, branch: str) -> list[str]:
         try:
-            found = self.http.ask(Repository, "GET", self._at)
+            repository = self.http.request(GiteaRepository, "GET", self._path)
         except ForgeRefused as refusal:
             if refusal.status == 404:
                 return [f"{self.http.host} has no repository {self.repository}, or the token may not see it."]
             return [str(refusal)]
-        faults = {
-            "is archived: nothing can be pushed.": found.archived,
-            "is a fork: name the repository that pull requests go to.": found.fork,
-            "has pull requests switched off.": not found.has_pull_requests,
+        problems = {
+            "is archived: nothing can be pushed.": repository.archived,
+            "is a fork: name the repository that pull requests go to.": repository.fork,
+            "has pull requests switched off.": not repository.has_pull_requests,
             "cannot be pushed to with this token: its owner needs write access.": (
-                found.permissions is not None and not found.permissions.push
+                repository.permissions is not None and not repository.permissions.push
             ),
             f"protects branches such as {branch} from being pushed.": self._is_protected(branch),
         }
-        return [f"{self.repository} {fault}" for fault, is_so in faults.items() if is_so]
+        return [f"{self.repository} {problem}" for problem, is_present in problems.items() if is_present]
 
     def can_write(self, user: str) -> bool:
         """Only an administrator may ask about others. Whoever may not is told who can be assigned, which are the same
         people where a person owns the repository; in an organization readers may be among them."""
         try:
-            found = self.http.find(Permission, f"{self._at}/collaborators/{quote(user, safe='')}/permission")
+            collaborator = self.http.get_or_none(
+                Permission, f"{self._path}/collaborators/{quote(user, safe='')}/permission"
+            )
         except ForgeRefused as refusal:
             if refusal.status != 403:
                 raise
             owner = self.repository.partition("/")[0]
-            if self.http.find(Organization, f"/orgs/{quote(owner, safe='')}") is not None:
+            if self.http.get_or_none(Organization, f"/orgs/{quote(owner, safe='')}") is not None:
                 raise ForgeRefused(
                     f"{self.http.host} tells only an administrator of {self.repository} who may write there: give the "
                     "token's owner that right, so that comments can be heard.",
                     status=403,
                 ) from None
-            writers = self.http.ask(list[User], "GET", f"{self._at}/assignees")
+            writers = self.http.request(list[GiteaUser], "GET", f"{self._path}/assignees")
             return any(writer.login.casefold() == user.casefold() for writer in writers)
-        return found is not None and found.permission in ("owner", "admin", "write")
+        return collaborator is not None and collaborator.permission in ("owner", "admin", "write")
 
     def git_token(self) -> str | None:
         return self._token
 
-    def end(self) -> None:
+    def close(self) -> None:
         self.http.close()
 
-    def _change(self, number: int, values: dict[str, Any]) -> None:
-        changed = {name: value for name, value in values.items() if value is not None}
-        self.http.ask(Pull, "PATCH", f"{self._at}/pulls/{number}", body=changed)
+    def _update_pull(self, number: int, values: dict[str, Any]) -> None:
+        fields = {name: value for name, value in values.items() if value is not None}
+        self.http.request(GiteaPull, "PATCH", f"{self._path}/pulls/{number}", body=fields)
 
-    def _is_own(self, head: Head, branch: str) -> bool:
-        is_here = head.repo is not None and head.repo.full_name.casefold() == self.repository.casefold()
-        return is_here and head.ref == branch
+    def _is_own_branch(self, head: PullHead, branch: str) -> bool:
+        is_same_repository = head.repo is not None and head.repo.full_name.casefold() == self.repository.casefold()
+        return is_same_repository and head.ref == branch
 
     def _is_protected(self, branch: str) -> bool:
         """Only an administrator may ask."""
         with suppress(ForgeRefused):
-            rules = self.http.ask(list[Protection], "GET", f"{self._at}/branch_protections")
-            return any(_covers(rule.rule_name or rule.branch_name, branch) and not rule.enable_push for rule in rules)
+            rules = self.http.request(list[BranchProtection], "GET", f"{self._path}/branch_protections")
+            return any(
+                _matches_rule(rule.rule_name or rule.branch_name, branch) and not rule.enable_push for rule in rules
+            )
         return False
 
 
-def _covers(rule: str, branch: str) -> bool:
+def _matches_rule(rule: str, branch: str) -> bool:
     """One star stays within a folder, two do not."""
-    ends = {0}  # where what was read of the rule may end in the branch; a pattern of many stars would take for ever
-    for sign in re.findall(r"\*\*|.", rule, re.DOTALL):
-        if sign == "**":
-            ends = set(range(min(ends), len(branch) + 1))
-        elif sign == "*":
-            ends = set(_stretched(ends, branch))
+    positions = {
+        0
+    }  # where what was read of the rule may end in the branch; a pattern of many stars would take for ever
+    for lexeme in re.findall(r"\*\*|.", rule, re.DOTALL):
+        if lexeme == "**":
+            positions = set(range(min(positions), len(branch) + 1))
+        elif lexeme == "*":
+            positions = set(_extend_by_star(positions, branch))
         else:
-            ends = {end + 1 for end in ends if _fits(sign, branch[end : end + 1])}
-        if not ends:
+            positions = {end + 1 for end in positions if _matches_character(lexeme, branch[end : end + 1])}
+        if not positions:
             return False
-    return len(branch) in ends
+    return len(branch) in positions
 
 
-def _stretched(ends: set[int], branch: str) -> Iterator[int]:
+def _extend_by_star(positions: set[int], branch: str) -> Iterator[int]:
     """Yields the places up to which one star may go on from these, which is the end of their folder."""
-    inside = False
-    for place in range(len(branch) + 1):
-        inside = place in ends or (inside and branch[place - 1] != "/")
-        if inside:
-            yield place
+    is_reachable = False
+    for position in range(len(branch) + 1):
+        is_reachable = position in positions or (is_reachable and branch[position - 1] != "/")
+        if is_reachable:
+            yield position
 
 
-def _fits(sign: str, character: str) -> bool:
-    return character not in ("", "/") if sign == "?" else character == sign
+def _matches_character(lexeme: str, character: str) -> bool:
+    return character not in ("", "/") if lexeme == "?" else character == lexeme

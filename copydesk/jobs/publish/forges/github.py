@@ -8,15 +8,15 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from copydesk.jobs.publish.errors import AlreadyOpen, ForgeRefused, NotYet
-from copydesk.jobs.publish.forges.api_client import Http, Query
-from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, State
-from copydesk.jobs.publish.forges.markers import marked_comment
+from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
+from copydesk.jobs.publish.forges.api_client import ApiClient, QueryParams
+from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
+from copydesk.jobs.publish.forges.markers import mark_comment
 
-HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+GITHUB_HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 
 
-class Repository(BaseModel):
+class GitHubRepository(BaseModel):
     full_name: str
     archived: bool = False
     disabled: bool = False
@@ -25,18 +25,18 @@ class Repository(BaseModel):
     permissions: dict[str, bool] | None = None
 
 
-class Named(BaseModel):
+class RepositoryName(BaseModel):
     full_name: str
 
 
-class Head(BaseModel):
+class PullHead(BaseModel):
     ref: str
     sha: str
-    repo: Named | None = None
+    repo: RepositoryName | None = None
     """None when the fork it came from is gone."""
 
 
-class Pull(BaseModel):
+class GitHubPull(BaseModel):
     number: int
     html_url: str
     state: str
@@ -45,20 +45,20 @@ class Pull(BaseModel):
     draft: bool = False
     merged_at: datetime | None = None
     closed_at: datetime | None = None
-    head: Head
+    head: PullHead
 
-    def plain(self) -> PullRequest:
-        state: State = "merged" if self.merged_at else "open" if self.state == "open" else "closed"
-        closed = int(self.closed_at.timestamp() * 1000) if self.closed_at else None
+    def to_pull_request(self) -> PullRequest:
+        state: PullState = "merged" if self.merged_at else "open" if self.state == "open" else "closed"
+        closed_at = int(self.closed_at.timestamp() * 1000) if self.closed_at else None
         return PullRequest(self.number, self.html_url, state, self.title, self.body or "", self.draft, self.head.ref,
-                           self.head.sha, closed)  # fmt: skip
+                           self.head.sha, closed_at)  # fmt: skip
 
 
 class Permission(BaseModel):
     permission: str
 
 
-class Rule(BaseModel):
+class BranchRule(BaseModel):
     type: str
     ruleset_id: int | None = None
 
@@ -71,22 +71,28 @@ class GitHub:
     """With a token of a person's, or with an App's: what is minted for that is given back at the end."""
 
     def __init__(
-        self, http: Http, repository: str, token: Callable[[], str], give_back: Callable[[], None] | None = None
+        self,
+        http: ApiClient,
+        repository: str,
+        get_token: Callable[[], str],
+        revoke_token: Callable[[], None] | None = None,
     ) -> None:
         self.http, self.repository = http, repository
-        self._token, self._give_back = token, give_back
-        self._at = f"/repos/{quote(repository)}"
+        self._get_token, self._revoke_token = get_token, revoke_token
+        self._path = f"/repos/{quote(repository)}"
 
-    def find(self, branch: str, base: str) -> list[PullRequest]:
+    def find_pulls(self, branch: str, base: str) -> list[PullRequest]:
         owner = self.repository.partition("/")[0]
-        query: Query = {"head": f"{owner}:{branch}", "state": "all", "per_page": 100}
-        found = self.http.pages(Pull, f"{self._at}/pulls", query)
-        return sorted((pull.plain() for pull in found if self._is_own(pull.head, branch)), key=lambda p: p.number)
+        query: QueryParams = {"head": f"{owner}:{branch}", "state": "all", "per_page": 100}
+        pulls = self.http.paginate(GitHubPull, f"{self._path}/pulls", query)
+        return sorted(
+            (pull.to_pull_request() for pull in pulls if self._is_own_branch(pull.head, branch)), key=lambda p: p.number
+        )
 
-    def get(self, number: int) -> PullRequest:
-        return self.http.ask(Pull, "GET", f"{self._at}/pulls/{number}").plain()
+    def get_pull(self, number: int) -> PullRequest:
+        return self.http.request(GitHubPull, "GET", f"{self._path}/pulls/{number}").to_pull_request()
 
-    def open(self, proposal: Proposal) -> PullRequest:
+    def open_pull(self, proposal: Proposal) -> PullRequest:
         body: dict[str, Any] = {
             "title": proposal.title,
             "head": proposal.branch,
@@ -95,108 +101,114 @@ class GitHub:
             "draft": proposal.draft,
         }
         try:
-            return self._opened(body)
+            return self._create_pull(body)
         except ForgeRefused as refusal:
             if refusal.status != 422 or "raft pull requests are not supported" not in str(refusal):
                 raise
-        return self._opened({**body, "draft": False})
+        return self._create_pull({**body, "draft": False})
 
-    def update(self, pull: PullRequest, *, title: str | None = None, body: str | None = None) -> None:
-        changed = {name: value for name, value in (("title", title), ("body", body)) if value is not None}
-        self.http.ask(Pull, "PATCH", f"{self._at}/pulls/{pull.number}", body=changed)
+    def update_pull(self, pull: PullRequest, *, title: str | None = None, body: str | None = None) -> None:
+        fields = {name: value for name, value in (("title", title), ("body", body)) if value is not None}
+        self.http.request(GitHubPull, "PATCH", f"{self._path}/pulls/{pull.number}", body=fields)
 
-    def comment(self, number: int, text: str) -> None:
-        self.http.ask(object, "POST", f"{self._at}/issues/{number}/comments", body={"body": marked_comment(text)})
+    def add_comment(self, number: int, text: str) -> None:
+        self.http.request(object, "POST", f"{self._path}/issues/{number}/comments", body={"body": mark_comment(text)})
 
-    def close(self, number: int) -> None:
-        self.http.ask(Pull, "PATCH", f"{self._at}/pulls/{number}", body={"state": "closed"})
+    def close_pull(self, number: int) -> None:
+        self.http.request(GitHubPull, "PATCH", f"{self._path}/pulls/{number}", body={"state": "closed"})
 
-    def reopen(self, number: int) -> None:
-        self.http.ask(Pull, "PATCH", f"{self._at}/pulls/{number}", body={"state": "open"})
+    def reopen_pull(self, number: int) -> None:
+        self.http.request(GitHubPull, "PATCH", f"{self._path}/pulls/{number}", body={"state": "open"})
 
     def add_labels(self, number: int, labels: Sequence[str]) -> list[str]:
         """Looked up first: GitHub would create what it does not know."""
-        missing = [label for label in labels if not self._has(f"labels/{quote(label, safe='')}")]
-        if known := [label for label in labels if label not in missing]:
-            self.http.ask(object, "POST", f"{self._at}/issues/{number}/labels", body={"labels": known})
+        missing = [label for label in labels if not self._exists(f"labels/{quote(label, safe='')}")]
+        if existing := [label for label in labels if label not in missing]:
+            self.http.request(object, "POST", f"{self._path}/issues/{number}/labels", body={"labels": existing})
         return [f"The repository has no label '{label}'." for label in missing]
 
-    def ask_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
+    def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
         """One by one: GitHub refuses all of them for one that it does not know. A team is `org/team`."""
         notes = []
         for name in names:
             team = name.partition("/")[2]
             body = {"team_reviewers": [team]} if team else {"reviewers": [name]}
             try:
-                self.http.ask(object, "POST", f"{self._at}/pulls/{number}/requested_reviewers", body=body)
+                self.http.request(object, "POST", f"{self._path}/pulls/{number}/requested_reviewers", body=body)
             except ForgeRefused as refusal:
                 notes.append(f"{name} cannot be asked to review: {refusal}")
         return notes
 
-    def access(self, branch: str) -> list[str]:
+    def find_access_problems(self, branch: str) -> list[str]:
         try:
-            found = self.http.ask(Repository, "GET", self._at)
-            scopes = self.http.header(self._at, "x-oauth-scopes")
+            repository = self.http.request(GitHubRepository, "GET", self._path)
+            scopes = self.http.get_header(self._path, "x-oauth-scopes")
         except ForgeRefused as refusal:
             if refusal.status == 404:
                 return [f"{self.http.host} has no repository {self.repository}, or the token may not see it."]
             return [str(refusal)]
-        allowed = {scope.strip() for scope in (scopes or "").split(",")}
-        is_app = self._give_back is not None  # GitHub says nothing of an App here, but refused to mint without rights
-        faults = {
-            "is archived: nothing can be pushed.": found.archived,
-            "is disabled.": found.disabled,
-            "is a fork: name the repository that pull requests go to.": found.fork,
-            "has pull requests switched off.": not found.has_pull_requests,
+        token_scopes = {scope.strip() for scope in (scopes or "").split(",")}
+        is_app = (
+            self._revoke_token is not None
+        )  # GitHub says nothing of an App here, but refused to mint without rights
+        problems = {
+            "is archived: nothing can be pushed.": repository.archived,
+            "is disabled.": repository.disabled,
+            "is a fork: name the repository that pull requests go to.": repository.fork,
+            "has pull requests switched off.": not repository.has_pull_requests,
             "cannot be pushed to with this token: it needs write access to contents and pull requests.": (
-                not is_app and found.permissions is not None and not found.permissions.get("push", False)
+                not is_app and repository.permissions is not None and not repository.permissions.get("push", False)
             ),
             "cannot be pushed to with this token: it lacks the scope repo (or public_repo).": (
-                scopes is not None and not {"repo", "public_repo"} & allowed
+                scopes is not None and not {"repo", "public_repo"} & token_scopes
             ),
-            f"has a rule that forbids branches such as {branch}.": (not is_app and self._is_ruled_out(branch)),
+            f"has a rule that forbids branches such as {branch}.": (not is_app and self._is_forbidden_by_rules(branch)),
         }
-        return [f"{self.repository} {fault}" for fault, is_so in faults.items() if is_so]
+        return [f"{self.repository} {problem}" for problem, is_present in problems.items() if is_present]
 
     def can_write(self, user: str) -> bool:
-        found = self.http.find(Permission, f"{self._at}/collaborators/{quote(user, safe='')}/permission")
-        return found is not None and found.permission in ("admin", "write")
+        collaborator = self.http.get_or_none(
+            Permission, f"{self._path}/collaborators/{quote(user, safe='')}/permission"
+        )
+        return collaborator is not None and collaborator.permission in ("admin", "write")
 
     def git_token(self) -> str | None:
-        return self._token()
+        return self._get_token()
 
-    def end(self) -> None:
-        if self._give_back is not None:
-            self._give_back()
+    def close(self) -> None:
+        if self._revoke_token is not None:
+            self._revoke_token()
         self.http.close()
 
-    def _opened(self, body: dict[str, Any]) -> PullRequest:
+    def _create_pull(self, body: dict[str, Any]) -> PullRequest:
         try:
-            return self.http.ask(Pull, "POST", f"{self._at}/pulls", body=body).plain()
+            return self.http.request(GitHubPull, "POST", f"{self._path}/pulls", body=body).to_pull_request()
         except ForgeRefused as refusal:
             if refusal.status != 422:
                 raise
-            said = str(refusal).lower()
-            if "already exists" in said:
-                raise AlreadyOpen(str(refusal), status=422) from None
-            if "no commits between" in said or "field: head" in said:
-                raise NotYet(str(refusal), status=422) from None
+            message = str(refusal).lower()
+            if "already exists" in message:
+                raise PullAlreadyOpen(str(refusal), status=422) from None
+            if "no commits between" in message or "field: head" in message:
+                raise BranchNotVisibleYet(str(refusal), status=422) from None
             raise
 
-    def _is_own(self, head: Head, branch: str) -> bool:
-        is_here = head.repo is not None and head.repo.full_name.casefold() == self.repository.casefold()
-        return is_here and head.ref == branch
+    def _is_own_branch(self, head: PullHead, branch: str) -> bool:
+        is_same_repository = head.repo is not None and head.repo.full_name.casefold() == self.repository.casefold()
+        return is_same_repository and head.ref == branch
 
-    def _has(self, thing: str) -> bool:
-        return self.http.find(dict[str, Any], f"{self._at}/{thing}") is not None
+    def _exists(self, resource: str) -> bool:
+        return self.http.get_or_none(dict[str, Any], f"{self._path}/{resource}") is not None
 
-    def _is_ruled_out(self, branch: str) -> bool:
+    def _is_forbidden_by_rules(self, branch: str) -> bool:
         """By a ruleset; older Enterprise servers have none to ask for."""
         with suppress(ForgeRefused):
-            rules = self.http.pages(Rule, f"{self._at}/rules/branches/{quote(branch)}", {"per_page": 100})
+            rules = self.http.paginate(BranchRule, f"{self._path}/rules/branches/{quote(branch)}", {"per_page": 100})
             return any(rule.type in ("creation", "update") and not self._may_bypass(rule) for rule in rules)
         return False
 
-    def _may_bypass(self, rule: Rule) -> bool:
-        found = self.http.find(Ruleset, f"{self._at}/rulesets/{rule.ruleset_id}") if rule.ruleset_id else None
-        return found is not None and found.current_user_can_bypass in ("always", "exempt")
+    def _may_bypass(self, rule: BranchRule) -> bool:
+        ruleset = (
+            self.http.get_or_none(Ruleset, f"{self._path}/rulesets/{rule.ruleset_id}") if rule.ruleset_id else None
+        )
+        return ruleset is not None and ruleset.current_user_can_bypass in ("always", "exempt")

@@ -15,23 +15,23 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from pydantic import BaseModel
 
-from copydesk.core.errors import Explained
+from copydesk.core.errors import UserFacingError
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.errors import ForgeRefused
-from copydesk.jobs.publish.forges.api_client import Http
-from copydesk.jobs.publish.forges.github import HEADERS
+from copydesk.jobs.publish.forges.api_client import ApiClient
+from copydesk.jobs.publish.forges.github import GITHUB_HEADERS
 
-RIGHTS = {"contents": "write", "pull_requests": "write"}
-RENEWED_BEFORE = 10 * 60.0
-LIFE_OF_A_CLAIM = 9 * 60
-SKEW = 60
+REQUIRED_PERMISSIONS = {"contents": "write", "pull_requests": "write"}
+RENEW_BEFORE_SECONDS = 10 * 60.0
+JWT_LIFETIME_SECONDS = 9 * 60
+CLOCK_SKEW_SECONDS = 60
 
 
 class Installation(BaseModel):
     id: int
 
 
-class Minted(BaseModel):
+class InstallationToken(BaseModel):
     token: str
     expires_at: datetime
 
@@ -39,52 +39,57 @@ class Minted(BaseModel):
 class AppTokens:
     """Calls itself an installation of the App on one repository; the key signs claims and goes nowhere."""
 
-    def __init__(self, reach: Callable[..., Http], repository: str, app_id: str, app_key: str) -> None:
+    def __init__(self, build_client: Callable[..., ApiClient], repository: str, app_id: str, app_key: str) -> None:
         self.repository, self.app_id = repository, app_id
-        self._key = _rsa(app_key)
-        self._http = reach(self._claim, headers=HEADERS)
-        self._minted: Minted | None = None
+        self._key = _parse_rsa_key(app_key)
+        self._http = build_client(self._sign_authorization, headers=GITHUB_HEADERS)
+        self._installation_token: InstallationToken | None = None
 
     def token(self) -> str:
-        if self._minted is None or self._minted.expires_at.timestamp() < time.time() + RENEWED_BEFORE:
-            self._minted = self._mint()
-        return self._minted.token
+        if (
+            self._installation_token is None
+            or self._installation_token.expires_at.timestamp() < time.time() + RENEW_BEFORE_SECONDS
+        ):
+            self._installation_token = self._create_token()
+        return self._installation_token.token
 
-    def give_back(self, http: Http) -> None:
+    def revoke(self, http: ApiClient) -> None:
         """Revokes the token; one that cannot be revoked expires within the hour."""
-        if self._minted is not None:
-            with suppress(Explained):
-                http.ask(object, "DELETE", "/installation/token")
-            self._minted = None
+        if self._installation_token is not None:
+            with suppress(UserFacingError):
+                http.request(object, "DELETE", "/installation/token")
+            self._installation_token = None
         self._http.close()
 
-    def _mint(self) -> Minted:
+    def _create_token(self) -> InstallationToken:
         owner, _, name = self.repository.partition("/")
         try:
-            found = self._http.ask(Installation, "GET", f"/repos/{quote(owner)}/{quote(name)}/installation")
-            wanted: dict[str, Any] = {"repositories": [name], "permissions": RIGHTS}
-            return self._http.ask(Minted, "POST", f"/app/installations/{found.id}/access_tokens", body=wanted)
+            installation = self._http.request(Installation, "GET", f"/repos/{quote(owner)}/{quote(name)}/installation")
+            token_request: dict[str, Any] = {"repositories": [name], "permissions": REQUIRED_PERMISSIONS}
+            return self._http.request(
+                InstallationToken, "POST", f"/app/installations/{installation.id}/access_tokens", body=token_request
+            )
         except ForgeRefused as refusal:
-            explained = {
+            message = {
                 401: f"GitHub does not take the key of App {self.app_id}: are the App's id and its private key a pair?",
                 404: f"The GitHub App {self.app_id} is not installed on {self.repository}.",
                 422: f"The GitHub App {self.app_id} lacks rights on {self.repository}: it needs contents and pull "
                 f"requests, read and write. {refusal}",
             }.get(refusal.status or 0, str(refusal))
-            raise ForgeRefused(explained, Reason.REPOSITORY_ERROR, status=refusal.status) from None
+            raise ForgeRefused(message, Reason.REPOSITORY_ERROR, status=refusal.status) from None
 
-    def _claim(self) -> str:
+    def _sign_authorization(self) -> str:
         """A JSON Web Token that says who we are; issued a little in the past, for clocks that differ."""
         now = int(time.time())
-        head, claims = (
+        header, claims = (
             {"alg": "RS256", "typ": "JWT"},
-            {"iat": now - SKEW, "exp": now + LIFE_OF_A_CLAIM, "iss": self.app_id},
+            {"iat": now - CLOCK_SKEW_SECONDS, "exp": now + JWT_LIFETIME_SECONDS, "iss": self.app_id},
         )
-        signed = b".".join(_encoded(json.dumps(part).encode()) for part in (head, claims))
-        return f"Bearer {(signed + b'.' + _encoded(self._key.sign(signed, PKCS1v15(), SHA256()))).decode()}"
+        unsigned = b".".join(_to_base64url(json.dumps(part).encode()) for part in (header, claims))
+        return f"Bearer {(unsigned + b'.' + _to_base64url(self._key.sign(unsigned, PKCS1v15(), SHA256()))).decode()}"
 
 
-def _rsa(pem: str) -> RSAPrivateKey:
+def _parse_rsa_key(pem: str) -> RSAPrivateKey:
     try:
         key = load_pem_private_key(pem.encode(), password=None)
     except (ValueError, TypeError):
@@ -94,5 +99,5 @@ def _rsa(pem: str) -> RSAPrivateKey:
     return key
 
 
-def _encoded(data: bytes) -> bytes:
+def _to_base64url(data: bytes) -> bytes:
     return base64.urlsafe_b64encode(data).rstrip(b"=")

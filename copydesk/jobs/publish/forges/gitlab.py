@@ -9,38 +9,38 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from copydesk.jobs.publish.errors import AlreadyOpen, ForgeRefused, NotYet
-from copydesk.jobs.publish.forges.api_client import Http, Query
-from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, State
-from copydesk.jobs.publish.forges.markers import marked_comment, plain_title, with_mark
+from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
+from copydesk.jobs.publish.forges.api_client import ApiClient, QueryParams
+from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
+from copydesk.jobs.publish.forges.markers import mark_comment, set_draft_mark, strip_draft_marks
 
-DRAFT = "Draft: "
-DRAFT_MARKS = r"(?:\[draft\]|\(draft\)|draft:|draft - )"
-DEVELOPER, OWNER = 30, 50
+DRAFT_MARK = "Draft: "
+DRAFT_MARK_PATTERN = r"(?:\[draft\]|\(draft\)|draft:|draft - )"
+DEVELOPER_LEVEL, OWNER_LEVEL = 30, 50
 
 
-class Access(BaseModel):
+class MemberAccess(BaseModel):
     access_level: int = 0
 
 
-class Accesses(BaseModel):
-    project_access: Access | None = None
-    group_access: Access | None = None
+class ProjectPermissions(BaseModel):
+    project_access: MemberAccess | None = None
+    group_access: MemberAccess | None = None
 
 
-class Fork(BaseModel):
+class ParentProject(BaseModel):
     id: int
 
 
-class Repository(BaseModel):
+class GitLabProject(BaseModel):
     id: int
     archived: bool = False
-    forked_from_project: Fork | None = None
+    forked_from_project: ParentProject | None = None
     merge_requests_access_level: str | None = None
-    permissions: Accesses | None = None
+    permissions: ProjectPermissions | None = None
 
 
-class Pull(BaseModel):
+class GitLabMergeRequest(BaseModel):
     iid: int
     web_url: str
     state: str
@@ -54,151 +54,161 @@ class Pull(BaseModel):
     closed_at: datetime | None = None
     merged_at: datetime | None = None
 
-    def plain(self) -> PullRequest:
-        known: dict[str, State] = {"merged": "merged", "closed": "closed"}
-        ended = self.merged_at or self.closed_at
+    def to_pull_request(self) -> PullRequest:
+        states: dict[str, PullState] = {"merged": "merged", "closed": "closed"}
+        ended_at = self.merged_at or self.closed_at
         return PullRequest(
             number=self.iid,
             url=self.web_url,
-            state=known.get(self.state, "open"),  # opened, and locked while a merge is under way
-            title=plain_title(self.title, DRAFT_MARKS),
+            state=states.get(self.state, "open"),  # opened, and locked while a merge is under way
+            title=strip_draft_marks(self.title, DRAFT_MARK_PATTERN),
             body=self.description or "",
             draft=self.draft,
             branch=self.source_branch,
             head=self.sha,
-            closed_at=int(ended.timestamp() * 1000) if ended else None,
+            closed_at=int(ended_at.timestamp() * 1000) if ended_at else None,
         )
 
 
-class User(BaseModel):
+class GitLabUser(BaseModel):
     id: int
     username: str
 
 
-class Token(BaseModel):
+class TokenInfo(BaseModel):
     scopes: list[str]
 
 
-class Allowed(BaseModel):
+class PushAccess(BaseModel):
     access_level: int | None = None
     """None where it is somebody in particular who is allowed."""
 
 
-class Protection(BaseModel):
+class ProtectedBranchRule(BaseModel):
     name: str
-    push_access_levels: list[Allowed] = []
+    push_access_levels: list[PushAccess] = []
 
 
 class GitLab:
-    def __init__(self, http: Http, repository: str, token: str) -> None:
+    def __init__(self, http: ApiClient, repository: str, token: str) -> None:
         self.http, self.repository, self._token = http, repository, token
-        self._at = f"/projects/{quote(repository, safe='')}"
+        self._path = f"/projects/{quote(repository, safe='')}"
 
-    def find(self, branch: str, base: str) -> list[PullRequest]:
-        query: Query = {"source_branch": branch, "state": "all", "scope": "all", "per_page": 100}
-        found = self.http.pages(Pull, f"{self._at}/merge_requests", query)
-        own = [p for p in found if p.source_branch == branch and p.source_project_id == p.target_project_id]
-        return sorted((pull.plain() for pull in own), key=lambda p: p.number)
+    def find_pulls(self, branch: str, base: str) -> list[PullRequest]:
+        query: QueryParams = {"source_branch": branch, "state": "all", "scope": "all", "per_page": 100}
+        merge_requests = self.http.paginate(GitLabMergeRequest, f"{self._path}/merge_requests", query)
+        own = [p for p in merge_requests if p.source_branch == branch and p.source_project_id == p.target_project_id]
+        return sorted((pull.to_pull_request() for pull in own), key=lambda p: p.number)
 
-    def get(self, number: int) -> PullRequest:
-        return self.http.ask(Pull, "GET", f"{self._at}/merge_requests/{number}").plain()
+    def get_pull(self, number: int) -> PullRequest:
+        return self.http.request(GitLabMergeRequest, "GET", f"{self._path}/merge_requests/{number}").to_pull_request()
 
-    def open(self, proposal: Proposal) -> PullRequest:
+    def open_pull(self, proposal: Proposal) -> PullRequest:
         body = {
             "source_branch": proposal.branch,
             "target_branch": proposal.base,
-            "title": with_mark(proposal.title, DRAFT if proposal.draft else "", DRAFT_MARKS),
+            "title": set_draft_mark(proposal.title, DRAFT_MARK if proposal.draft else "", DRAFT_MARK_PATTERN),
             "description": proposal.body,
         }
         try:
-            return self.http.ask(Pull, "POST", f"{self._at}/merge_requests", body=body).plain()
+            return self.http.request(
+                GitLabMergeRequest, "POST", f"{self._path}/merge_requests", body=body
+            ).to_pull_request()
         except ForgeRefused as refusal:
-            said = str(refusal).lower()
-            if refusal.status == 409 or "already exists" in said:
-                raise AlreadyOpen(str(refusal), status=refusal.status) from None
-            if refusal.status in (400, 404, 422) and "source" in said:
-                raise NotYet(str(refusal), status=refusal.status) from None
+            message = str(refusal).lower()
+            if refusal.status == 409 or "already exists" in message:
+                raise PullAlreadyOpen(str(refusal), status=refusal.status) from None
+            if refusal.status in (400, 404, 422) and "source" in message:
+                raise BranchNotVisibleYet(str(refusal), status=refusal.status) from None
             raise
 
-    def update(self, pull: PullRequest, *, title: str | None = None, body: str | None = None) -> None:
-        marked = None if title is None else with_mark(title, DRAFT if pull.draft else "", DRAFT_MARKS)
-        self._change(pull.number, {"title": marked, "description": body})
+    def update_pull(self, pull: PullRequest, *, title: str | None = None, body: str | None = None) -> None:
+        marked_title = (
+            None if title is None else set_draft_mark(title, DRAFT_MARK if pull.draft else "", DRAFT_MARK_PATTERN)
+        )
+        self._update_merge_request(pull.number, {"title": marked_title, "description": body})
 
-    def comment(self, number: int, text: str) -> None:
-        self.http.ask(object, "POST", f"{self._at}/merge_requests/{number}/notes", body={"body": marked_comment(text)})
+    def add_comment(self, number: int, text: str) -> None:
+        self.http.request(
+            object, "POST", f"{self._path}/merge_requests/{number}/notes", body={"body": mark_comment(text)}
+        )
 
-    def close(self, number: int) -> None:
-        self._change(number, {"state_event": "close"})
+    def close_pull(self, number: int) -> None:
+        self._update_merge_request(number, {"state_event": "close"})
 
-    def reopen(self, number: int) -> None:
-        self._change(number, {"state_event": "reopen"})
+    def reopen_pull(self, number: int) -> None:
+        self._update_merge_request(number, {"state_event": "reopen"})
 
     def add_labels(self, number: int, labels: Sequence[str]) -> list[str]:
         """Looked up first: GitLab would create what it does not know."""
         missing = [label for label in labels if not self._has_label(label)]
-        if known := [label for label in labels if label not in missing]:
-            self._change(number, {"add_labels": ",".join(known)})
+        if existing := [label for label in labels if label not in missing]:
+            self._update_merge_request(number, {"add_labels": ",".join(existing)})
         return [f"The project has no label '{label}'." for label in missing]
 
-    def ask_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
-        known = {name: self._user(name) for name in names}
-        if ids := [user for user in known.values() if user is not None]:
-            self._change(number, {"reviewer_ids": ids})
-        return [f"{name} cannot be asked to review: there is no such user." for name in names if known[name] is None]
+    def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
+        user_ids = {name: self._find_user_id(name) for name in names}
+        if ids := [user for user in user_ids.values() if user is not None]:
+            self._update_merge_request(number, {"reviewer_ids": ids})
+        return [f"{name} cannot be asked to review: there is no such user." for name in names if user_ids[name] is None]
 
-    def access(self, branch: str) -> list[str]:
+    def find_access_problems(self, branch: str) -> list[str]:
         try:
-            found = self.http.ask(Repository, "GET", self._at)
+            project = self.http.request(GitLabProject, "GET", self._path)
         except ForgeRefused as refusal:
             if refusal.status == 404:
                 return [f"{self.http.host} has no project {self.repository}, or the token may not see it."]
             return [str(refusal)]
-        levels = found.permissions or Accesses()
-        known = [access.access_level for access in (levels.project_access, levels.group_access) if access]
-        level = max(known, default=OWNER)  # GitLab does not tell of rights through an invited group
-        faults = {
-            "is archived: nothing can be pushed.": found.archived,
-            "is a fork: name the project that merge requests go to.": found.forked_from_project is not None,
-            "has merge requests switched off.": found.merge_requests_access_level == "disabled",
-            "cannot be pushed to with this token: it needs the role Developer.": level < DEVELOPER,
+        permissions = project.permissions or ProjectPermissions()
+        access_levels = [
+            access.access_level for access in (permissions.project_access, permissions.group_access) if access
+        ]
+        level = max(access_levels, default=OWNER_LEVEL)  # GitLab does not tell of rights through an invited group
+        problems = {
+            "is archived: nothing can be pushed.": project.archived,
+            "is a fork: name the project that merge requests go to.": project.forked_from_project is not None,
+            "has merge requests switched off.": project.merge_requests_access_level == "disabled",
+            "cannot be pushed to with this token: it needs the role Developer.": level < DEVELOPER_LEVEL,
             "cannot be written to with this token: it lacks the scope api.": self._lacks_scope(),
             f"protects branches such as {branch} from this token's role.": self._is_protected(branch, level),
         }
-        return [f"{self.repository} {fault}" for fault, is_so in faults.items() if is_so]
+        return [f"{self.repository} {problem}" for problem, is_present in problems.items() if is_present]
 
     def can_write(self, user: str) -> bool:
-        known = self._user(user)
-        member = self.http.find(Access, f"{self._at}/members/all/{known}") if known is not None else None
-        return member is not None and member.access_level >= DEVELOPER
+        user_id = self._find_user_id(user)
+        member = (
+            self.http.get_or_none(MemberAccess, f"{self._path}/members/all/{user_id}") if user_id is not None else None
+        )
+        return member is not None and member.access_level >= DEVELOPER_LEVEL
 
     def git_token(self) -> str | None:
         return self._token
 
-    def end(self) -> None:
+    def close(self) -> None:
         self.http.close()
 
-    def _change(self, number: int, values: dict[str, Any]) -> None:
-        changed = {name: value for name, value in values.items() if value is not None}
-        self.http.ask(Pull, "PUT", f"{self._at}/merge_requests/{number}", body=changed)
+    def _update_merge_request(self, number: int, values: dict[str, Any]) -> None:
+        fields = {name: value for name, value in values.items() if value is not None}
+        self.http.request(GitLabMergeRequest, "PUT", f"{self._path}/merge_requests/{number}", body=fields)
 
-    def _user(self, name: str) -> int | None:
-        found = self.http.ask(list[User], "GET", "/users", query={"username": name})
-        return next((user.id for user in found if user.username.casefold() == name.casefold()), None)
+    def _find_user_id(self, name: str) -> int | None:
+        users = self.http.request(list[GitLabUser], "GET", "/users", query={"username": name})
+        return next((user.id for user in users if user.username.casefold() == name.casefold()), None)
 
     def _has_label(self, label: str) -> bool:
-        return self.http.find(dict[str, Any], f"{self._at}/labels/{quote(label, safe='')}") is not None
+        return self.http.get_or_none(dict[str, Any], f"{self._path}/labels/{quote(label, safe='')}") is not None
 
     def _lacks_scope(self) -> bool:
         """Only some kinds of tokens can ask about themselves."""
         with suppress(ForgeRefused):
-            return "api" not in self.http.ask(Token, "GET", "/personal_access_tokens/self").scopes
+            return "api" not in self.http.request(TokenInfo, "GET", "/personal_access_tokens/self").scopes
         return False
 
     def _is_protected(self, branch: str, level: int) -> bool:
         with suppress(ForgeRefused):
-            for rule in self.http.pages(Protection, f"{self._at}/protected_branches", {"per_page": 100}):
-                levels = [allowed.access_level for allowed in rule.push_access_levels]
-                allowed = any(one is None or 0 < one <= level for one in levels)
+            for rule in self.http.paginate(ProtectedBranchRule, f"{self._path}/protected_branches", {"per_page": 100}):
+                push_levels = [access.access_level for access in rule.push_access_levels]
+                allowed = any(one is None or 0 < one <= level for one in push_levels)
                 if fnmatchcase(branch, rule.name) and not allowed:
                     return True
         return False

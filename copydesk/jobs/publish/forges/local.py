@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Row, func, insert, select, update
 
-from copydesk.core import audit_log as audit
-from copydesk.core import clock
+from copydesk.core import audit_log, clock
 from copydesk.core.db.database import Database
 from copydesk.core.db.tables import projects
 from copydesk.core.errors import Conflict, NotFound
 from copydesk.core.ids import random_text
 from copydesk.jobs.job import ACTIVE, Job
 from copydesk.jobs.service import Jobs, archive
-from copydesk.jobs.storage.records import locked
+from copydesk.jobs.storage.records import get_job_for_update
 from copydesk.jobs.storage.tables import jobs, pulls
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class PullConflict(Conflict):
 
 
 @dataclass(frozen=True)
-class Pull:
+class LocalPull:
     project_id: str
     number: int
     token: str
@@ -53,14 +52,16 @@ class Pull:
         return f"{base_url}/review/{self.token}/pulls/{self.number}"
 
 
-def find_or_open(database: Database, tx: Connection, job: Job, title: str, body: str, head: str, draft: bool) -> Pull:
+def find_or_open_pull(
+    database: Database, tx: Connection, job: Job, title: str, body: str, head: str, draft: bool
+) -> LocalPull:
     """One pull request per branch: a follow-up changes its words and opens it again where it was closed."""
-    mine = (pulls.c.project_id == job.project_id) & (pulls.c.branch == job.branch)
+    same_branch = (pulls.c.project_id == job.project_id) & (pulls.c.branch == job.branch)
     now = clock.now()
-    fresh: dict[str, Any] = {"head": head, "state": OPEN, "updated_at": now}
-    found = tx.execute(select(pulls.c.number).where(mine)).first()
-    if found is not None:
-        tx.execute(update(pulls).where(mine).values({**fresh, "body": body}))
+    values: dict[str, Any] = {"head": head, "state": OPEN, "updated_at": now}
+    existing = tx.execute(select(pulls.c.number).where(same_branch)).first()
+    if existing is not None:
+        tx.execute(update(pulls).where(same_branch).values({**values, "body": body}))
     else:
         row = {
             "project_id": job.project_id,
@@ -73,93 +74,93 @@ def find_or_open(database: Database, tx: Connection, job: Job, title: str, body:
             "branch": job.branch,
             "base": job.ref,
             "created_at": now,
-            **fresh,
+            **values,
         }
         tx.execute(insert(pulls).values(row))
-    return _pull(tx.execute(select(pulls).where(mine)).one())
+    return _pull_from_row(tx.execute(select(pulls).where(same_branch)).one())
 
 
-class Pulls:
+class LocalPulls:
     """What people do with pull requests: look, merge, close."""
 
     def __init__(self, database: Database, jobs: Jobs) -> None:
         self.database = database
         self.jobs = jobs
 
-    def of_project(self, project_id: str) -> list[Pull]:
+    def list_for_project(self, project_id: str) -> list[LocalPull]:
         """Newest first."""
-        wanted = select(pulls).where(pulls.c.project_id == project_id).order_by(pulls.c.number.desc())
+        query = select(pulls).where(pulls.c.project_id == project_id).order_by(pulls.c.number.desc())
         with self.database.read() as tx:
-            return [_pull(row) for row in tx.execute(wanted)]
+            return [_pull_from_row(row) for row in tx.execute(query)]
 
-    def waiting(self) -> dict[str, list[Pull]]:
+    def list_idle_by_project(self) -> dict[str, list[LocalPull]]:
         """Open pull requests that nobody works on, by project."""
-        wanted = select(pulls).join(jobs, jobs.c.id == pulls.c.job_id)
-        found: dict[str, list[Pull]] = {}
+        query = select(pulls).join(jobs, jobs.c.id == pulls.c.job_id)
+        pulls_by_project: dict[str, list[LocalPull]] = {}
         with self.database.read() as tx:
-            for row in tx.execute(wanted.where(pulls.c.state == OPEN, jobs.c.status != ACTIVE)):
-                found.setdefault(row.project_id, []).append(_pull(row))
-        return found
+            for row in tx.execute(query.where(pulls.c.state == OPEN, jobs.c.status != ACTIVE)):
+                pulls_by_project.setdefault(row.project_id, []).append(_pull_from_row(row))
+        return pulls_by_project
 
-    def get(self, project_id: str, number: int) -> Pull:
-        return self._one((pulls.c.project_id == project_id) & (pulls.c.number == number))
+    def get(self, project_id: str, number: int) -> LocalPull:
+        return self._get_one((pulls.c.project_id == project_id) & (pulls.c.number == number))
 
-    def by_link(self, token: str, number: int) -> Pull:
-        return self._one((pulls.c.token == token) & (pulls.c.number == number))
+    def get_by_token(self, token: str, number: int) -> LocalPull:
+        return self._get_one((pulls.c.token == token) & (pulls.c.number == number))
 
-    def merge(self, pull: Pull, mirror: "Mirror", actor: str = "") -> Pull:
+    def merge(self, pull: LocalPull, mirror: "Mirror", actor: str = "") -> LocalPull:
         """Merges the branch as it is now into its base, pushes that, and archives the job."""
         if pull.state != OPEN:
             raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
         if self.jobs.get(pull.project_id, pull.job_id).status is ACTIVE:
             raise PullConflict("The job is still at work on this pull request; wait for it or cancel it.")
-        base, head = mirror.head(pull.base), mirror.head(pull.branch)
+        base, head = mirror.fetch_head(pull.base), mirror.fetch_head(pull.branch)
         if not mirror.contains(base, head):
             import pygit2  # slow to import, and only a merge needs it
 
             author = pygit2.Signature("Copydesk", "copydesk@localhost")
             message = f"Merge pull request {pull.number}: {pull.title}\n"
-            merged = mirror.merged(base, head, message, author)
+            merged = mirror.merge(base, head, message, author)
             if merged is None:
                 raise PullConflict(f"{pull.branch} conflicts with {pull.base}; resolve it in the repository.")
             mirror.push(merged, pull.base, base)
-        return self._end(pull, MERGED, actor)
+        return self._finish(pull, MERGED, actor)
 
-    def close(self, pull: Pull, actor: str = "") -> Pull:
+    def close(self, pull: LocalPull, actor: str = "") -> LocalPull:
         if pull.state != OPEN:
             raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
-        return self._end(pull, CLOSED, actor)
+        return self._finish(pull, CLOSED, actor)
 
-    def notice_merged(self, pull: Pull) -> bool:
+    def mark_merged(self, pull: LocalPull) -> bool:
         """It was merged elsewhere, with git alone. False when somebody has set its job to work again meanwhile."""
-        mine = _numbered(pull)
+        same_pull = _same_pull_condition(pull)
         with self.database.write() as tx:
-            job = locked(self.database, tx, pull.job_id)
-            now = tx.execute(select(pulls.c.state, pulls.c.head).where(mine)).one()
-            if job is None or job.status is ACTIVE or (now.state, now.head) != (OPEN, pull.head):
+            job = get_job_for_update(self.database, tx, pull.job_id)
+            row = tx.execute(select(pulls.c.state, pulls.c.head).where(same_pull)).one()
+            if job is None or job.status is ACTIVE or (row.state, row.head) != (OPEN, pull.head):
                 return False
-            tx.execute(update(pulls).where(mine).values(state=MERGED, updated_at=clock.now()))
+            tx.execute(update(pulls).where(same_pull).values(state=MERGED, updated_at=clock.now()))
             archive(self.database, tx, job)
         return True
 
-    def _end(self, pull: Pull, state: str, actor: str) -> Pull:
-        mine = _numbered(pull)
+    def _finish(self, pull: LocalPull, state: str, actor: str) -> LocalPull:
+        same_pull = _same_pull_condition(pull)
         with self.database.write() as tx:
-            tx.execute(update(pulls).where(mine).values(state=state, updated_at=clock.now()))
+            tx.execute(update(pulls).where(same_pull).values(state=state, updated_at=clock.now()))
             if actor:
-                audit.record(tx, pull.project_id, actor, f"pull.{state}", str(pull.number), branch=pull.branch)
+                audit_log.record(tx, pull.project_id, actor, f"pull.{state}", str(pull.number), branch=pull.branch)
         self.jobs.archive(pull.project_id, pull.job_id)
-        return self._one(mine)
+        return self._get_one(same_pull)
 
-    def _one(self, which: Any) -> Pull:
+    def _get_one(self, condition: Any) -> LocalPull:
         with self.database.read() as tx:
-            row = tx.execute(select(pulls).where(which)).first()
+            row = tx.execute(select(pulls).where(condition)).first()
         if row is None:
             raise PullNotFound
-        return _pull(row)
+        return _pull_from_row(row)
 
 
-def _numbered(pull: Pull) -> ColumnElement[bool]:
+def _same_pull_condition(pull: LocalPull) -> ColumnElement[bool]:
     return (pulls.c.project_id == pull.project_id) & (pulls.c.number == pull.number)
 
 
@@ -172,5 +173,5 @@ def _next_number(database: Database, tx: Connection, project_id: str) -> int:
     return last + 1
 
 
-def _pull(row: Row[Any]) -> Pull:
-    return Pull(**row._mapping)
+def _pull_from_row(row: Row[Any]) -> LocalPull:
+    return LocalPull(**row._mapping)

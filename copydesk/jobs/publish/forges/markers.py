@@ -3,63 +3,63 @@
 import hashlib
 import re
 
-LONGEST_TITLE = 240
-LONGEST_BODY = 60_000
-CUT = "\n\n… (cut: the text was longer than the forge takes)\n"
-FOLD_END = "\n\n</details>"
-BEGIN = re.compile(r"<!-- copydesk:begin(?: title=(?P<title>[0-9a-f]{16}))? -->")
-END = "<!-- copydesk:end -->"
-SAID = "<!-- copydesk:said -->"
-MARKER = re.compile(r"<!--(?=\s*copydesk:)")
+MAX_TITLE_CHARS = 240
+MAX_BODY_CHARS = 60_000
+TRUNCATION_NOTE = "\n\n… (cut: the text was longer than the forge takes)\n"
+DETAILS_END = "\n\n</details>"
+BEGIN_MARKER_PATTERN = re.compile(r"<!-- copydesk:begin(?: title=(?P<title>[0-9a-f]{16}))? -->")
+END_MARKER = "<!-- copydesk:end -->"
+COMMENT_MARKER = "<!-- copydesk:said -->"
+MARKER_START_PATTERN = re.compile(r"<!--(?=\s*copydesk:)")
 
 
-def plain_title(title: str, marks: str) -> str:
+def strip_draft_marks(title: str, mark_pattern: str) -> str:
     """Without the forge's marks of a draft, however many stand before it."""
-    return re.sub(rf"^\s*(?:{marks}\s*)+", "", title, flags=re.IGNORECASE) or title
+    return re.sub(rf"^\s*(?:{mark_pattern}\s*)+", "", title, flags=re.IGNORECASE) or title
 
 
-def with_mark(title: str, mark: str, marks: str) -> str:
-    return f"{mark}{plain_title(title, marks)}"
+def set_draft_mark(title: str, mark: str, mark_pattern: str) -> str:
+    return f"{mark}{strip_draft_marks(title, mark_pattern)}"
 
 
-def short_title(title: str) -> str:
+def truncate_title(title: str) -> str:
     title = " ".join(title.split())
-    return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1] + "…"
+    return title if len(title) <= MAX_TITLE_CHARS else title[: MAX_TITLE_CHARS - 1] + "…"
 
 
-def marked(title: str, body: str) -> str:
+def wrap_in_markers(title: str, body: str) -> str:
     """Our words between markers, so that a person's words around them survive; the title by a fingerprint."""
-    body = MARKER.sub("<!- -", body).strip()
-    if len(body) > LONGEST_BODY:
-        body = body[: LONGEST_BODY - len(CUT) - len(FOLD_END)]
-        body += (FOLD_END if body.count("<details>") > body.count("</details>") else "") + CUT
-    return f"<!-- copydesk:begin title={_fingerprint(title)} -->\n{body}\n{END}"
+    body = MARKER_START_PATTERN.sub("<!- -", body).strip()
+    if len(body) > MAX_BODY_CHARS:
+        body = body[: MAX_BODY_CHARS - len(TRUNCATION_NOTE) - len(DETAILS_END)]
+        body += (DETAILS_END if body.count("<details>") > body.count("</details>") else "") + TRUNCATION_NOTE
+    return f"<!-- copydesk:begin title={_fingerprint(title)} -->\n{body}\n{END_MARKER}"
 
 
-def merged_text(old: str, new: str) -> str:
+def replace_marked_part(body: str, marked_part: str) -> str:
     """The text as it is, with our part replaced; where a person removed that part, it is added at the end."""
-    begin = BEGIN.search(old)
-    end = old.find(END, begin.end()) if begin else -1
+    begin = BEGIN_MARKER_PATTERN.search(body)
+    end = body.find(END_MARKER, begin.end()) if begin else -1
     if begin is None or end < 0:
-        return f"{old.rstrip()}\n\n{new}" if old.strip() else new
-    return old[: begin.start()] + new + old[end + len(END) :]
+        return f"{body.rstrip()}\n\n{marked_part}" if body.strip() else marked_part
+    return body[: begin.start()] + marked_part + body[end + len(END_MARKER) :]
 
 
 def is_our_title(title: str, body: str) -> bool:
     """Whether the title is the one that we wrote last, and not a person's."""
-    begin = BEGIN.search(body)
+    begin = BEGIN_MARKER_PATTERN.search(body)
     return begin is not None and begin["title"] == _fingerprint(title)
 
 
-def marked_comment(text: str) -> str:
+def mark_comment(text: str) -> str:
     """So that a comment of ours is never taken for a person's, whoever's token wrote it."""
-    return f"{text}\n\n{SAID}"
+    return f"{text}\n\n{COMMENT_MARKER}"
 
 
-def number_of(link: str) -> int | None:
+def parse_pull_number(link: str) -> int | None:
     """The pull request's number in its address, which ends with it on every forge."""
-    found = re.search(r"/([0-9]{1,9})$", link)
-    return int(found[1]) if found else None
+    match = re.search(r"/([0-9]{1,9})$", link)
+    return int(match[1]) if match else None
 
 
 def _fingerprint(title: str) -> str:

@@ -6,152 +6,160 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from copydesk.jobs.job import JobFailed
-from copydesk.jobs.publish.errors import AlreadyOpen, ForgeRefused, NotYet
+from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
 from copydesk.jobs.publish.forges.forge import Forge, Proposal, PullRequest
-from copydesk.jobs.publish.forges.markers import is_our_title, marked, merged_text, short_title
-from copydesk.jobs.publish.retry import Pause, patiently
+from copydesk.jobs.publish.forges.markers import is_our_title, replace_marked_part, truncate_title, wrap_in_markers
+from copydesk.jobs.publish.retry import Pause, retry_while_unavailable
 
-CATCHES_UP_WITHIN = 45.0
-LOOKS_AGAIN_AFTER = 2.0
+BRANCH_VISIBLE_TIMEOUT_SECONDS = 45.0
+BRANCH_CHECK_INTERVAL_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedPull:
     pull: PullRequest
     notes: Sequence[str]
     """What a person should know: a label that does not exist, somebody who cannot be asked to review."""
 
 
-def publish_pull(
+def create_or_update_pull(
     forge: Forge,
     proposal: Proposal,
     *,
-    known: int | None,
-    asked_at: int,
-    guard: Callable[[], None],
+    known_number: int | None,
+    requested_at: int,
+    before_change: Callable[[], None],
     pause: Pause,
     deadline: float,
-) -> Published:
+) -> PublishedPull:
     """`known` is the job's pull request, if it has one; `asked_at` (milliseconds) is when this run was asked for.
 
     `guard` is called right before each change and raises when the job is no longer ours. Each try begins with a look:
     a try that died or got no clear answer may have opened the pull request.
     """
-    proposal = replace(proposal, title=short_title(proposal.title))
-    until = min(deadline, time.monotonic() + CATCHES_UP_WITHIN)
+    proposal = replace(proposal, title=truncate_title(proposal.title))
+    give_up_at = min(deadline, time.monotonic() + BRANCH_VISIBLE_TIMEOUT_SECONDS)
     while True:
         try:
-            return patiently(lambda: _publish(forge, proposal, known, asked_at, guard), pause, deadline)
-        except NotYet as refusal:
-            why = str(refusal)
-            if time.monotonic() + LOOKS_AGAIN_AFTER > until:
+            return retry_while_unavailable(
+                lambda: _try_create_or_update(forge, proposal, known_number, requested_at, before_change),
+                pause,
+                deadline,
+            )
+        except BranchNotVisibleYet as refusal:
+            reason = str(refusal)
+            if time.monotonic() + BRANCH_CHECK_INTERVAL_SECONDS > give_up_at:
                 raise
-        pause(LOOKS_AGAIN_AFTER, why)
+        pause(BRANCH_CHECK_INTERVAL_SECONDS, reason)
 
 
-def _publish(
-    forge: Forge, proposal: Proposal, known: int | None, asked_at: int, guard: Callable[[], None]
-) -> Published:
-    found = forge.find(proposal.branch, proposal.base)
-    if known is not None and all(pull.number != known for pull in found):
-        found.append(_recorded(forge, known))
-    ours = _ours(found, known)
+def _try_create_or_update(
+    forge: Forge, proposal: Proposal, known_number: int | None, requested_at: int, before_change: Callable[[], None]
+) -> PublishedPull:
+    pulls = forge.find_pulls(proposal.branch, proposal.base)
+    if known_number is not None and all(pull.number != known_number for pull in pulls):
+        pulls.append(_get_recorded_pull(forge, known_number))
+    current = _choose_pull(pulls, known_number)
     notes: list[str] = []
-    if ours is None:
-        guard()
-        ours = _open(forge, proposal)
-        if proposal.draft and not ours.draft:
+    if current is None:
+        before_change()
+        current = _open_pull(forge, proposal)
+        if proposal.draft and not current.draft:
             notes.append("This repository has no drafts: the pull request was opened as ready for review.")
-    elif ours.state == "merged" and proposal.head is not None and ours.head == proposal.head:
-        return Published(ours, notes)  # a person was quicker than our record of it
+    elif current.state == "merged" and proposal.head is not None and current.head == proposal.head:
+        return PublishedPull(current, notes)  # a person was quicker than our record of it
     else:
-        _refuse_ended(ours, asked_at)
-        guard()
-        if ours.state == "closed":
-            _reopen(forge, ours)
-        _rewrite(forge, ours, proposal)
-    if known is None:
-        guard()
-        notes += _noted(forge.add_labels, ours.number, proposal.labels)
-        notes += _noted(forge.ask_reviewers, ours.number, proposal.reviewers)
-        ours = _only_one(forge, proposal, ours)
-    return Published(ours, notes)
+        _refuse_closed(current, requested_at)
+        before_change()
+        if current.state == "closed":
+            _reopen_pull(forge, current)
+        _update_text(forge, current, proposal)
+    if known_number is None:
+        before_change()
+        notes += _try_adding(forge.add_labels, current.number, proposal.labels)
+        notes += _try_adding(forge.request_reviewers, current.number, proposal.reviewers)
+        current = _close_duplicates(forge, proposal, current)
+    return PublishedPull(current, notes)
 
 
-def _recorded(forge: Forge, number: int) -> PullRequest:
+def _get_recorded_pull(forge: Forge, number: int) -> PullRequest:
     try:
-        return forge.get(number)
+        return forge.get_pull(number)
     except ForgeRefused as refusal:
         if refusal.status != 404:
             raise
         raise ForgeRefused(f"Pull request {number}, which is this job's, no longer exists.", status=404) from None
 
 
-def _noted(act: Callable[[int, Sequence[str]], list[str]], number: int, names: Sequence[str]) -> list[str]:
+def _try_adding(add: Callable[[int, Sequence[str]], list[str]], number: int, names: Sequence[str]) -> list[str]:
     """The pull request is there: what cannot be added to it is said, and is no failure."""
     try:
-        return act(number, names)
+        return add(number, names)
     except ForgeRefused as refusal:
         return [f"{', '.join(names)} could not be added: {refusal}"]
 
 
-def _ours(found: Sequence[PullRequest], known: int | None) -> PullRequest | None:
+def _choose_pull(pulls: Sequence[PullRequest], known_number: int | None) -> PullRequest | None:
     """The one on record; else the oldest open one; else the newest: a job has one pull request in its life."""
-    named = [pull for pull in found if pull.number == known]
-    is_open = [pull for pull in found if pull.state == "open"]
-    return next(iter([*named, *is_open, *reversed(found)]), None)
+    recorded = [pull for pull in pulls if pull.number == known_number]
+    open_pulls = [pull for pull in pulls if pull.state == "open"]
+    return next(iter([*recorded, *open_pulls, *reversed(pulls)]), None)
 
 
-def _refuse_ended(pull: PullRequest, asked_at: int) -> None:
+def _refuse_closed(pull: PullRequest, requested_at: int) -> None:
     if pull.state == "merged":
         raise ForgeRefused(
             f"Pull request {pull.number} was merged meanwhile, so it takes no more changes. They are on the branch "
             f"{pull.branch}; start a new job for what is still missing."
         )
-    if pull.state == "closed" and not pull.ended_before(asked_at):
+    if pull.state == "closed" and not pull.closed_before(requested_at):
         raise ForgeRefused(
             f"Pull request {pull.number} was closed while the agent worked, so it was left closed. The changes are on "
             f"the branch {pull.branch}; send another message to open it again."
         )
 
 
-def _open(forge: Forge, proposal: Proposal) -> PullRequest:
+def _open_pull(forge: Forge, proposal: Proposal) -> PullRequest:
     try:
-        return forge.open(replace(proposal, body=marked(proposal.title, proposal.body)))
-    except AlreadyOpen as refusal:
-        for pull in forge.find(proposal.branch, proposal.base):
+        return forge.open_pull(replace(proposal, body=wrap_in_markers(proposal.title, proposal.body)))
+    except PullAlreadyOpen as refusal:
+        for pull in forge.find_pulls(proposal.branch, proposal.base):
             if pull.state == "open":
                 return pull
-        raise NotYet(str(refusal), status=refusal.status) from None  # it is there, but not in the listing so far
+        raise BranchNotVisibleYet(
+            str(refusal), status=refusal.status
+        ) from None  # it is there, but not in the listing so far
 
 
-def _reopen(forge: Forge, pull: PullRequest) -> None:
+def _reopen_pull(forge: Forge, pull: PullRequest) -> None:
     """GitLab says yes to what it does not do, so there is a look after."""
-    why = f"{forge.repository} leaves it closed"
+    reason = f"{forge.repository} leaves it closed"
     try:
-        forge.reopen(pull.number)
-        if forge.get(pull.number).state == "open":
+        forge.reopen_pull(pull.number)
+        if forge.get_pull(pull.number).state == "open":
             return
     except ForgeRefused as refusal:
-        why = str(refusal)
-    raise ForgeRefused(f"Pull request {pull.number} was closed and cannot be opened again: {why}")
+        reason = str(refusal)
+    raise ForgeRefused(f"Pull request {pull.number} was closed and cannot be opened again: {reason}")
 
 
-def _rewrite(forge: Forge, pull: PullRequest, proposal: Proposal) -> None:
+def _update_text(forge: Forge, pull: PullRequest, proposal: Proposal) -> None:
     """Our part of the text is replaced. The title only while it is the one that we wrote."""
     title = proposal.title if is_our_title(pull.title, pull.body) else pull.title
-    body = merged_text(pull.body, marked(proposal.title if title == proposal.title else "", proposal.body))
+    body = replace_marked_part(
+        pull.body, wrap_in_markers(proposal.title if title == proposal.title else "", proposal.body)
+    )
     if (title, body) != (pull.title, pull.body):
-        forge.update(pull, title=title if title != pull.title else None, body=body)
+        forge.update_pull(pull, title=title if title != pull.title else None, body=body)
 
 
-def _only_one(forge: Forge, proposal: Proposal, ours: PullRequest) -> PullRequest:
+def _close_duplicates(forge: Forge, proposal: Proposal, current: PullRequest) -> PullRequest:
     """A worker that was paused between look-up and opening may have made a second one: the younger is closed."""
-    is_open = [pull for pull in forge.find(proposal.branch, proposal.base) if pull.state == "open"]
-    oldest = min([ours, *is_open], key=lambda pull: pull.number)
-    for pull in is_open:
+    open_pulls = [pull for pull in forge.find_pulls(proposal.branch, proposal.base) if pull.state == "open"]
+    oldest = min([current, *open_pulls], key=lambda pull: pull.number)
+    for pull in open_pulls:
         if pull.number != oldest.number:
-            forge.close(pull.number)
+            forge.close_pull(pull.number)
             with suppress(JobFailed):
-                forge.comment(pull.number, f"Closed: {oldest.url} is the pull request of this branch.")
-    return next((pull for pull in is_open if pull.number == oldest.number), ours)
+                forge.add_comment(pull.number, f"Closed: {oldest.url} is the pull request of this branch.")
+    return next((pull for pull in open_pulls if pull.number == oldest.number), current)

@@ -11,7 +11,7 @@ from copydesk.jobs.publish.git.mirror import Mirror
 from copydesk.jobs.workspace.workspace import Changes
 
 
-class Committed(BaseModel):
+class CommitResult(BaseModel):
     """`onto` is the commit it stands on; `note` says what became of a base that moved."""
 
     commit: str
@@ -26,38 +26,47 @@ class Publisher:
     job: Job
     policy: Policy
     mirror: Mirror
-    start: str
+    start_commit: str
     on_own_branch: bool
     changes: Changes
     message: str
-    at: int
+    authored_at: int
 
-    def commit(self) -> Committed:
+    def commit(self) -> CommitResult:
         """Re-applied when the base moved meanwhile; left on the old base, and said so, when that conflicts."""
-        made, base = self._made() if self.changes else self.start, self.mirror.head(self.job.ref)
+        commit, base = (
+            self._create_commit() if self.changes else self.start_commit,
+            self.mirror.fetch_head(self.job.ref),
+        )
         conflict = f"The change conflicts with {self.job.ref} as it is now; resolve it when you merge."
         if self.on_own_branch:
-            clean = self.mirror.contains(made, base) or self.mirror.merged(base, made, "", self._author()) is not None
-            return Committed(commit=made, onto=self.start, note=None if clean else conflict)
-        if base == self.start:
-            return Committed(commit=made, onto=self.start)
-        moved = self.mirror.reapplied(made, self.start, base)
-        if moved is None:
-            return Committed(commit=made, onto=self.start, note=conflict)
+            merges_cleanly = (
+                self.mirror.contains(commit, base) or self.mirror.merge(base, commit, "", self._author()) is not None
+            )
+            return CommitResult(commit=commit, onto=self.start_commit, note=None if merges_cleanly else conflict)
+        if base == self.start_commit:
+            return CommitResult(commit=commit, onto=self.start_commit)
+        rebased = self.mirror.rebase(commit, self.start_commit, base)
+        if rebased is None:
+            return CommitResult(commit=commit, onto=self.start_commit, note=conflict)
         note = f"{self.job.ref} moved while the job ran; the change was re-applied to its newest commit."
-        return Committed(commit=moved, onto=base, note=note)
+        return CommitResult(commit=rebased, onto=base, note=note)
 
-    def ensure(self, committed: Committed) -> None:
+    def recreate_if_missing(self, result: CommitResult) -> None:
         """The same input makes the same commit, so a mirror that lost it makes it again."""
-        if not self.mirror.has(committed.commit):
-            self.mirror.ensure(committed.onto, self.job.ref)
-            made = self._made()
-            again = made if committed.onto == self.start else self.mirror.reapplied(made, self.start, committed.onto)
-            if again != committed.commit:
+        if not self.mirror.has_commit(result.commit):
+            self.mirror.ensure_commit(result.onto, self.job.ref)
+            commit = self._create_commit()
+            recreated = (
+                commit
+                if result.onto == self.start_commit
+                else self.mirror.rebase(commit, self.start_commit, result.onto)
+            )
+            if recreated != result.commit:
                 raise RepositoryFailed("The commit could not be made again as it was.")
 
-    def _made(self) -> str:
-        return self.mirror.commit(self.start, self.changes, self.message, self._author())
+    def _create_commit(self) -> str:
+        return self.mirror.commit(self.start_commit, self.changes, self.message, self._author())
 
     def _author(self) -> pygit2.Signature:
-        return pygit2.Signature(self.policy.author_name, self.policy.author_email, self.at // 1000)
+        return pygit2.Signature(self.policy.author_name, self.policy.author_email, self.authored_at // 1000)

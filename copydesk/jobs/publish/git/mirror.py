@@ -13,21 +13,21 @@ from typing import IO
 
 import pygit2
 
-from copydesk.core.errors import NoRoom
-from copydesk.core.projects.projects import Project, checked_ref
+from copydesk.core.errors import DiskFull
+from copydesk.core.projects.projects import Project, validate_ref
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.merge import merge_commits, merge_trees
-from copydesk.jobs.publish.git.public_addresses import pinned_host
-from copydesk.jobs.workspace.git_tree import Tree, with_changes
-from copydesk.jobs.workspace.repository_limits import USUAL_LIMITS, RepositoryLimits, mirror_too_large
+from copydesk.jobs.publish.git.public_addresses import pin_public_host
+from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
+from copydesk.jobs.workspace.repository_limits import DEFAULT_LIMITS, RepositoryLimits, mirror_too_large
 from copydesk.jobs.workspace.workspace import Changes
 
-LOOSE_IN_SAMPLE = 27
-LEFT_BEHIND = ("refs/**/*.lock", "objects/pack/tmp_*", "objects/??/tmp_obj_*")
+MAX_LOOSE_IN_SAMPLE = 27
+STALE_FILE_PATTERNS = ("refs/**/*.lock", "objects/pack/tmp_*", "objects/??/tmp_obj_*")
 
-Token = str | Callable[[], str | None] | None
+TokenSource = str | Callable[[], str | None] | None
 
 
 class Mirror:
@@ -36,85 +36,87 @@ class Mirror:
     def __init__(self, folder: Path, git: Git) -> None:
         self.folder = folder
         self.git = git
-        with _locked(folder, git.stoppable):
+        with _lock_mirror(folder, git.stoppable):
             if not (folder / "HEAD").exists():
                 pygit2.init_repository(str(folder), bare=True)
         self.repository = pygit2.Repository(str(folder))
         weakref.finalize(self, self.repository.free)  # it is in cycles of its own, and would wait for a collection
 
     @classmethod
-    def of(
+    def for_project(
         cls,
         mirrors: Path,
         project: Project,
-        token: Token = None,
+        token: TokenSource = None,
         stoppable: Stoppable = unstoppable,
-        limits: RepositoryLimits = USUAL_LIMITS,
+        limits: RepositoryLimits = DEFAULT_LIMITS,
     ) -> "Mirror":
-        return cls(mirrors / f"{project.id}.git", git_for(project, token, stoppable, limits))
+        return cls(mirrors / f"{project.id}.git", create_git(project, token, stoppable, limits))
 
     @property
     def is_new(self) -> bool:
         """Nothing was ever fetched: the repository may not be what its address says."""
         return not any(self.repository.references.iterator())
 
-    def head(self, branch: str) -> str:
+    def fetch_head(self, branch: str) -> str:
         """The branch's newest commit, fetched now."""
-        found = self.find(branch)
-        if found is None:
+        commit = self.find_head(branch)
+        if commit is None:
             raise RepositoryFailed(f"The repository has no branch {branch}.")
-        return found
+        return commit
 
-    def find(self, branch: str) -> str | None:
+    def find_head(self, branch: str) -> str | None:
         """Like head, but None when there is no such branch."""
-        checked_ref(branch)
-        local = f"refs/copydesk/{sha256(branch.encode()).hexdigest()}"  # flat: a branch may become a folder one day
-        with _locked(self.folder, self.git.stoppable) as held:
+        validate_ref(branch)
+        local_ref = f"refs/copydesk/{sha256(branch.encode()).hexdigest()}"  # flat: a branch may become a folder one day
+        with _lock_mirror(self.folder, self.git.stoppable) as lock_fd:
             try:
                 self._refuse_oversize()
-                self.git.fetch(self.folder, [f"+refs/heads/{branch}:{local}"], held=[held], watch=self._refuse_oversize)
+                self.git.fetch(
+                    self.folder, [f"+refs/heads/{branch}:{local_ref}"], lock_fds=[lock_fd], watch=self._refuse_oversize
+                )
                 self._refuse_oversize()
             except RepositoryFailed as failure:
                 if "couldn't find remote ref" in str(failure):
                     return None
-                _remove_left_behind(self.folder)
+                _remove_stale_files(self.folder)
                 raise
-            found = str(self.repository.lookup_reference(local).target)
-        self.tree(found)  # refuses what is no commit
-        return found
+            commit = str(self.repository.lookup_reference(local_ref).target)
+        self.tree(commit)  # refuses what is no commit
+        return commit
 
-    def ensure(self, commit: str, branch: str) -> None:
+    def ensure_commit(self, commit: str, branch: str) -> None:
         """Another machine's mirror may lack a commit that the journal names."""
-        if not self.has(commit):
-            self.find(branch)
-        if not self.has(commit):
+        if not self.has_commit(commit):
+            self.find_head(branch)
+        if not self.has_commit(commit):
             raise RepositoryFailed(f"The commit {commit[:12]} is no longer in the repository.")
 
     def tree(self, commit: str) -> Tree:
-        return Tree(self.repository, commit, self.git.limits, partial(_check, self.git.stoppable))
+        return Tree(self.repository, commit, self.git.limits, partial(_raise_if_stopped, self.git.stoppable))
 
     def commit(self, parent: str, changes: Changes, message: str, author: pygit2.Signature) -> str:
         """A commit of the changes on its parent. The same input makes the same commit, however often it runs."""
-        return self._committed(author, author, message, with_changes(self.tree(parent), changes), [parent])
+        return self._create_commit(author, author, message, write_changed_tree(self.tree(parent), changes), [parent])
 
-    def reapplied(self, commit: str, old_base: str, new_base: str) -> str | None:
+    def rebase(self, commit: str, old_base: str, new_base: str) -> str | None:
         """The same change on a base that moved meanwhile; None when they conflict."""
         tree = merge_trees(self.tree(old_base), self.tree(new_base), self.tree(commit))
         if tree is None:
             return None
-        made = self.repository[commit].peel(pygit2.Commit)
-        return self._committed(made.author, made.committer, made.message, tree, [new_base])
+        original = self.repository[commit].peel(pygit2.Commit)
+        return self._create_commit(original.author, original.committer, original.message, tree, [new_base])
 
-    def has(self, commit: str) -> bool:
+    def has_commit(self, commit: str) -> bool:
         return commit in self.repository
 
-    def contains(self, base: str, head: str) -> bool:
-        return base == head or self.repository.descendant_of(base, head)
+    def contains(self, descendant: str, ancestor: str) -> bool:
+        return descendant == ancestor or self.repository.descendant_of(descendant, ancestor)
 
-    def merged(self, base: str, head: str, message: str, author: pygit2.Signature) -> str | None:
+    def merge(self, base: str, head: str, message: str, author: pygit2.Signature) -> str | None:
         """A merge commit of head into base; None when they conflict."""
         tree = merge_commits(self.tree(base), self.tree(head))
-        return None if tree is None else self._committed(author, author, message, tree, [base, head])
+        return None if tree is None else self._create_commit(author, author, message, tree, [base, head])
 
     def push(self, commit: str, branch: str, expected: str | None) -> None:
         """However often it runs, the branch ends at this commit; RepositoryFailed when somebody else moved it."""
@@ -122,53 +124,55 @@ class Mirror:
             self.git.push(self.folder, commit, branch, expected)
         except RepositoryFailed:
             with suppress(RepositoryFailed):
-                if self.git.heads(f"refs/heads/{branch}").get(branch) == commit:
+                if self.git.list_heads(f"refs/heads/{branch}").get(branch) == commit:
                     return
             raise
 
     def _refuse_oversize(self) -> None:
         """Raises RepositoryTooLarge when the mirror takes more of the disk than it may."""
-        if _bytes_below(self.folder / "objects") > self.git.limits.mirror_bytes:
+        if _measure_folder_bytes(self.folder / "objects") > self.git.limits.mirror_bytes:
             raise mirror_too_large(self.git.limits)
 
-    def _committed(
+    def _create_commit(
         self, author: pygit2.Signature, committer: pygit2.Signature, message: str, tree: pygit2.Oid, parents: list[str]
     ) -> str:
-        made = self.repository.create_commit(None, author, committer, message, tree, list(parents))
-        if made not in self.repository:
-            raise NoRoom  # pygit2 gives the commit's name all the same when it could not be written
-        return str(made)
+        commit_id = self.repository.create_commit(None, author, committer, message, tree, list(parents))
+        if commit_id not in self.repository:
+            raise DiskFull  # pygit2 gives the commit's name all the same when it could not be written
+        return str(commit_id)
 
 
-def pack(folder: Path, limits: RepositoryLimits = USUAL_LIMITS) -> None:
+def pack_mirror(folder: Path, limits: RepositoryLimits = DEFAULT_LIMITS) -> None:
     """Packs a mirror that has gathered many loose objects; what nobody refers to stays for two weeks."""
-    sample = folder / "objects" / "17"  # a 256th of all objects: git's own way to estimate
-    if sample.is_dir() and len(os.listdir(sample)) > LOOSE_IN_SAMPLE:
-        with _locked(folder, unstoppable) as held:
-            Git("", limits=limits).run(folder, "gc", "--quiet", "--prune=2.weeks.ago", held=[held])
+    sample_folder = folder / "objects" / "17"  # a 256th of all objects: git's own way to estimate
+    if sample_folder.is_dir() and len(os.listdir(sample_folder)) > MAX_LOOSE_IN_SAMPLE:
+        with _lock_mirror(folder, unstoppable) as lock_fd:
+            Git("", limits=limits).run(folder, "gc", "--quiet", "--prune=2.weeks.ago", lock_fds=[lock_fd])
 
 
-def git_for(
+def create_git(
     project: Project,
-    token: Token = None,
+    token: TokenSource = None,
     stoppable: Stoppable = unstoppable,
-    limits: RepositoryLimits = USUAL_LIMITS,
+    limits: RepositoryLimits = DEFAULT_LIMITS,
 ) -> Git:
     """`token` is the project's, or what mints one; the environment variable that a project names goes before it."""
-    pinned = None if project.allow_private else pinned_host(project.repository)
+    pinned_address = None if project.allow_private else pin_public_host(project.repository)
 
-    def current() -> str | None:
+    def get_token() -> str | None:
         if project.token_env is None:
             return token() if callable(token) else token
-        found = os.environ.get(project.token_env, "").strip()
-        if not found:
+        value = os.environ.get(project.token_env, "").strip()
+        if not value:
             raise RepositoryFailed(f"The environment variable {project.token_env}, which holds the token, is not set.")
-        return found
+        return value
 
-    return Git(project.repository, token=current, pinned=pinned, stoppable=stoppable, limits=limits)
+    return Git(
+        project.repository, get_token=get_token, pinned_address=pinned_address, stoppable=stoppable, limits=limits
+    )
 
 
-def _taken(lock: IO[str]) -> bool:
+def _try_lock(lock: IO[str]) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -177,37 +181,37 @@ def _taken(lock: IO[str]) -> bool:
 
 
 @contextmanager
-def _locked(folder: Path, stoppable: Stoppable) -> Iterator[int]:
+def _lock_mirror(folder: Path, stoppable: Stoppable) -> Iterator[int]:
     """One fetch into a mirror at a time, over all threads and processes of this machine."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder.with_suffix(".lock"), "a") as lock:
-        while not _taken(lock):
+        while not _try_lock(lock):
             with stoppable(lambda: None):
                 time.sleep(0.02)
-        _remove_left_behind(folder)
+        _remove_stale_files(folder)
         yield lock.fileno()
 
 
-def _remove_left_behind(folder: Path) -> None:
+def _remove_stale_files(folder: Path) -> None:
     """Removes what a git that was killed left in the mirror. The mirror is locked, so none runs now."""
-    for pattern in LEFT_BEHIND:
+    for pattern in STALE_FILE_PATTERNS:
         for file in folder.glob(pattern):
             file.unlink(missing_ok=True)
 
 
-def _check(stoppable: Stoppable) -> None:
+def _raise_if_stopped(stoppable: Stoppable) -> None:
     """Raises what a stop from outside raises, if there was one."""
     with stoppable(lambda: None):
         pass
 
 
-def _bytes_below(folder: Path) -> int:
-    total, waiting = 0, [str(folder)]
-    while waiting:
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+def _measure_folder_bytes(folder: Path) -> int:
+    total, pending_folders = 0, [str(folder)]
+    while pending_folders:
+        with suppress(OSError), os.scandir(pending_folders.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
+                    pending_folders.append(entry.path)
                 else:
                     with suppress(OSError):
                         total += entry.stat(follow_symlinks=False).st_size

@@ -13,7 +13,9 @@ MAX_ERROR_BYTES = 64 * 1024
 WATCH_SECONDS = 0.25
 
 
-def read_output(process: "subprocess.Popen[bytes]", seconds: float, watch: Callable[[], None]) -> tuple[bytes, bytes]:
+def read_output(
+    process: "subprocess.Popen[bytes]", timeout_seconds: float, watch: Callable[[], None]
+) -> tuple[bytes, bytes]:
     """Waits for the program's end and returns its output and the end of its errors.
 
     `watch` is called several times a second; what it raises is raised here, and so is TimeoutExpired. A repository's
@@ -22,7 +24,7 @@ def read_output(process: "subprocess.Popen[bytes]", seconds: float, watch: Calla
     assert process.stdout is not None
     assert process.stderr is not None
     out, err = bytearray(), bytearray()
-    began, next_look = time.monotonic(), time.monotonic() + WATCH_SECONDS
+    started_at, next_watch_at = time.monotonic(), time.monotonic() + WATCH_SECONDS
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ, out)
         selector.register(process.stderr, selectors.EVENT_READ, err)
@@ -35,11 +37,11 @@ def read_output(process: "subprocess.Popen[bytes]", seconds: float, watch: Calla
             del err[:-MAX_ERROR_BYTES]
             if len(out) > MAX_OUTPUT_BYTES:
                 raise RepositoryFailed("The repository has too many branches to list: git's list is over 16 MiB.")
-            if time.monotonic() - began > seconds:
-                raise subprocess.TimeoutExpired(process.args, seconds)
-            if time.monotonic() > next_look:
-                looked = time.monotonic()
+            if time.monotonic() - started_at > timeout_seconds:
+                raise subprocess.TimeoutExpired(process.args, timeout_seconds)
+            if time.monotonic() > next_watch_at:
+                watch_started_at = time.monotonic()
                 watch()
-                next_look = time.monotonic() + max(WATCH_SECONDS, 10 * (time.monotonic() - looked))
-    process.wait(max(1.0, seconds - (time.monotonic() - began)))
+                next_watch_at = time.monotonic() + max(WATCH_SECONDS, 10 * (time.monotonic() - watch_started_at))
+    process.wait(max(1.0, timeout_seconds - (time.monotonic() - started_at)))
     return bytes(out), bytes(err)

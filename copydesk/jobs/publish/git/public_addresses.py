@@ -6,29 +6,31 @@ from urllib.parse import urlsplit
 
 from copydesk.jobs.job import RepositoryFailed
 
-PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443}
 # NAT64, 6to4, Teredo: an IPv4 address of any kind may hide in these.
-TRANSLATED = tuple(ip_network(network) for network in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
+TRANSLATION_NETWORKS = tuple(
+    ip_network(network) for network in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
+)
 
 
 def is_public(address: str) -> bool:
     """Whether an address is one machine of the public internet, and not a private one behind a translation."""
-    found = ip_address(address)
-    translated = any(found in network for network in TRANSLATED if network.version == found.version)
-    return found.is_global and not found.is_multicast and not translated
+    ip = ip_address(address)
+    translated = any(ip in network for network in TRANSLATION_NETWORKS if network.version == ip.version)
+    return ip.is_global and not ip.is_multicast and not translated
 
 
-def pinned_host(url: str) -> str:
+def pin_public_host(url: str) -> str:
     """`host:port:address` for git to connect to and no other: what was checked is what is used."""
     parts = urlsplit(url)
-    if parts.scheme not in PORTS or not parts.hostname:
+    if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
         raise RepositoryFailed("This project takes its repository from a public address only, not from this machine.")
-    port = parts.port or PORTS[parts.scheme]
+    port = parts.port or DEFAULT_PORTS[parts.scheme]
     try:
-        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
     except OSError:
         raise RepositoryFailed(f"The host {parts.hostname} cannot be found.") from None
-    addresses = [str(entry[4][0]) for entry in found]
+    addresses = [str(entry[4][0]) for entry in entries]
     for address in addresses:
         if not is_public(address.split("%")[0]):
             raise RepositoryFailed(f"{parts.hostname} leads to a private address, which this project forbids.")

@@ -5,30 +5,30 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from copydesk.jobs.workspace.git_tree import Tree
-from copydesk.jobs.workspace.text_edits import Text, is_text
+from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Changes
 
 
 @dataclass(frozen=True)
-class Addition:
+class ProposedFile:
     """A file as it will be; `before` is all that the change's files were, so that moving a page adds nothing."""
 
     path: str
     data: bytes
-    before: "Before"
+    before: "FilesBefore"
 
     @cached_property
     def body(self) -> str:
-        return Text.of(self.data).shown if is_text(self.data) else ""
+        return DecodedText.decode(self.data).normalized_body if is_text(self.data) else ""
 
-    def lines(self) -> Iterator[tuple[int, str]]:
+    def added_lines(self) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(self.body.split("\n"), 1):
             if line not in self.before.lines:
                 yield number, line
 
 
 @dataclass(frozen=True)
-class Before:
+class FilesBefore:
     """The changed files as they were, by path."""
 
     files: tuple[tuple[str, bytes], ...] = ()
@@ -40,7 +40,7 @@ class Before:
     @cached_property
     def bodies(self) -> tuple[tuple[str, str], ...]:
         """The text of each file that is text."""
-        return tuple((path, Text.of(data).shown) for path, data in self.files if is_text(data))
+        return tuple((path, DecodedText.decode(data).normalized_body) for path, data in self.files if is_text(data))
 
     @cached_property
     def body(self) -> str:
@@ -51,7 +51,9 @@ class Before:
         return frozenset(self.body.split("\n"))
 
 
-def additions(tree: Tree, changes: Changes) -> list[Addition]:
-    entries = [(path, tree.entry(path)) for path in sorted(changes)]
-    before = Before(tuple((path, tree.read(entry)) for path, entry in entries if entry is not None and entry.is_file))
-    return [Addition(path, data, before) for path, data in sorted(changes.items()) if data is not None]
+def list_proposed_files(tree: Tree, changes: Changes) -> list[ProposedFile]:
+    entries = [(path, tree.find_entry(path)) for path in sorted(changes)]
+    before = FilesBefore(
+        tuple((path, tree.read(entry)) for path, entry in entries if entry is not None and entry.is_file)
+    )
+    return [ProposedFile(path, data, before) for path, data in sorted(changes.items()) if data is not None]

@@ -5,29 +5,37 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from copydesk.jobs.pages.page_types import PAGES, extension, is_page
-from copydesk.jobs.publish.guard.added_lines import Addition, Before, additions
-from copydesk.jobs.publish.guard.embeds.by_file_type import ASCIIDOC, find_embeds
-from copydesk.jobs.publish.guard.embeds.urls import DOUBTS, Dialect, Embed, Kind, clean_address, find_host, find_urls
+from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, is_page
+from copydesk.jobs.publish.guard.added_lines import FilesBefore, ProposedFile, list_proposed_files
+from copydesk.jobs.publish.guard.embeds.by_file_type import ASCIIDOC_EXTENSIONS, find_embeds
+from copydesk.jobs.publish.guard.embeds.urls import (
+    UNREAD_REASONS,
+    Dialect,
+    Embed,
+    EmbedKind,
+    clean_address,
+    find_host,
+    find_urls,
+)
 from copydesk.jobs.publish.guard.site_dialects import find_dialects
 from copydesk.jobs.workspace.git_tree import Tree
-from copydesk.jobs.workspace.text_edits import Text, is_text
+from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Changes
 
-QUOTED = re.compile(r"^ {0,3}>.*$", re.M)
-FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.M)
-PLAIN_LINE = re.compile(r"[^<>\[\]{}`~!\\&|:+=/]*")
-SEARCHES = 40
+QUOTED_LINE_PATTERN = re.compile(r"^ {0,3}>.*$", re.M)
+FENCE_PATTERN = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.M)
+PLAIN_LINE_PATTERN = re.compile(r"[^<>\[\]{}`~!\\&|:+=/]*")
+MAX_SEARCH_PASSES = 40
 """How many times the length of a file is searched for the lines of its addresses."""
 
 
 @dataclass(frozen=True)
-class Outside:
+class ExternalResource:
     """`url` as it was written; for a script that stands in the page itself, its first words."""
 
     path: str
     line: int
-    kind: Kind
+    kind: EmbedKind
     url: str
 
     @property
@@ -35,99 +43,99 @@ class Outside:
         return find_host(self.url)
 
 
-def hosts_in(texts: Iterable[str]) -> set[str]:
+def find_hosts(texts: Iterable[str]) -> set[str]:
     """The hosts that these texts name by an address, in their own words: what they quote is not asked for."""
-    said = (_without_quotes(text) for text in texts)
-    return {find_host(url) for text in said for url in find_urls(text)} - {""}
+    unquoted_texts = (_remove_quotes(text) for text in texts)
+    return {find_host(url) for text in unquoted_texts for url in find_urls(text)} - {""}
 
 
-def _without_quotes(text: str) -> str:
+def _remove_quotes(text: str) -> str:
     """Returns the text without quotations and fenced blocks; a block that nothing ends runs to the end."""
-    kept, mark = [], ""
+    lines, open_fence = [], ""
     for line in text.split("\n"):
-        fence = FENCE.match(line)
-        if mark:
-            mark = "" if fence and fence[1].startswith(mark) else mark
+        fence = FENCE_PATTERN.match(line)
+        if open_fence:
+            open_fence = "" if fence and fence[1].startswith(open_fence) else open_fence
         elif fence:
-            mark = fence[1]
-        elif not QUOTED.match(line):
-            kept.append(line)
-    return "\n".join(kept)
+            open_fence = fence[1]
+        elif not QUOTED_LINE_PATTERN.match(line):
+            lines.append(line)
+    return "\n".join(lines)
 
 
-def outside(tree: Tree, changes: Changes) -> list[Outside]:
+def find_external_resources(tree: Tree, changes: Changes) -> list[ExternalResource]:
     """In the order of files and lines, each address once a file, unless the files named it before."""
     dialects = lru_cache(1)(lambda: find_dialects(tree, changes))
-    return [found for addition in additions(tree, changes) for found in outside_in(addition, dialects)]
+    return [resource for file in list_proposed_files(tree, changes) for resource in find_in_file(file, dialects)]
 
 
-def list_outside(found: Iterable[Outside]) -> list[str]:
+def format_resources(resources: Iterable[ExternalResource]) -> list[str]:
     """Returns a line for each address, first those that readers load without a click."""
-    ordered = sorted(found, key=lambda one: one.kind == "link")
-    return [f"{_in_one_line(one.url)} ({one.kind}, {one.path}:{one.line})" for one in ordered]
+    ordered = sorted(resources, key=lambda one: one.kind == "link")
+    return [f"{_to_one_line(resource.url)} ({resource.kind}, {resource.path}:{resource.line})" for resource in ordered]
 
 
-def _in_one_line(url: str) -> str:
+def _to_one_line(url: str) -> str:
     return "".join(character if character.isprintable() else " " for character in url)
 
 
-def outside_in(addition: Addition, dialects: Callable[[], Collection[Dialect]]) -> Iterator[Outside]:
+def find_in_file(file: ProposedFile, dialects: Callable[[], Collection[Dialect]]) -> Iterator[ExternalResource]:
     """Yields what one file brings; `dialects` tells how the site reads its pages, and is asked only in doubt."""
-    lines = Lines(addition.body)
-    seen, known = set(_known_embeds(addition.before)), addition.before.body
-    found: list[Outside] = []
-    embeds = find_embeds(addition.path, addition.body)
-    loaded = {embed.url for embed in embeds if embed.kind != "link" and not embed.dialect}
+    lines = LineFinder(file.body)
+    seen, text_before = set(_list_known_embeds(file.before)), file.before.body
+    resources: list[ExternalResource] = []
+    embeds = find_embeds(file.path, file.body)
+    loaded_urls = {embed.url for embed in embeds if embed.kind != "link" and not embed.dialect}
     for embed in embeds:
-        if embed.kind == "link" and embed.url in loaded:
+        if embed.kind == "link" and embed.url in loaded_urls:
             continue
-        if (embed.kind, clean_address(embed.url)) in seen or (embed.kind == "link" and embed.url in known):
+        if (embed.kind, clean_address(embed.url)) in seen or (embed.kind == "link" and embed.url in text_before):
             continue
-        if embed.url in DOUBTS and _is_plain_edit(addition):
+        if embed.url in UNREAD_REASONS and _is_plain_edit(file):
             continue
         if not embed.dialect or embed.dialect in dialects():
             seen.add((embed.kind, clean_address(embed.url)))
-            found.append(Outside(addition.path, lines.find(embed), embed.kind, embed.url))
-    yield from sorted(found, key=lambda one: one.line)
+            resources.append(ExternalResource(file.path, lines.find_line(embed), embed.kind, embed.url))
+    yield from sorted(resources, key=lambda one: one.line)
 
 
 @lru_cache(4)
-def _known_embeds(before: Before) -> frozenset[tuple[Kind, str]]:
+def _list_known_embeds(before: FilesBefore) -> frozenset[tuple[EmbedKind, str]]:
     """What the files loaded already. An address that one of them only shows, as code or in a comment, is not loaded."""
-    found = (embed for path, body in before.bodies for embed in find_embeds(path, body))
+    embeds = (embed for path, body in before.bodies for embed in find_embeds(path, body))
     return frozenset(
-        (one.kind, clean_address(one.url)) for one in found if one.kind != "link" and one.url not in DOUBTS
+        (one.kind, clean_address(one.url)) for one in embeds if one.kind != "link" and one.url not in UNREAD_REASONS
     )
 
 
-def _is_plain_edit(addition: Addition) -> bool:
+def _is_plain_edit(file: ProposedFile) -> bool:
     """Whether the lines that an unread file gains and loses hold words alone, so that nothing more is loaded."""
-    old = next((body for path, body in addition.before.bodies if path == addition.path), None)
+    old = next((body for path, body in file.before.bodies if path == file.path), None)
     if old is None:
         return False
-    changed = set(old.split("\n")) ^ set(addition.body.split("\n"))
-    return all(PLAIN_LINE.fullmatch(line) for line in changed)
+    changed_lines = set(old.split("\n")) ^ set(file.body.split("\n"))
+    return all(PLAIN_LINE_PATTERN.fullmatch(line) for line in changed_lines)
 
 
-class Lines:
+class LineFinder:
     """Finds the lines of addresses in the order of the text, within bounds."""
 
     def __init__(self, body: str) -> None:
-        self.body, self.position, self.budget = body, 0, SEARCHES * (len(body) + 1000)
+        self.body, self.position, self.budget = body, 0, MAX_SEARCH_PASSES * (len(body) + 1000)
 
-    def find(self, embed: Embed) -> int:
+    def find_line(self, embed: Embed) -> int:
         """Returns the line where the address stands, or that of its block, or 0."""
-        start = self._find_start(embed.line)
+        start = self._find_line_start(embed.line)
         for begin in (start, 0) if start else (0,):
             if self.budget < 0:
                 return embed.line
-            place = self.body.find(embed.url, begin)
-            self.budget -= (place if place >= 0 else len(self.body)) - begin
-            if place >= 0:
-                return self._count(place)
+            offset = self.body.find(embed.url, begin)
+            self.budget -= (offset if offset >= 0 else len(self.body)) - begin
+            if offset >= 0:
+                return self._line_at(offset)
         return embed.line
 
-    def _find_start(self, line: int) -> int:
+    def _find_line_start(self, line: int) -> int:
         """Returns where a line begins; lines are mostly asked for in order."""
         if line <= 1:
             return 0
@@ -140,34 +148,36 @@ class Lines:
         self._last = (number, position)
         return position
 
-    def _count(self, place: int) -> int:
+    def _line_at(self, offset: int) -> int:
         number, position = getattr(self, "_counted", (1, 0))
-        if place < position:
+        if offset < position:
             number, position = 1, 0
-        number += self.body.count("\n", position, place)
-        self._counted = (number, place)
+        number += self.body.count("\n", position, offset)
+        self._counted = (number, offset)
         return number
 
 
-def strange_embed(tree: Tree, found: Collection[Outside], hosts: Collection[str] = ()) -> Outside | None:
+def find_new_embed(
+    tree: Tree, resources: Collection[ExternalResource], allowed_hosts: Collection[str] = ()
+) -> ExternalResource | None:
     """The first that readers would load from a host which is not in `hosts` and which they do not load from so far.
 
     That a page names or links to a host is not enough: so does one that asks for a tracking image.
     """
-    embeds = [one for one in found if one.kind != "link" and one.host not in hosts]
-    strange = {one.host for one in embeds}
-    if any(strange):
+    embeds = [one for one in resources if one.kind != "link" and one.host not in allowed_hosts]
+    new_hosts = {one.host for one in embeds}
+    if any(new_hosts):
         for path, entry in tree.files():
             if tree.is_readable(entry):
-                strange -= _loaded(path, tree.read(entry, path), strange - {""})
-    return next((one for one in embeds if one.host in strange), None)
+                new_hosts -= _find_loaded_hosts(path, tree.read(entry, path), new_hosts - {""})
+    return next((one for one in embeds if one.host in new_hosts), None)
 
 
-def _loaded(path: str, data: bytes, hosts: Collection[str]) -> set[str]:
+def _find_loaded_hosts(path: str, data: bytes, hosts: Collection[str]) -> set[str]:
     """Those of the hosts that a page loads from; a file that is no page, such as the site's settings, names them."""
     lower = data.lower()
-    named = {host for host in hosts if re.search(rb"//%s(?![\w-]|\.\w)" % re.escape(host.encode()), lower)}
-    if not named or not is_page(path):
-        return set() if extension(path) in (*PAGES, *ASCIIDOC) else named
-    body = Text.of(data).shown if is_text(data) else ""
-    return named & {find_host(one.url) for one in find_embeds(path, body) if one.kind != "link"}
+    named_hosts = {host for host in hosts if re.search(rb"//%s(?![\w-]|\.\w)" % re.escape(host.encode()), lower)}
+    if not named_hosts or not is_page(path):
+        return set() if extension(path) in (*PAGE_EXTENSIONS, *ASCIIDOC_EXTENSIONS) else named_hosts
+    body = DecodedText.decode(data).normalized_body if is_text(data) else ""
+    return named_hosts & {find_host(embed.url) for embed in find_embeds(path, body) if embed.kind != "link"}

@@ -2,13 +2,13 @@
 
 from functools import cache
 
-from copydesk.jobs.agent.models.messages import system_prompt
+from copydesk.jobs.agent.models.messages import load_system_prompt
 
-LONG_ENOUGH = 60
+MIN_LINE_CHARS = 60
 
 
 @cache
-def instruction_lines() -> tuple[str, ...]:
+def list_prompt_lines() -> tuple[str, ...]:
     """Lines that nobody else would write, so that one of them tells."""
-    lines = (line.strip().removeprefix("- ") for line in system_prompt().splitlines())
-    return tuple(line for line in lines if len(line) >= LONG_ENOUGH)
+    lines = (line.strip().removeprefix("- ") for line in load_system_prompt().splitlines())
+    return tuple(line for line in lines if len(line) >= MIN_LINE_CHARS)

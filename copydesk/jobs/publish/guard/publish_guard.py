@@ -10,21 +10,21 @@ from pygit2.enums import FileMode
 
 from copydesk.jobs.job import JobFailed, Reason
 from copydesk.jobs.pages.page_types import extension
-from copydesk.jobs.publish.guard.added_lines import Addition, Before, additions
-from copydesk.jobs.publish.guard.external_resources import Outside, outside_in, strange_embed
-from copydesk.jobs.publish.guard.hidden_characters import find_unseen, find_unseen_in_name
-from copydesk.jobs.publish.guard.prompt_leaks import instruction_lines
-from copydesk.jobs.publish.guard.secret_scanner import find_known, find_secret
+from copydesk.jobs.publish.guard.added_lines import FilesBefore, ProposedFile, list_proposed_files
+from copydesk.jobs.publish.guard.external_resources import ExternalResource, find_in_file, find_new_embed
+from copydesk.jobs.publish.guard.hidden_characters import find_hidden_character, find_hidden_in_name
+from copydesk.jobs.publish.guard.prompt_leaks import list_prompt_lines
+from copydesk.jobs.publish.guard.secret_scanner import find_known_secret, find_secret
 from copydesk.jobs.publish.guard.site_dialects import find_dialects
 from copydesk.jobs.workspace.git_tree import Tree
-from copydesk.jobs.workspace.patches import changed_bytes
-from copydesk.jobs.workspace.path_rules import PathRefused, checked, parents
+from copydesk.jobs.workspace.patches import count_changed_bytes
+from copydesk.jobs.workspace.path_rules import PathRefused, parent_folders, validate_path
 from copydesk.jobs.workspace.repository_limits import FileTooLarge
-from copydesk.jobs.workspace.text_edits import WIDE_MARKS, is_utf8
+from copydesk.jobs.workspace.text_edits import UTF16_AND_UTF32_BOMS, is_utf8
 from copydesk.jobs.workspace.workspace import Changes
 
-MOST_FILES = 100
-MOST_BYTES = 4 * 1024 * 1024
+MAX_CHANGED_FILES = 100
+MAX_CHANGED_BYTES = 4 * 1024 * 1024
 
 PROTECTED_NAMES = (
     # Orders to agents, ownership.
@@ -53,8 +53,8 @@ PROTECTED_NAMES = (
     "tsconfig*.json",
 )  # fmt: skip
 """Files that agents obey, that builds and hosts execute, manifests and locks; besides names that begin with a dot."""
-FOLDED = tuple(name.casefold() for name in PROTECTED_NAMES)
-IGNORED_IN_NAMES = re.compile("[\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+FOLDED_PROTECTED_NAMES = tuple(name.casefold() for name in PROTECTED_NAMES)
+IGNORED_IN_NAMES_PATTERN = re.compile("[\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 
 
 class PublishRefused(JobFailed):
@@ -64,17 +64,17 @@ class PublishRefused(JobFailed):
     message = "The change may not be published."
 
 
-def refuse_protected(path: str, allowed: Sequence[str] = (), root: str = "") -> None:
+def refuse_protected(path: str, allowed_patterns: Sequence[str] = (), root: str = "") -> None:
     """PathRefused for a protected path or one outside the documentation, unless the project allows it by a pattern."""
-    if any(fnmatchcase(path, pattern) for pattern in allowed):
+    if any(fnmatchcase(path, pattern) for pattern in allowed_patterns):
         return
     if root and not path.startswith(root + "/"):
         raise PathRefused(
             f"{path} lies outside {root}/, the documentation's folder; only files below it may be changed."
         )
     parts = [fold_name(part) for part in path.split("/")]
-    hidden = any(part.startswith(".") for part in parts)
-    if hidden or any(fnmatchcase(parts[-1], name) for name in FOLDED):
+    is_hidden = any(part.startswith(".") for part in parts)
+    if is_hidden or any(fnmatchcase(parts[-1], name) for name in FOLDED_PROTECTED_NAMES):
         raise PathRefused(f"{path} is protected in this project; leave it as it is.")
 
 
@@ -82,108 +82,111 @@ def fold_name(name: str) -> str:
     """Returns the name as the laxest file system reads it: without case, trailing dots and spaces, streams, and
     characters that show nothing, and with wide or styled letters as plain ones.
     """
-    plain = unicodedata.normalize("NFKC", IGNORED_IN_NAMES.sub("", name)).casefold()
+    plain = unicodedata.normalize("NFKC", IGNORED_IN_NAMES_PATTERN.sub("", name)).casefold()
     return unicodedata.normalize("NFKC", plain).partition(":")[0].rstrip(" .")
 
 
 def _check_parents(tree: Tree, path: str) -> None:
-    for parent in parents(path):
-        entry = tree.entry(parent)
+    for parent in parent_folders(path):
+        entry = tree.find_entry(parent)
         if entry is not None and entry.mode != FileMode.TREE:
             raise PathRefused(f"{parent} is not a folder, so {path} cannot be made.")
 
 
-def check(
+def check_publishable(
     tree: Tree,
     changes: Changes,
-    allowed: Sequence[str] = (),
+    allowed_patterns: Sequence[str] = (),
     *,
     root: str = "",
-    known: Sequence[str] = (),
+    known_secrets: Sequence[str] = (),
     texts: Sequence[str] = (),
     refuse_embeds: bool = True,
-    hosts: Collection[str] = (),
+    allowed_hosts: Collection[str] = (),
 ) -> None:
     """PublishRefused unless every path, the change as a whole and what it says are within bounds.
 
     `known` are secrets that must appear nowhere, `texts` the title and the rest that goes with the change, `hosts`
     those that pages may load from though no file names them yet, such as the hosts that the prompt names.
     """
-    _check_paths_and_sizes(tree, changes, allowed, root)
-    _check_texts((*texts, *changes), known)
-    brought: list[Outside] = []
+    _check_paths_and_sizes(tree, changes, allowed_patterns, root)
+    _check_texts((*texts, *changes), known_secrets)
+    resources: list[ExternalResource] = []
     dialects = lru_cache(1)(lambda: find_dialects(tree, changes))
-    for added in additions(tree, changes):
-        if (line := find_known(added.data, known, added.before.data)) is not None:
-            raise PublishRefused(f"{_place(added.path, line)} contains a secret of this project.")
-        if (line := find_known(added.data, instruction_lines(), added.before.data)) is not None:
-            raise PublishRefused(f"{_place(added.path, line)} repeats the agent's own instructions.")
-        if secret := find_secret(added):
+    for file in list_proposed_files(tree, changes):
+        if (line := find_known_secret(file.data, known_secrets, file.before.data)) is not None:
+            raise PublishRefused(f"{_format_place(file.path, line)} contains a secret of this project.")
+        if (line := find_known_secret(file.data, list_prompt_lines(), file.before.data)) is not None:
+            raise PublishRefused(f"{_format_place(file.path, line)} repeats the agent's own instructions.")
+        if secret := find_secret(file):
             kind = secret[1]
             raise PublishRefused(
-                f"{_place(added.path, secret[0])} adds what looks like a secret ({kind}); write a placeholder instead."
+                f"{_format_place(file.path, secret[0])} adds what looks like a secret ({kind});"
+                " write a placeholder instead."
             )
-        if not_text := explain_not_text(added):
-            raise PublishRefused(f"{added.path} {not_text}.")
-        if unseen := find_unseen(added):
-            raise PublishRefused(f"{_place(added.path, unseen[0])} adds {unseen[1]}; write it without.")
-        brought += outside_in(added, dialects) if refuse_embeds else ()
-    if strange := strange_embed(tree, brought, hosts):
-        source = f"from {strange.host}, which is new here" if strange.host else "of its own"
+        if not_text := explain_not_text(file):
+            raise PublishRefused(f"{file.path} {not_text}.")
+        if hidden := find_hidden_character(file):
+            raise PublishRefused(f"{_format_place(file.path, hidden[0])} adds {hidden[1]}; write it without.")
+        resources += find_in_file(file, dialects) if refuse_embeds else ()
+    if new_embed := find_new_embed(tree, resources, allowed_hosts):
+        source = f"from {new_embed.host}, which is new here" if new_embed.host else "of its own"
         raise PublishRefused(
-            f"{_place(strange.path, strange.line)} makes readers load a {strange.kind} {source}; "
+            f"{_format_place(new_embed.path, new_embed.line)} makes readers load a {new_embed.kind} {source}; "
             "link to it, or have the project allow it."
         )
 
 
-def explain_not_text(added: Addition) -> str:
+def explain_not_text(file: ProposedFile) -> str:
     """Returns what is wrong with a file that is not text; one that was only moved, and keeps its kind, is as before."""
-    before = added.before.files
-    if any(data == added.data and extension(path) == extension(added.path) for path, data in before):
+    before = file.before.files
+    if any(data == file.data and extension(path) == extension(file.path) for path, data in before):
         return ""
-    if b"\x00" in added.data or added.data.startswith(WIDE_MARKS):
+    if b"\x00" in file.data or file.data.startswith(UTF16_AND_UTF32_BOMS):
         return "is not text in UTF-8 (it has NUL characters or another encoding), so a reviewer could not read it"
-    if not is_utf8(added.data) and all(is_utf8(data) for _, data in before):
+    if not is_utf8(file.data) and all(is_utf8(data) for _, data in before):
         return "is not text in UTF-8, so a reviewer could not read it"
     return ""
 
 
-def _check_texts(texts: Sequence[str], known: Sequence[str]) -> None:
-    where = "The title, the text or a file's name"
+def _check_texts(texts: Sequence[str], known_secrets: Sequence[str]) -> None:
+    location = "The title, the text or a file's name"
     for text in texts:
         data = text.encode("utf-8", "replace")
-        if find_known(data, known) is not None:
-            raise PublishRefused(f"{where} contains a secret of this project.")
-        if find_known(data, instruction_lines()) is not None:
-            raise PublishRefused(f"{where} repeats the agent's own instructions.")
-        if secret := find_secret(Addition("", data, Before())):
-            raise PublishRefused(f"{where} contains what looks like a secret ({secret[1]}).")
+        if find_known_secret(data, known_secrets) is not None:
+            raise PublishRefused(f"{location} contains a secret of this project.")
+        if find_known_secret(data, list_prompt_lines()) is not None:
+            raise PublishRefused(f"{location} repeats the agent's own instructions.")
+        if secret := find_secret(ProposedFile("", data, FilesBefore())):
+            raise PublishRefused(f"{location} contains what looks like a secret ({secret[1]}).")
 
 
-def _place(path: str, line: int) -> str:
+def _format_place(path: str, line: int) -> str:
     return f"{path}, line {line}," if line else path
 
 
-def _check_paths_and_sizes(tree: Tree, changes: Changes, allowed: Sequence[str], root: str) -> None:
-    if len(changes) > MOST_FILES:
-        raise PublishRefused(f"The job changed {len(changes)} files; at most {MOST_FILES} can be published at once.")
+def _check_paths_and_sizes(tree: Tree, changes: Changes, allowed_patterns: Sequence[str], root: str) -> None:
+    if len(changes) > MAX_CHANGED_FILES:
+        raise PublishRefused(
+            f"The job changed {len(changes)} files; at most {MAX_CHANGED_FILES} can be published at once."
+        )
     size = 0
     for path, data in changes.items():
-        entry = tree.entry(path)
+        entry = tree.find_entry(path)
         try:
             if entry is None:
-                checked(path)
+                validate_path(path)
                 _check_parents(tree, path)
-                if unseen := find_unseen_in_name(path):
-                    raise PathRefused(f"The name of {path!r} has {unseen}.")
+                if hidden := find_hidden_in_name(path):
+                    raise PathRefused(f"The name of {path!r} has {hidden}.")
             elif not entry.is_file:
                 raise PathRefused(f"{path} is a link, a folder or a submodule; it cannot be changed.")
-            refuse_protected(path, allowed, root)
+            refuse_protected(path, allowed_patterns, root)
         except PathRefused as refusal:
             raise PublishRefused(str(refusal)) from None
         try:
-            size += changed_bytes(tree.read(entry, path) if entry else b"", data or b"")
+            size += count_changed_bytes(tree.read(entry, path) if entry else b"", data or b"")
         except FileTooLarge as refusal:
             raise PublishRefused(str(refusal)) from None
-    if size > MOST_BYTES:
-        raise PublishRefused(f"The job changed {size:,} bytes; at most {MOST_BYTES:,} can be published at once.")
+    if size > MAX_CHANGED_BYTES:
+        raise PublishRefused(f"The job changed {size:,} bytes; at most {MAX_CHANGED_BYTES:,} can be published at once.")

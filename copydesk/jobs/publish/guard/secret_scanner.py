@@ -7,16 +7,16 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from copydesk.core.ids import is_wellformed_key
-from copydesk.core.text.redaction import BLOT, blotted, forms
-from copydesk.jobs.publish.guard.added_lines import Addition
+from copydesk.core.text.redaction import MASK, list_encodings, redact
+from copydesk.jobs.publish.guard.added_lines import ProposedFile
 
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import RegexBasedDetector
 
-PRIVATE_KEY = "Private Key"
-OPENAI, OPENAI_MARK = "OpenAI Token", "T3BlbkFJ"
+PRIVATE_KEY_KIND = "Private Key"
+OPENAI_KIND, OPENAI_MARKER = "OpenAI Token", "T3BlbkFJ"
 # One prefix each, of providers whose keys a documentation team has at hand and the detector does not know.
-MORE = {
+EXTRA_PATTERNS = {
     "Anthropic API key": re.compile(r"sk-ant-[a-z]+\d\d-[\w-]{80,}"),
     "GitHub fine-grained token": re.compile(r"github_pat_\w{22}_\w{59}"),
     "Google API key": re.compile(r"AIza[\w-]{35}(?![\w-])"),
@@ -24,73 +24,82 @@ MORE = {
     "Slack app token": re.compile(r"xapp-\d-[A-Z0-9]+-\d+-[a-f0-9]{64}"),
     "npm token": re.compile(r"npm_[A-Za-z0-9]{36}(?!\w)"),
 }
-OUR_KEY = re.compile(r"desk_[0-9A-Za-z]{38}(?![0-9A-Za-z])")
-KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/]{40}.*")
-PLACEHOLDER = re.compile(r"example|placeholder|your|dummy|sample|redacted|x{4}|0{6}|12345|abcdef|\.\.\.|\*{3}", re.I)
-LEAST_VARIETY = 10
-MAX_UNCLEAR = 100
-INVISIBLE = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff]+")
+COPYDESK_KEY_PATTERN = re.compile(r"desk_[0-9A-Za-z]{38}(?![0-9A-Za-z])")
+KEY_MATERIAL_PATTERN = re.compile(r"[A-Za-z0-9+/]{40}.*")
+PLACEHOLDER_PATTERN = re.compile(
+    r"example|placeholder|your|dummy|sample|redacted|x{4}|0{6}|12345|abcdef|\.\.\.|\*{3}", re.I
+)
+MIN_DISTINCT_CHARS = 10
+MAX_UNCLEAR_VALUES = 100
+INVISIBLE_PATTERN = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff]+")
 
 
-def find_secret(addition: Addition) -> tuple[int, str] | None:
+def find_secret(file: ProposedFile) -> tuple[int, str] | None:
     """The first added line with a secret in it, and the kind of secret; never the secret."""
-    lines = list(addition.lines())
+    lines = list(file.added_lines())
     text = "\n".join(line for _, line in lines)
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    before: set[str] | None = None
-    unclear = 0
-    for position, kind, value in sorted(_found(text)):
-        if kind == PRIVATE_KEY:
-            is_real = any(not PLACEHOLDER.search(line) for line in KEY_MATERIAL.findall(text, position, position + 400))
+    values_before: set[str] | None = None
+    unclear_count = 0
+    for position, kind, value in sorted(_find_candidates(text)):
+        if kind == PRIVATE_KEY_KIND:
+            is_real = any(
+                not PLACEHOLDER_PATTERN.search(line)
+                for line in KEY_MATERIAL_PATTERN.findall(text, position, position + 400)
+            )
         else:
-            is_real = not PLACEHOLDER.search(value) and len(set(value)) >= LEAST_VARIETY
+            is_real = not PLACEHOLDER_PATTERN.search(value) and len(set(value)) >= MIN_DISTINCT_CHARS
         if not is_real:
             continue
-        before = {known for _, _, known in _found(addition.before.body)} if before is None else before
-        if value in before:
+        values_before = (
+            {old_value for _, _, old_value in _find_candidates(file.before.body)}
+            if values_before is None
+            else values_before
+        )
+        if value in values_before:
             continue
-        unclear += 1  # it may still be there as a part of something else, which takes longer to tell
-        if unclear > MAX_UNCLEAR or value not in addition.before.body:
+        unclear_count += 1  # it may still be there as a part of something else, which takes longer to tell
+        if unclear_count > MAX_UNCLEAR_VALUES or value not in file.before.body:
             return lines[bisect_right(starts, position) - 1][0], kind
     return None
 
 
-def without_secrets(text: str, known: Sequence[str]) -> str:
+def redact_secrets(text: str, known_secrets: Sequence[str]) -> str:
     """For what a person asked, which is quoted: a secret in it is blotted out, and no reason to refuse."""
-    for _, _, value in list(_found(text)):
-        if not PLACEHOLDER.search(value):
-            text = text.replace(value, BLOT)
-    return blotted(text, *known)
+    for _, _, value in list(_find_candidates(text)):
+        if not PLACEHOLDER_PATTERN.search(value):
+            text = text.replace(value, MASK)
+    return redact(text, *known_secrets)
 
 
-def find_known(data: bytes, known: Sequence[str], before: bytes = b"") -> int | None:
+def find_known_secret(data: bytes, secrets: Sequence[str], before: bytes = b"") -> int | None:
     """The line (0 where that cannot be told) in which one of the values appears, also encoded or broken up."""
-    if not known:
+    if not secrets:
         return None
-    joined, joined_before = _joined(data), _joined(before)
-    for value in known:
-        for form in forms(value):
+    joined, joined_before = _join_text(data), _join_text(before)
+    for secret in secrets:
+        for form in list_encodings(secret):
             if form in data and form not in before:
                 return data.count(b"\n", 0, data.index(form)) + 1
-            broken = _joined(form)
-            if broken in joined and broken not in joined_before:
+            joined_form = _join_text(form)
+            if joined_form in joined and joined_form not in joined_before:
                 return 0
     return None
 
 
-def _found(text: str) -> Iterator[tuple[int, str, str]]:
-    for kind, pattern in _patterns():
-        if kind == OPENAI and OPENAI_MARK not in text:
+def _find_candidates(text: str) -> Iterator[tuple[int, str, str]]:
+    for kind, pattern in _load_patterns():
+        if kind == OPENAI_KIND and OPENAI_MARKER not in text:
             continue  # its pattern takes ever longer over many beginnings without this
         for match in pattern.finditer(text):
             yield match.start(), kind, match.group()
-    for match in OUR_KEY.finditer(text):
+    for match in COPYDESK_KEY_PATTERN.finditer(text):
         if is_wellformed_key(match.group()):
             yield match.start(), "Copydesk API key", match.group()
 
 
 @cache
-def _patterns() -> list[tuple[str, re.Pattern[str]]]:
+def _load_patterns() -> list[tuple[str, re.Pattern[str]]]:
     """The maintained detector's, of those plugins that know a secret by its form, and ours.
 
     Not those that guess by entropy or by a name such as `password`, and not JSON web tokens or addresses with a
@@ -128,11 +137,13 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
         telegram_token.TelegramBotTokenDetector,
         twilio.TwilioKeyDetector,
     ]
-    known = [
-        (str(one.secret_type), pattern) for one in detectors for pattern in cast(list[re.Pattern[str]], one.denylist)
+    detector_patterns = [
+        (str(detector.secret_type), pattern)
+        for detector in detectors
+        for pattern in cast(list[re.Pattern[str]], detector.denylist)
     ]
-    return [*known, *MORE.items()]
+    return [*detector_patterns, *EXTRA_PATTERNS.items()]
 
 
-def _joined(data: bytes) -> str:
-    return INVISIBLE.sub("", data.decode("utf-8", "replace"))
+def _join_text(data: bytes) -> str:
+    return INVISIBLE_PATTERN.sub("", data.decode("utf-8", "replace"))

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from copydesk.jobs.sandbox.linux_security import die_with_parent
-from copydesk.jobs.workflow.isolation.child_limits import Limits, apply_limits
+from copydesk.jobs.workflow.isolation.child_limits import ChildLimits, apply_limits
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -18,7 +18,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 class Call(NamedTuple):
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-    limits: Limits
+    limits: ChildLimits
 
 
 class Answer(NamedTuple):
@@ -47,11 +47,11 @@ def _answer(call: Call) -> bytes:
     try:
         value, error = call.function(*call.arguments), None
     except Exception as raised:
-        value, error = None, _portable(raised)
+        value, error = None, _make_picklable(raised)
     return pickle.dumps(Answer(value, error, _resident_bytes()), pickle.HIGHEST_PROTOCOL)
 
 
-def _portable(error: Exception) -> Exception:
+def _make_picklable(error: Exception) -> Exception:
     """Returns the exception if it survives pickling, or else one that says the same. The traceback becomes a note."""
     error.add_note("In a child process:\n" + "".join(traceback.format_exception(error)))
     error.__traceback__ = error.__cause__ = error.__context__ = None

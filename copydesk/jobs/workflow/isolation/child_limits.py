@@ -8,7 +8,7 @@ from typing import NamedTuple
 from copydesk.jobs.workspace.repository_limits import MIB
 
 
-class Limits(NamedTuple):
+class ChildLimits(NamedTuple):
     cpu_seconds: int = 60
     """CPU time that one call may take."""
     memory_bytes: int = 2048 * MIB
@@ -23,7 +23,7 @@ class ChildDied(Exception):
     """A child process ended during a call for another reason than its limits."""
 
 
-def apply_limits(limits: Limits) -> None:
+def apply_limits(limits: ChildLimits) -> None:
     """Limits this process. CPU time is counted from now on, so this is called before each call.
 
     The kernel ends the process with SIGXCPU; an allocation that is too large raises MemoryError.
@@ -41,15 +41,15 @@ def _lower_limit(kind: int, limit: int) -> None:
     resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
-def describe_cpu_limit(limits: Limits) -> str:
+def describe_cpu_limit(limits: ChildLimits) -> str:
     return f"more than {limits.cpu_seconds} s of CPU time"
 
 
-def describe_memory_limit(limits: Limits) -> str:
+def describe_memory_limit(limits: ChildLimits) -> str:
     return f"more than {limits.memory_bytes // MIB:,} MiB of memory"
 
 
-def explain_end(status: int | None, limits: Limits) -> Exception:
+def explain_end(status: int | None, limits: ChildLimits) -> Exception:
     """Returns the exception for a child that ended during a call. `status` is the wait status, None if unknown."""
     number = None if status is None or status >= 0 else -status
     if number == signal.SIGXCPU:

@@ -18,8 +18,8 @@ from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
 from copydesk.jobs.workflow.isolation.child import Answer, Call
 from copydesk.jobs.workflow.isolation.child_limits import (
     ChildDied,
+    ChildLimits,
     LimitExceeded,
-    Limits,
     describe_memory_limit,
     explain_end,
 )
@@ -84,9 +84,9 @@ class Child:
 class ChildPool:
     """Runs functions in children. Each call takes an idle child, or a new one; it never waits for another call."""
 
-    def __init__(self, limits: Limits, most_idle: int = 4) -> None:
+    def __init__(self, limits: ChildLimits, max_idle: int = 4) -> None:
         self.limits = limits
-        self._most_idle = most_idle
+        self._max_idle = max_idle
         self._server = shared_fork_server()
         self._lock = threading.Lock()
         self._idle: list[Child] = []
@@ -107,10 +107,10 @@ class ChildPool:
         request = pickle.dumps(Call(function, arguments, self.limits), pickle.HIGHEST_PROTOCOL)
         try:
             try:
-                value: T = self._call(self._take(affinity), request, stoppable)
+                value: T = self._call(self._acquire(affinity), request, stoppable)
             except ChildDied as death:  # by the operator's hand, or with the fork server: not by what it works on
                 log.warning("%s is run again: %s", function.__name__, death)
-                value = self._call(self._take(affinity), request, stoppable)
+                value = self._call(self._acquire(affinity), request, stoppable)
         except LimitExceeded as limit:
             log.warning("%s was stopped because it took %s", function.__name__, limit)
             raise
@@ -135,13 +135,13 @@ class ChildPool:
         if isinstance(answer.error, MemoryError):
             child.end()
             raise LimitExceeded(describe_memory_limit(self.limits))
-        self._give_back(child, answer)
+        self._release(child, answer)
         if answer.error is not None:
             raise answer.error
         return answer.value
 
-    def _take(self, affinity: str) -> Child:
-        while (child := self._take_idle(affinity)) is not None:
+    def _acquire(self, affinity: str) -> Child:
+        while (child := self._acquire_idle(affinity)) is not None:
             if child.is_alive:
                 break
             child.end()
@@ -160,23 +160,23 @@ class ChildPool:
                 time.sleep(pause)
         return Child(self._server)
 
-    def _take_idle(self, affinity: str) -> Child | None:
+    def _acquire_idle(self, affinity: str) -> Child | None:
         """Returns the child that knows this repository; or the one idle for longest, if no more may be kept."""
         with self._lock:
-            known = next((child for child in self._idle if child.affinity == affinity), None)
-            if known is None and len(self._idle) >= self._most_idle:
-                known = self._idle[0]
-            if known is not None:
-                self._idle.remove(known)
-            return known
+            idle_child = next((child for child in self._idle if child.affinity == affinity), None)
+            if idle_child is None and len(self._idle) >= self._max_idle:
+                idle_child = self._idle[0]
+            if idle_child is not None:
+                self._idle.remove(idle_child)
+            return idle_child
 
-    def _give_back(self, child: Child, answer: Answer) -> None:
+    def _release(self, child: Child, answer: Answer) -> None:
         """Keeps the child for the next call, unless the next call could not have enough memory in it."""
         with self._lock:
             is_kept = not self._closed and answer.memory_bytes <= self.limits.memory_bytes // 2
             if is_kept:
                 self._idle.append(child)
-            surplus = self._idle.pop(0) if len(self._idle) > self._most_idle else None
+            surplus = self._idle.pop(0) if len(self._idle) > self._max_idle else None
         for each in (surplus, None if is_kept else child):
             if each is not None:
                 each.end()

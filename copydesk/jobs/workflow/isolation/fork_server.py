@@ -18,20 +18,20 @@ import sys
 import threading
 import traceback
 
-PRELOADED = (
+PRELOADED_MODULES = (
     "copydesk.jobs.workflow.isolation.child",
     "copydesk.jobs.workflow.isolation.tasks",
     "justhtml",
     "markdown_it",
 )
-COMMAND = (
+SERVER_COMMAND = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from copydesk.jobs.workflow.isolation.fork_server import serve_forks; serve_forks(int(sys.argv[1]))"
 )
-KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 """Environment variables that a child may see; others may hold secrets."""
-FORK = b"fork"
-MESSAGE_BYTES = 64
+FORK_REQUEST = b"fork"
+MAX_MESSAGE_BYTES = 64
 
 
 class ForkServer:
@@ -65,7 +65,7 @@ class ForkServer:
         with self._lock, contextlib.suppress(OSError):
             if self._control is not None:
                 self._control.send(str(pid).encode())
-                if answer := self._control.recv(MESSAGE_BYTES):
+                if answer := self._control.recv(MAX_MESSAGE_BYTES):
                     return int(answer)
         return None
 
@@ -78,8 +78,8 @@ class ForkServer:
         """Returns the child's process id, or a negative error number; None if the process is gone."""
         control = self._ensure_started()
         try:
-            socket.send_fds(control, [FORK], [descriptor])
-            answer = control.recv(MESSAGE_BYTES)
+            socket.send_fds(control, [FORK_REQUEST], [descriptor])
+            answer = control.recv(MAX_MESSAGE_BYTES)
         except OSError:
             return None
         return int(answer) if answer else None
@@ -89,11 +89,11 @@ class ForkServer:
             self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-c", COMMAND, str(theirs.fileno()), *sys.path],
+                    [sys.executable, "-c", SERVER_COMMAND, str(theirs.fileno()), *sys.path],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    env={name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
+                    env={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
                     start_new_session=True,  # Ctrl-C in a terminal is for the service, which ends its children itself
                 )
         return self._control
@@ -112,7 +112,7 @@ def serve_forks(descriptor: int) -> None:
     """Answers requests until the service closes its end of the socket, by ending or by dying."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the service decides when its children end
-    for module in PRELOADED:
+    for module in PRELOADED_MODULES:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # children share these objects until they change them
@@ -125,8 +125,8 @@ def serve_forks(descriptor: int) -> None:
 
 def _answer_requests(control: socket.socket) -> None:
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 1)
-        if message == FORK:
+        message, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
+        if message == FORK_REQUEST:
             answer = _fork(control, descriptors[0]) if descriptors else -errno.EMFILE
         elif message:
             answer = _reap(int(message))

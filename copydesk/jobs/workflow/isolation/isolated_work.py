@@ -6,8 +6,8 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from copydesk.jobs.agent.conversation import Conversation, ModelFailed, Reply
-from copydesk.jobs.agent.tools.tool import Arguments, Tool, ToolRefused
-from copydesk.jobs.checks import Report
+from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolRefused
+from copydesk.jobs.checks import CheckReport
 from copydesk.jobs.execution.stoppable import Stoppable
 from copydesk.jobs.job import JobFailed, Reason
 from copydesk.jobs.publish.guard.publish_guard import PublishRefused
@@ -30,34 +30,40 @@ class IsolatedWork:
 
     def describe_repository(self, origin: Tree, root: str) -> str:
         path = origin.repository.path
-        with _raising(lambda limit: JobFailed(f"Reading the repository took {limit}.", Reason.REPOSITORY_ERROR)):
+        with _explain_limit(lambda limit: JobFailed(f"Reading the repository took {limit}.", Reason.REPOSITORY_ERROR)):
             return self._run(path, tasks.describe_repository, path, origin.commit, origin.limits, root)
 
-    def run_tool(self, tool: Tool, workspace: Workspace, asked: Arguments) -> str:
+    def run_tool(self, tool: Tool, workspace: Workspace, arguments: ToolArguments) -> str:
         """Returns the tool's answer, with its changes made to the workspace."""
-        with _raising(lambda limit: ToolRefused(f"This call took {limit} and was stopped. Ask for less at once.")):
-            outcome = self._run_on(workspace, tasks.run_tool, tool.name, asked)
+        with _explain_limit(
+            lambda limit: ToolRefused(f"This call took {limit} and was stopped. Ask for less at once.")
+        ):
+            outcome = self._run_on(workspace, tasks.run_tool, tool.name, arguments)
         if outcome.changes is not None:
             workspace.restore(outcome.changes)
         return outcome.text
 
     def check_workspace(
-        self, workspace: Workspace, origin: Tree, required_fields: Sequence[str], ignored: Sequence[str]
-    ) -> Report:
+        self, workspace: Workspace, origin: Tree, required_fields: Sequence[str], ignored_checks: Sequence[str]
+    ) -> CheckReport:
         sentence = "Checking the documentation took {}, so nothing was published."
-        with _raising(lambda limit: JobFailed(sentence.format(limit), Reason.CHECKS_FAILED)):
-            return self._run_on(workspace, tasks.check_workspace, origin.commit, tuple(required_fields), tuple(ignored))
+        with _explain_limit(lambda limit: JobFailed(sentence.format(limit), Reason.CHECKS_FAILED)):
+            return self._run_on(
+                workspace, tasks.check_workspace, origin.commit, tuple(required_fields), tuple(ignored_checks)
+            )
 
-    def check_policy(
-        self, workspace: Workspace, known: Sequence[str], texts: Sequence[str], prompts: Sequence[str]
+    def check_publishable(
+        self, workspace: Workspace, known_secrets: Sequence[str], texts: Sequence[str], prompts: Sequence[str]
     ) -> None:
         """Raises PublishRefused unless the change may be published."""
-        with _raising(lambda limit: PublishRefused(f"Looking for secrets and embeds in the change took {limit}.")):
-            self._run_on(workspace, tasks.check_policy, tuple(known), tuple(texts), tuple(prompts))
+        with _explain_limit(
+            lambda limit: PublishRefused(f"Looking for secrets and embeds in the change took {limit}.")
+        ):
+            self._run_on(workspace, tasks.check_publishable, tuple(known_secrets), tuple(texts), tuple(prompts))
 
     def describe_change(self, workspace: Workspace) -> ChangeNotes:
         """Returns what the pull request warns its reviewer of."""
-        with _raising(lambda limit: PublishRefused(f"Listing what the change adds took {limit}.")):
+        with _explain_limit(lambda limit: PublishRefused(f"Listing what the change adds took {limit}.")):
             return self._run_on(workspace, tasks.describe_change)
 
     def find_overreach(self, workspace: Workspace) -> tuple[str, str] | None:
@@ -67,7 +73,7 @@ class IsolatedWork:
         return None
 
     def reply_as_mechanic(self, conversation: Conversation, workspace: Workspace) -> Reply:
-        with _raising(lambda limit: ModelFailed(f"The built-in mechanic took {limit}.")):
+        with _explain_limit(lambda limit: ModelFailed(f"The built-in mechanic took {limit}.")):
             return self._run_on(workspace, tasks.reply_as_mechanic, conversation)
 
     def _run_on(self, workspace: Workspace, task: Callable[..., T], *arguments: object) -> T:
@@ -80,7 +86,7 @@ class IsolatedWork:
 
 
 @contextmanager
-def _raising(explain: Callable[[LimitExceeded], Exception]) -> Iterator[None]:
+def _explain_limit(explain: Callable[[LimitExceeded], Exception]) -> Iterator[None]:
     """Raises what `explain` returns in place of LimitExceeded."""
     try:
         yield

@@ -6,15 +6,15 @@ from typing import NamedTuple
 import pygit2
 
 from copydesk.jobs.agent.conversation import Conversation, Reply
-from copydesk.jobs.agent.mechanic.model import answer
-from copydesk.jobs.agent.repository_overview import opening
-from copydesk.jobs.agent.tools.tool import Arguments
+from copydesk.jobs.agent.mechanic.model import build_reply
+from copydesk.jobs.agent.repository_overview import render_overview
+from copydesk.jobs.agent.tools.tool import ToolArguments
 from copydesk.jobs.agent.tools.toolbox import TOOLS
-from copydesk.jobs.checks import Report, check
-from copydesk.jobs.publish.guard import publish_guard as policy
-from copydesk.jobs.publish.guard.executed_files import Executed, find_executed
-from copydesk.jobs.publish.guard.external_resources import hosts_in, list_outside, outside
-from copydesk.jobs.workspace.edit_scope import overreach
+from copydesk.jobs.checks import CheckReport, check
+from copydesk.jobs.publish.guard import publish_guard
+from copydesk.jobs.publish.guard.executed_files import ExecutedFile, find_executed_files
+from copydesk.jobs.publish.guard.external_resources import find_external_resources, find_hosts, format_resources
+from copydesk.jobs.workspace.edit_scope import explain_overreach
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 from copydesk.jobs.workspace.workspace import Changes, Workspace
@@ -39,18 +39,18 @@ class WorkspaceCopy(NamedTuple):
         )
 
     def open(self) -> Workspace:
-        def refuse(path: str) -> None:
-            policy.refuse_protected(path, self.allowed_paths, self.root)
+        def check_path(path: str) -> None:
+            publish_guard.refuse_protected(path, self.allowed_paths, self.root)
 
-        workspace = Workspace(open_tree(self.repository, self.commit, self.limits), refuse, self.root)
+        workspace = Workspace(open_tree(self.repository, self.commit, self.limits), check_path, self.root)
         workspace.restore(self.changes)
         return workspace
 
 
 class ChangeNotes(NamedTuple):
-    executed: list[Executed]
+    executed_files: list[ExecutedFile]
     """The changed files that a browser, a build or a host executes."""
-    outside: list[str]
+    external_addresses: list[str]
     """A line for each address that the change adds."""
 
 
@@ -66,58 +66,62 @@ def open_tree(repository: str, commit: str, limits: RepositoryLimits) -> Tree:
 
 def describe_repository(repository: str, commit: str, limits: RepositoryLimits, root: str) -> str:
     """Returns what a model is told about the repository before it starts."""
-    return opening(open_tree(repository, commit, limits), root)
+    return render_overview(open_tree(repository, commit, limits), root)
 
 
 def reply_as_mechanic(copy: WorkspaceCopy, conversation: Conversation) -> Reply:
-    return answer(conversation, copy.open())
+    return build_reply(conversation, copy.open())
 
 
-def run_tool(copy: WorkspaceCopy, name: str, asked: Arguments) -> ToolOutcome:
+def run_tool(copy: WorkspaceCopy, name: str, arguments: ToolArguments) -> ToolOutcome:
     workspace = copy.open()
-    text = TOOLS[name].run(workspace, asked)
+    text = TOOLS[name].run(workspace, arguments)
     changes = workspace.changes()
     return ToolOutcome(text, None if changes == copy.changes else changes)
 
 
 def check_workspace(
-    copy: WorkspaceCopy, origin_commit: str, required_fields: Sequence[str], ignored: Sequence[str]
-) -> Report:
+    copy: WorkspaceCopy, origin_commit: str, required_fields: Sequence[str], ignored_checks: Sequence[str]
+) -> CheckReport:
     """Returns the findings of the checks, told apart by whether the change since `origin_commit` brought them."""
     return check(
         copy.open(),
         root=copy.root,
         required_fields=required_fields,
-        ignored=ignored,
+        ignored=ignored_checks,
         origin=open_tree(copy.repository, origin_commit, copy.limits),
     )
 
 
-def check_policy(copy: WorkspaceCopy, known: Sequence[str], texts: Sequence[str], prompts: Sequence[str]) -> None:
+def check_publishable(
+    copy: WorkspaceCopy, known_secrets: Sequence[str], texts: Sequence[str], prompts: Sequence[str]
+) -> None:
     """Raises PublishRefused unless the change may be published. `known` are secrets that must not appear in it."""
     workspace = copy.open()
-    policy.check(
+    publish_guard.check_publishable(
         workspace.tree,
         copy.changes,
         copy.allowed_paths,
         root=copy.root,
-        known=known,
+        known_secrets=known_secrets,
         texts=texts,
-        hosts=hosts_in(prompts),
+        allowed_hosts=find_hosts(prompts),
     )
 
 
 def describe_change(copy: WorkspaceCopy) -> ChangeNotes:
     """Returns what the pull request warns its reviewer of."""
     tree = copy.open().tree
-    return ChangeNotes(find_executed(tree, copy.changes), list_outside(outside(tree, copy.changes)))
+    return ChangeNotes(
+        find_executed_files(tree, copy.changes), format_resources(find_external_resources(tree, copy.changes))
+    )
 
 
 def find_overreach(copy: WorkspaceCopy) -> tuple[str, str] | None:
     """Returns the first file that was rewritten rather than edited, with advice."""
     workspace = copy.open()
     for path, data in copy.changes.items():
-        old = workspace.original(path)
-        if old is not None and data is not None and (advice := overreach(old, data)):
+        old = workspace.read_original(path)
+        if old is not None and data is not None and (advice := explain_overreach(old, data)):
             return path, advice
     return None

@@ -8,21 +8,21 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import StreamingResponse
 
-from copydesk.core import audit_log as audit
-from copydesk.core.clock import iso
+from copydesk.core import audit_log
+from copydesk.core.clock import format_iso
 from copydesk.core.projects.projects import Project
-from copydesk.core.runtime.thread_pool import call
-from copydesk.web.dashboard.admin.audit_sentences import deed, doer
-from copydesk.web.dashboard.auth.session import Admin, Viewer, Visit
-from copydesk.web.responses.csv_reports import sheet
-from copydesk.web.responses.html import page
+from copydesk.core.runtime.thread_pool import run_in_thread
+from copydesk.web.dashboard.admin.audit_sentences import describe_action, describe_actor
+from copydesk.web.dashboard.auth.session import Admin, SignedInRequest, Viewer
+from copydesk.web.responses.csv_reports import render_csv
+from copydesk.web.responses.html import render_page
 
 router = APIRouter()
-ON_A_PAGE, AT_ONCE = 50, 1000
-COLUMNS = ("time", "actor", "action", "subject", "what", "details")
+ENTRIES_PER_PAGE, ENTRIES_PER_CSV_CHUNK = 50, 1000
+CSV_COLUMNS = ("time", "actor", "action", "subject", "what", "details")
 
 
-class Chosen:
+class AuditFilter:
     """Which entries are asked for."""
 
     def __init__(
@@ -33,93 +33,100 @@ class Chosen:
     ) -> None:
         self.action, self.actor, self.before = action, actor, before
 
-    def query(self, **more: str) -> str:
+    def query(self, **extra: str) -> str:
         """As the end of an address; empty when everything is asked for."""
-        parts = {name: value for name, value in {"action": self.action, "actor": self.actor, **more}.items() if value}
+        parts = {name: value for name, value in {"action": self.action, "actor": self.actor, **extra}.items() if value}
         return f"?{urlencode(parts)}" if parts else ""
 
 
-Which = Annotated[Chosen, Depends()]
+RequestedFilter = Annotated[AuditFilter, Depends()]
 
 
 @router.get("/projects/{project_id}/audit")
-async def of_project(project_id: str, visit: Viewer, which: Which) -> Response:
-    return await _page(visit, which, await visit.project(project_id))
+async def project_audit_page(project_id: str, visit: Viewer, which: RequestedFilter) -> Response:
+    return await _render_audit_page(visit, which, await visit.get_project(project_id))
 
 
 @router.get("/projects/{project_id}/audit.csv")
-async def of_project_as_csv(project_id: str, visit: Viewer, which: Which) -> Response:
-    return await _csv(visit, which, await visit.project(project_id))
+async def project_audit_csv(project_id: str, visit: Viewer, which: RequestedFilter) -> Response:
+    return await _stream_csv(visit, which, await visit.get_project(project_id))
 
 
 @router.get("/system/audit")
-async def of_service(visit: Admin, which: Which) -> Response:
-    return await _page(visit, which, None)
+async def service_audit_page(visit: Admin, which: RequestedFilter) -> Response:
+    return await _render_audit_page(visit, which, None)
 
 
 @router.get("/system/audit.csv")
-async def of_service_as_csv(visit: Admin, which: Which) -> Response:
-    return await _csv(visit, which, None)
+async def service_audit_csv(visit: Admin, which: RequestedFilter) -> Response:
+    return await _stream_csv(visit, which, None)
 
 
-async def _page(visit: Visit, which: Chosen, project: Project | None) -> Response:
-    found = await _entries(visit, which, project, which.before, ON_A_PAGE + 1)
-    shown, has_more = found[:ON_A_PAGE], len(found) > ON_A_PAGE
-    keys, people = await _names(visit, project)
-    actions, actors = await call(audit.words, visit.desk.database, _project_id(project))
-    return page(
+async def _render_audit_page(visit: SignedInRequest, audit_filter: AuditFilter, project: Project | None) -> Response:
+    entries = await _list_entries(visit, audit_filter, project, audit_filter.before, ENTRIES_PER_PAGE + 1)
+    page_entries, has_more = entries[:ENTRIES_PER_PAGE], len(entries) > ENTRIES_PER_PAGE
+    key_names, person_names = await _load_names(visit, project)
+    actions, actors = await run_in_thread(audit_log.list_actions_and_actors, visit.desk.database, _project_id(project))
+    return render_page(
         "audit.html",
         visit=visit,
         project=project,
         tab="audit" if project else "system",
         title="Audit log",
-        entries=[(entry, doer(entry["actor"], people), *deed(entry, keys)) for entry in shown],
-        which=which,
-        actions=_with(actions, which.action),
-        actors=[(actor, doer(actor, people)) for actor in _with(actors, which.actor)],
-        older=which.query(before=audit.cursor(shown[-1])) if has_more else "",
+        entries=[
+            (entry, describe_actor(entry["actor"], person_names), *describe_action(entry, key_names))
+            for entry in page_entries
+        ],
+        which=audit_filter,
+        actions=_include_selected(actions, audit_filter.action),
+        actors=[
+            (actor, describe_actor(actor, person_names)) for actor in _include_selected(actors, audit_filter.actor)
+        ],
+        older=audit_filter.query(before=audit_log.encode_cursor(page_entries[-1])) if has_more else "",
     )
 
 
-def _with(words: list[str], chosen: str) -> list[str]:
+def _include_selected(options: list[str], selected: str) -> list[str]:
     """What is chosen is among the choices, also when it happened long ago."""
-    return sorted({*words, chosen} - {""})
+    return sorted({*options, selected} - {""})
 
 
-async def _csv(visit: Visit, which: Chosen, project: Project | None) -> Response:
+async def _stream_csv(visit: SignedInRequest, audit_filter: AuditFilter, project: Project | None) -> Response:
     """All that was chosen, however much, a part at a time."""
-    keys, _ = await _names(visit, project)
+    key_names, _ = await _load_names(visit, project)
 
-    async def parts() -> AsyncIterator[str]:
-        found = await _entries(visit, which, project, "", AT_ONCE)
-        yield sheet(COLUMNS, [_row(entry, keys) for entry in found])
-        while len(found) == AT_ONCE:
-            found = await _entries(visit, which, project, audit.cursor(found[-1]), AT_ONCE)
-            yield sheet(COLUMNS, [_row(entry, keys) for entry in found]).partition("\r\n")[2]
+    async def generate_chunks() -> AsyncIterator[str]:
+        entries = await _list_entries(visit, audit_filter, project, "", ENTRIES_PER_CSV_CHUNK)
+        yield render_csv(CSV_COLUMNS, [_build_csv_row(entry, key_names) for entry in entries])
+        while len(entries) == ENTRIES_PER_CSV_CHUNK:
+            entries = await _list_entries(
+                visit, audit_filter, project, audit_log.encode_cursor(entries[-1]), ENTRIES_PER_CSV_CHUNK
+            )
+            yield render_csv(CSV_COLUMNS, [_build_csv_row(entry, key_names) for entry in entries]).partition("\r\n")[2]
 
     headers = {"Content-Disposition": 'attachment; filename="audit.csv"', "Cache-Control": "private, no-store"}
-    return StreamingResponse(parts(), media_type="text/csv; charset=utf-8", headers=headers)
+    return StreamingResponse(generate_chunks(), media_type="text/csv; charset=utf-8", headers=headers)
 
 
-def _row(entry: dict[str, Any], keys: dict[str, str]) -> list[str]:
-    said, _ = deed(entry, keys)
+def _build_csv_row(entry: dict[str, Any], key_names: dict[str, str]) -> list[str]:
+    sentence, _ = describe_action(entry, key_names)
     details = json.dumps(entry["details"], ensure_ascii=False) if entry["details"] else ""
-    return [iso(entry["at"]), entry["actor"], entry["action"], entry["subject"], said, details]
+    return [format_iso(entry["at"]), entry["actor"], entry["action"], entry["subject"], sentence, details]
 
 
-async def _entries(
-    visit: Visit, which: Chosen, project: Project | None, before: str, most: int
+async def _list_entries(
+    visit: SignedInRequest, audit_filter: AuditFilter, project: Project | None, before: str, limit: int
 ) -> list[dict[str, Any]]:
-    chosen = {"before": before, "action": which.action, "actor": which.actor}
-    return await call(audit.entries, visit.desk.database, _project_id(project), most, **chosen)
+    filters = {"before": before, "action": audit_filter.action, "actor": audit_filter.actor}
+    return await run_in_thread(audit_log.list_entries, visit.desk.database, _project_id(project), limit, **filters)
 
 
-async def _names(visit: Visit, project: Project | None) -> tuple[dict[str, str], dict[str, str]]:
+async def _load_names(visit: SignedInRequest, project: Project | None) -> tuple[dict[str, str], dict[str, str]]:
     """Of the keys, by id, and of the people, by e-mail address."""
-    keys = await call(visit.desk.keys.of_project, project.id) if project else []
-    people = await call(visit.desk.people.all)
+    keys = await run_in_thread(visit.desk.keys.list_for_project, project.id) if project else []
+    people = await run_in_thread(visit.desk.people.all)
     return {key.id: key.name for key in keys}, {person.email: person.name for person in people}
 
 
 def _project_id(project: Project | None) -> str:
-    return project.id if project else audit.EVERYWHERE
+    return project.id if project else audit_log.NO_PROJECT

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Any
 
-DEEDS = {
+ACTION_SENTENCES = {
     "project.created": "created the project {name}",
     "project.changed": "changed the project’s {fields}",
     "key.created": "made the key {name}",
@@ -28,28 +28,28 @@ DEEDS = {
     "person.role_changed": "made {email} {role}, who was {before}",
     "person.removed": "removed {email}",
 }
-COMMAND_LINE = "cli:"
+CLI_ACTOR_PREFIX = "cli:"
 
 
-def deed(entry: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+def describe_action(entry: Mapping[str, Any], key_names: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """What was done, and the details that the sentence leaves out. `names` are those of keys, by id."""
-    details = {name: _text(value) for name, value in entry["details"].items()}
+    details = {name: _format_detail(value) for name, value in entry["details"].items()}
     subject = entry["subject"]
-    known = {"subject": subject, "name": names.get(subject, subject), **details}
-    words = DEEDS.get(entry["action"])
-    if words is None:
+    values = {"subject": subject, "name": key_names.get(subject, subject), **details}
+    template = ACTION_SENTENCES.get(entry["action"])
+    if template is None:
         return " ".join(part for part in (entry["action"], subject) if part), details
-    used = {name for _, name, _, _ in Formatter().parse(words) if name}
-    said = words.format(**{name: known.get(name, subject) for name in used})
-    return said, {name: value for name, value in details.items() if name not in used}
+    used_names = {name for _, name, _, _ in Formatter().parse(template) if name}
+    sentence = template.format(**{name: values.get(name, subject) for name in used_names})
+    return sentence, {name: value for name, value in details.items() if name not in used_names}
 
 
-def doer(actor: str, names: Mapping[str, str]) -> str:
+def describe_actor(actor: str, person_names: Mapping[str, str]) -> str:
     """By name where there is an account; `names` are those of people, by e-mail address."""
-    if actor.startswith(COMMAND_LINE):
-        return f"{actor.removeprefix(COMMAND_LINE)}, by command line"
-    return names.get(actor, actor)
+    if actor.startswith(CLI_ACTOR_PREFIX):
+        return f"{actor.removeprefix(CLI_ACTOR_PREFIX)}, by command line"
+    return person_names.get(actor, actor)
 
 
-def _text(value: Any) -> str:
+def _format_detail(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

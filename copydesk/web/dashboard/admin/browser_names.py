@@ -13,7 +13,7 @@ BROWSERS = (
     ("Safari/", "Safari"),
     ("curl/", "curl"),
 )
-SYSTEMS = (
+OPERATING_SYSTEMS = (
     ("iPhone", "iPhone"),
     ("iPad", "iPad"),
     ("Android", "Android"),
@@ -25,7 +25,7 @@ SYSTEMS = (
 """Those that pretend to be others come before them."""
 
 
-def in_words(agent: str) -> str:
-    browser = next((name for mark, name in BROWSERS if mark in agent), "")
-    system = next((name for mark, name in SYSTEMS if mark in agent), "")
-    return " on ".join(part for part in (browser, system) if part) or agent[:60] or "An unknown browser"
+def describe_browser(user_agent: str) -> str:
+    browser = next((name for mark, name in BROWSERS if mark in user_agent), "")
+    system = next((name for mark, name in OPERATING_SYSTEMS if mark in user_agent), "")
+    return " on ".join(part for part in (browser, system) if part) or user_agent[:60] or "An unknown browser"

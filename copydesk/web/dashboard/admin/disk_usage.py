@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-BUDGET_SECONDS = 0.05
+SCAN_BUDGET_SECONDS = 0.05
 """Mirrors may hold very many files; what is not counted by then is said to be missing."""
 
 
 @dataclass(frozen=True)
-class Disk:
+class DiskUsage:
     total: int
     free: int
     parts: tuple[tuple[str, int], ...]
@@ -24,50 +24,50 @@ class Disk:
         return sum(size for _, size in self.parts)
 
 
-def disk(folder: Path) -> Disk:
-    until = time.monotonic() + BUDGET_SECONDS
+def measure_disk_usage(folder: Path) -> DiskUsage:
+    deadline = time.monotonic() + SCAN_BUDGET_SECONDS
     usage = shutil.disk_usage(folder)
     sizes: dict[str, int] = {}
-    for name, size in _sizes(folder):
+    for name, size in _iterate_sizes(folder):
         part = name.removesuffix("-wal").removesuffix("-shm").removesuffix(".wal")
         sizes[part] = sizes.get(part, 0) + size
-        if time.monotonic() > until:
-            return Disk(usage.total, usage.free, _largest_first(sizes), is_whole=False)
-    return Disk(usage.total, usage.free, _largest_first(sizes), is_whole=True)
+        if time.monotonic() > deadline:
+            return DiskUsage(usage.total, usage.free, _sort_by_size(sizes), is_whole=False)
+    return DiskUsage(usage.total, usage.free, _sort_by_size(sizes), is_whole=True)
 
 
-def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
+def _iterate_sizes(folder: Path) -> Iterator[tuple[str, int]]:
     """The files, each under the name that it or its folder has at the top: files first, then what lies deeper."""
-    deeper = []
-    with os.scandir(folder) as found:
-        for entry in found:
+    subfolders = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                deeper.append(entry)
+                subfolders.append(entry)
             else:
-                yield entry.name, _size(entry)
-    for top in deeper:
-        yield from ((top.name, size) for size in _below(top.path))
+                yield entry.name, _file_size(entry)
+    for subfolder in subfolders:
+        yield from ((subfolder.name, size) for size in _iterate_sizes_below(subfolder.path))
 
 
-def _below(folder: str) -> Iterator[int]:
+def _iterate_sizes_below(folder: str) -> Iterator[int]:
     try:
-        with os.scandir(folder) as found:
-            entries = list(found)
+        with os.scandir(folder) as scan:
+            entries = list(scan)
     except OSError:  # it was removed meanwhile
         return
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
-            yield from _below(entry.path)
+            yield from _iterate_sizes_below(entry.path)
         else:
-            yield _size(entry)
+            yield _file_size(entry)
 
 
-def _size(entry: "os.DirEntry[str]") -> int:
+def _file_size(entry: "os.DirEntry[str]") -> int:
     try:
         return entry.stat(follow_symlinks=False).st_size
     except OSError:
         return 0
 
 
-def _largest_first(sizes: dict[str, int]) -> tuple[tuple[str, int], ...]:
+def _sort_by_size(sizes: dict[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(sizes.items(), key=lambda part: -part[1]))

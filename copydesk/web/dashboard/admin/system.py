@@ -12,66 +12,66 @@ from sqlalchemy import func, select, text
 from copydesk import __version__
 from copydesk.core import clock
 from copydesk.core.db.database import Database
-from copydesk.core.errors import Refusal
-from copydesk.core.runtime.thread_pool import call
+from copydesk.core.errors import RequestError
+from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.storage.tables import runs
-from copydesk.web.dashboard.admin.disk_usage import disk
+from copydesk.web.dashboard.admin.disk_usage import measure_disk_usage
 from copydesk.web.dashboard.auth.session import Admin
-from copydesk.web.responses.html import page
+from copydesk.web.responses.html import render_page
 
 router = APIRouter()
 STARTED_AT = clock.now()
 """When this process was started, give or take the second that takes."""
-PATIENCE_SECONDS = 0.15
+ANALYTICS_TIMEOUT_SECONDS = 0.15
 """A store that is busy is said to be so; the page does not wait for it."""
 
 
 @router.get("/system")
-async def system(visit: Admin) -> Response:
+async def system_page(visit: Admin) -> Response:
     desk = visit.desk
-    queue, analytics, used, sessions, people = await asyncio.gather(
-        call(_queue, desk.database),
-        _patiently(_analytics, desk),
-        call(disk, desk.settings.data.absolute()),
-        call(desk.people.sessions.count),
-        call(desk.people.all),
+    queue, analytics, disk_usage, sessions, people = await asyncio.gather(
+        run_in_thread(_read_queue_status, desk.database),
+        _with_timeout(_read_analytics_status, desk),
+        run_in_thread(measure_disk_usage, desk.settings.data.absolute()),
+        run_in_thread(desk.people.sessions.count),
+        run_in_thread(desk.people.all),
     )
-    return page(
+    return render_page(
         "system.html",
         visit=visit,
         tab="system",
         title="System",
         started_at=STARTED_AT,
-        versions=await call(_versions, desk),
+        versions=await run_in_thread(_list_versions, desk),
         views_in="ClickHouse" if desk.settings.analytics_url else "DuckDB",
         queue=queue,
         analytics=analytics,
-        disk=used,
+        disk=disk_usage,
         people=len(people),
         sessions=sessions,
         now=clock.now(),
     )
 
 
-def _versions(desk: Desk) -> dict[str, str]:
+def _list_versions(desk: Desk) -> dict[str, str]:
     database = desk.database
     with database.read() as tx:
-        asked = "select sqlite_version()" if database.is_sqlite else "show server_version"
-        kept_in = tx.execute(text(asked)).scalar_one()
-    name, package = (
+        query = "select sqlite_version()" if database.is_sqlite else "show server_version"
+        database_version = tx.execute(text(query)).scalar_one()
+    store_name, package = (
         ("ClickHouse's client", "clickhouse-connect") if desk.settings.analytics_url else ("DuckDB", "duckdb")
     )
     return {
         "Copydesk": __version__,
         "Python": platform.python_version(),
-        "SQLite" if database.is_sqlite else "PostgreSQL": kept_in,
-        name: version(package),  # which is not loaded for that
+        "SQLite" if database.is_sqlite else "PostgreSQL": database_version,
+        store_name: version(package),  # which is not loaded for that
     }
 
 
 @dataclass(frozen=True)
-class Work:
+class WorkerStatus:
     worker: str
     runs: int
     since: int
@@ -79,28 +79,28 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class QueueStatus:
     runs: int
     oldest: int | None
-    workers: list[Work]
+    workers: list[WorkerStatus]
 
 
-def _queue(database: Database) -> Waiting:
-    waiting = select(func.count(), func.min(runs.c.created_at)).where(runs.c.state == "queued")
-    running = (
+def _read_queue_status(database: Database) -> QueueStatus:
+    queued_query = select(func.count(), func.min(runs.c.created_at)).where(runs.c.state == "queued")
+    running_query = (
         select(runs.c.worker, func.count(), func.min(runs.c.started_at), func.max(runs.c.lease_until) > database.now)
         .where(runs.c.state == "running")
         .group_by(runs.c.worker)
         .order_by(runs.c.worker)
     )
     with database.read() as tx:
-        count, oldest = tx.execute(waiting).one()
-        workers = [Work(row[0], row[1], row[2], bool(row[3])) for row in tx.execute(running)]
-    return Waiting(count, oldest, workers)
+        count, oldest = tx.execute(queued_query).one()
+        workers = [WorkerStatus(row[0], row[1], row[2], bool(row[3])) for row in tx.execute(running_query)]
+    return QueueStatus(count, oldest, workers)
 
 
 @dataclass(frozen=True)
-class Counting:
+class AnalyticsStatus:
     """How the analytics store is doing."""
 
     state: str
@@ -109,21 +109,23 @@ class Counting:
     lag: float = 0.0
 
 
-def _analytics(desk: Desk) -> Counting:
+def _read_analytics_status(desk: Desk) -> AnalyticsStatus:
     if not desk.may_have_views:
-        return Counting("quiet", "No view has arrived yet.", 0)
+        return AnalyticsStatus("quiet", "No view has arrived yet.", 0)
     try:
         desk.store.ping()
         backlog = desk.store.backlog()
-    except Refusal as refusal:
-        return Counting("bad", refusal.message)
-    if desk.keeper.is_failing:
-        return Counting("bad", "Counting fails and is tried again; the log says why.", backlog, desk.keeper.lag)
-    return Counting("good", "Reachable.", backlog, desk.keeper.lag)
+    except RequestError as error:
+        return AnalyticsStatus("bad", error.message)
+    if desk.fold_scheduler.is_failing:
+        return AnalyticsStatus(
+            "bad", "Counting fails and is tried again; the log says why.", backlog, desk.fold_scheduler.lag
+        )
+    return AnalyticsStatus("good", "Reachable.", backlog, desk.fold_scheduler.lag)
 
 
-async def _patiently(look: Callable[[Desk], Counting], desk: Desk) -> Counting:
+async def _with_timeout(read_status: Callable[[Desk], AnalyticsStatus], desk: Desk) -> AnalyticsStatus:
     try:
-        return await asyncio.wait_for(call(look, desk), PATIENCE_SECONDS)
+        return await asyncio.wait_for(run_in_thread(read_status, desk), ANALYTICS_TIMEOUT_SECONDS)
     except TimeoutError:
-        return Counting("warn", "Busy right now; reload to look again.")
+        return AnalyticsStatus("warn", "Busy right now; reload to look again.")

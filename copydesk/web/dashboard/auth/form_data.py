@@ -7,18 +7,18 @@ from fastapi import Request
 
 from copydesk.core.errors import InvalidRequest, WrongMediaType
 
-MOST_FIELDS = 500
+MAX_FORM_FIELDS = 500
 
 
 @dataclass(frozen=True)
-class Form:
+class FormData:
     fields: tuple[tuple[str, str], ...]
 
     def get(self, name: str) -> str:
         """The field's text, or nothing."""
         return next((value for field, value in self.fields if field == name), "")
 
-    def all(self, name: str) -> list[str]:
+    def get_all(self, name: str) -> list[str]:
         """Of boxes that can be ticked several times."""
         return [value for field, value in self.fields if field == name]
 
@@ -26,15 +26,15 @@ class Form:
         return any(field == name for field, _ in self.fields)
 
 
-async def form_of(request: Request) -> Form:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
+async def read_form(request: Request) -> FormData:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/x-www-form-urlencoded":
         raise WrongMediaType("Send this form as application/x-www-form-urlencoded.")
     try:
         text = (await request.body()).decode("ascii")
-        fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+        fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FORM_FIELDS)
     except ValueError:
         raise InvalidRequest("The form cannot be read.") from None
     if any("\0" in value for _, value in fields):
         raise InvalidRequest("The form holds a character that is no text.")
-    return Form(tuple((name, value.replace("\r\n", "\n")) for name, value in fields))
+    return FormData(tuple((name, value.replace("\r\n", "\n")) for name, value in fields))

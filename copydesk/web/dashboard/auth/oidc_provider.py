@@ -10,7 +10,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 import httpx2 as httpx
 
-from copydesk.core.errors import Refusal
+from copydesk.core.errors import RequestError
 from copydesk.core.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TIMEOUT = httpx.Timeout(10, connect=5)
-LARGEST = 1024 * 1024
-LONGEST_SUBJECT = 255
-KEPT_SECONDS, AGAIN_SECONDS = 3600, 30
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+PROVIDER_TIMEOUT = httpx.Timeout(10, connect=5)
+MAX_RESPONSE_BYTES = 1024 * 1024
+MAX_SUBJECT_CHARS = 255
+CACHE_SECONDS, MIN_KEY_REFRESH_SECONDS = 3600, 30
+SIGNATURE_ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Those that only the provider can sign with: neither none nor anything with a shared secret."""
-LEEWAY = 60
+CLOCK_LEEWAY_SECONDS = 60
 """Seconds that two clocks may differ."""
 
 
-class ProviderAway(Refusal):
+class ProviderUnavailable(RequestError):
     status, code = 502, "provider_away"
     message = "The identity provider is unavailable or sent an invalid response; try again shortly."
 
 
-class NotVouchedFor(Refusal):
+class IdentityRejected(RequestError):
     status, code = 403, "not_vouched_for"
     message = "The identity provider's response is not valid; sign in again."
 
 
 @dataclass(frozen=True)
-class Known:
+class Identity:
     """Whom the provider vouches for."""
 
     issuer: str
@@ -51,145 +51,156 @@ class Known:
 @dataclass(frozen=True)
 class Endpoints:
     issuer: str
-    authorization: str
-    token: str
-    keys: str
-    takes_basic: bool
+    authorization_url: str
+    token_url: str
+    jwks_url: str
+    uses_basic_auth: bool
     """Whether the client shows its secret in a header, else in the form."""
 
 
-class Provider:
+class OidcProvider:
     """What it says of itself is kept for an hour; its keys are fetched again when a token names one that is new."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         # Made once, as reading the authorities takes a while; and it keeps no connection that would have to be closed.
-        self._client = httpx.AsyncClient(timeout=TIMEOUT, limits=httpx.Limits(max_keepalive_connections=0))
+        self._client = httpx.AsyncClient(timeout=PROVIDER_TIMEOUT, limits=httpx.Limits(max_keepalive_connections=0))
         self._endpoints: tuple[float, Endpoints] | None = None
         self._keys: tuple[float, dict[str, jwt.PyJWK]] | None = None
 
     @property
-    def redirect(self) -> str:
+    def redirect_url(self) -> str:
         return f"{self.settings.base_url}/sign-in/oidc/back"
 
-    async def address(self, state: str, nonce: str, verifier: str) -> str:
+    async def build_authorization_url(self, state: str, nonce: str, verifier: str) -> str:
         """Where a person goes to say who they are."""
-        asked = {
+        params = {
             "response_type": "code",
             "client_id": self.settings.oidc_client_id,
-            "redirect_uri": self.redirect,
+            "redirect_uri": self.redirect_url,
             "scope": "openid email profile",
             "state": state,
             "nonce": nonce,
-            "code_challenge": _b64(hashlib.sha256(verifier.encode()).digest()),
+            "code_challenge": _base64url(hashlib.sha256(verifier.encode()).digest()),
             "code_challenge_method": "S256",
         }
-        authorization = (await self._known()).authorization
-        return f"{authorization}{'&' if urlsplit(authorization).query else '?'}{urlencode(asked)}"
+        authorization_url = (await self._load_endpoints()).authorization_url
+        return f"{authorization_url}{'&' if urlsplit(authorization_url).query else '?'}{urlencode(params)}"
 
-    async def vouched(self, code: str, nonce: str, verifier: str) -> Known:
+    async def exchange_code(self, code: str, nonce: str, verifier: str) -> Identity:
         """Trades the code that a browser brought for a token, and reads it."""
-        endpoints, client = await self._known(), (self.settings.oidc_client_id, self.settings.oidc_client_secret)
+        endpoints, credentials = (
+            await self._load_endpoints(),
+            (self.settings.oidc_client_id, self.settings.oidc_client_secret),
+        )
         form = {
             "grant_type": "authorization_code",
             "code": code,
-            "redirect_uri": self.redirect,
-            "client_id": client[0],
+            "redirect_uri": self.redirect_url,
+            "client_id": credentials[0],
             "code_verifier": verifier,
         }
-        if endpoints.takes_basic:
-            basic = quote_plus(client[0]), quote_plus(client[1])  # encoded twice, as RFC 6749 has it
-            answer = await self._asked("POST", endpoints.token, data=form, auth=basic)
+        if endpoints.uses_basic_auth:
+            basic_auth = quote_plus(credentials[0]), quote_plus(credentials[1])  # encoded twice, as RFC 6749 has it
+            payload = await self._request_json("POST", endpoints.token_url, data=form, auth=basic_auth)
         else:
-            answer = await self._asked("POST", endpoints.token, data={**form, "client_secret": client[1]})
-        token = answer.get("id_token")
+            payload = await self._request_json(
+                "POST", endpoints.token_url, data={**form, "client_secret": credentials[1]}
+            )
+        token = payload.get("id_token")
         if not isinstance(token, str):
-            raise NotVouchedFor
-        return await self._read(token, nonce)
+            raise IdentityRejected
+        return await self._verify_token(token, nonce)
 
-    async def _read(self, token: str, nonce: str) -> Known:
+    async def _verify_token(self, token: str, nonce: str) -> Identity:
         import jwt  # by those alone who have a provider: it takes 30 ms of every start
 
-        endpoints = await self._known()
+        endpoints = await self._load_endpoints()
         try:
             claims = jwt.decode(
                 token,
-                await self._key(jwt.get_unverified_header(token)),
-                algorithms=ALGORITHMS,
+                await self._find_key(jwt.get_unverified_header(token)),
+                algorithms=SIGNATURE_ALGORITHMS,
                 audience=self.settings.oidc_client_id,
                 issuer=endpoints.issuer,
-                leeway=LEEWAY,
+                leeway=CLOCK_LEEWAY_SECONDS,
                 options={"require": ["iss", "sub", "aud", "exp", "iat", "nonce"]},
             )
         except jwt.PyJWTError as error:
             log.warning("a token of the identity provider does not hold: %s", error)
-            raise NotVouchedFor from None
+            raise IdentityRejected from None
         if not _is_issued_to(self.settings.oidc_client_id, claims) or claims["nonce"] != nonce:
-            raise NotVouchedFor
-        if not 1 <= len(claims["sub"]) <= LONGEST_SUBJECT:
-            raise NotVouchedFor
+            raise IdentityRejected
+        if not 1 <= len(claims["sub"]) <= MAX_SUBJECT_CHARS:
+            raise IdentityRejected
         email, name = claims.get("email"), claims.get("name")
         if not isinstance(email, str) or not _is_true(claims.get("email_verified")):
-            raise NotVouchedFor("The identity provider has not verified your e-mail address.")
-        return Known(endpoints.issuer, claims["sub"], email, _name(name))
+            raise IdentityRejected("The identity provider has not verified your e-mail address.")
+        return Identity(endpoints.issuer, claims["sub"], email, _clean_name(name))
 
-    async def _key(self, header: dict[str, Any]) -> "jwt.PyJWK":
+    async def _find_key(self, header: dict[str, Any]) -> "jwt.PyJWK":
         """By the name that the token gives it; a provider with a single key need not name it."""
-        name = header.get("kid", "")
-        for newer_than in (KEPT_SECONDS, AGAIN_SECONDS):
-            keys = await self._key_set(newer_than)
-            if name in keys:
-                return keys[name]
-            if not name and len(keys) == 1:
+        key_id = header.get("kid", "")
+        for max_age in (CACHE_SECONDS, MIN_KEY_REFRESH_SECONDS):
+            keys = await self._load_keys(max_age)
+            if key_id in keys:
+                return keys[key_id]
+            if not key_id and len(keys) == 1:
                 return next(iter(keys.values()))
-        raise NotVouchedFor
+        raise IdentityRejected
 
-    async def _key_set(self, newer_than: float) -> "dict[str, jwt.PyJWK]":
+    async def _load_keys(self, max_age: float) -> "dict[str, jwt.PyJWK]":
         import jwt
 
-        if self._keys is None or self._keys[0] + newer_than < time.monotonic():
-            answer = await self._asked("GET", (await self._known()).keys)
+        if self._keys is None or self._keys[0] + max_age < time.monotonic():
+            payload = await self._request_json("GET", (await self._load_endpoints()).jwks_url)
             try:
-                found = jwt.PyJWKSet.from_dict(answer).keys
+                jwks = jwt.PyJWKSet.from_dict(payload).keys
             except jwt.PyJWTError:
-                raise ProviderAway from None
-            signing = {key.key_id or "": key for key in found if key.public_key_use in (None, "sig")}
-            self._keys = time.monotonic(), signing
+                raise ProviderUnavailable from None
+            signing_keys = {key.key_id or "": key for key in jwks if key.public_key_use in (None, "sig")}
+            self._keys = time.monotonic(), signing_keys
         return self._keys[1]
 
-    async def _known(self) -> Endpoints:
-        if self._endpoints is None or self._endpoints[0] + KEPT_SECONDS < time.monotonic():
-            self._endpoints = time.monotonic(), await self._discovered()
+    async def _load_endpoints(self) -> Endpoints:
+        if self._endpoints is None or self._endpoints[0] + CACHE_SECONDS < time.monotonic():
+            self._endpoints = time.monotonic(), await self._discover()
         return self._endpoints[1]
 
-    async def _discovered(self) -> Endpoints:
+    async def _discover(self) -> Endpoints:
         issuer = self.settings.oidc_issuer
-        said = await self._asked("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-        wanted = [said.get(name) for name in ("issuer", "authorization_endpoint", "token_endpoint", "jwks_uri")]
-        addresses = [value for value in wanted if isinstance(value, str)]
+        document = await self._request_json("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+        values = [document.get(name) for name in ("issuer", "authorization_endpoint", "token_endpoint", "jwks_uri")]
+        urls = [value for value in values if isinstance(value, str)]
         schemes = ("https", urlsplit(issuer).scheme)
-        if len(addresses) < len(wanted) or any(urlsplit(address).scheme not in schemes for address in addresses):
-            raise ProviderAway
-        methods = said.get("token_endpoint_auth_methods_supported")
-        name, authorization, token, keys = addresses
-        found = Endpoints(name, authorization, token, keys, takes_basic=not methods or "client_secret_basic" in methods)
-        if found.issuer.rstrip("/") != issuer.rstrip("/"):
-            raise ProviderAway(f"The identity provider calls itself {found.issuer}, not {issuer}.")
-        return found
+        if len(urls) < len(values) or any(urlsplit(url).scheme not in schemes for url in urls):
+            raise ProviderUnavailable
+        methods = document.get("token_endpoint_auth_methods_supported")
+        name, authorization_url, token_url, jwks_url = urls
+        endpoints = Endpoints(
+            name,
+            authorization_url,
+            token_url,
+            jwks_url,
+            uses_basic_auth=not methods or "client_secret_basic" in methods,
+        )
+        if endpoints.issuer.rstrip("/") != issuer.rstrip("/"):
+            raise ProviderUnavailable(f"The identity provider calls itself {endpoints.issuer}, not {issuer}.")
+        return endpoints
 
-    async def _asked(self, method: str, address: str, **options: Any) -> dict[str, Any]:
+    async def _request_json(self, method: str, url: str, **options: Any) -> dict[str, Any]:
         try:
-            answer = await self._client.request(method, address, headers={"Accept": "application/json"}, **options)
-            said = answer.json() if len(answer.content) <= LARGEST else None
+            response = await self._client.request(method, url, headers={"Accept": "application/json"}, **options)
+            payload = response.json() if len(response.content) <= MAX_RESPONSE_BYTES else None
         except (httpx.HTTPError, ValueError) as error:
-            log.warning("the identity provider cannot be asked at %s: %s", address, error)
-            raise ProviderAway from None
-        if answer.status_code == 400:  # a code that was used before, is too old, or never was
-            raise NotVouchedFor
-        if answer.status_code != 200 or not isinstance(said, dict):
-            log.warning("the identity provider answers %s at %s", answer.status_code, address)
-            raise ProviderAway
-        return said
+            log.warning("the identity provider cannot be asked at %s: %s", url, error)
+            raise ProviderUnavailable from None
+        if response.status_code == 400:  # a code that was used before, is too old, or never was
+            raise IdentityRejected
+        if response.status_code != 200 or not isinstance(payload, dict):
+            log.warning("the identity provider answers %s at %s", response.status_code, url)
+            raise ProviderUnavailable
+        return payload
 
 
 def _is_issued_to(client_id: str, claims: dict[str, Any]) -> bool:
@@ -202,9 +213,9 @@ def _is_issued_to(client_id: str, claims: dict[str, Any]) -> bool:
     return set(audiences) == {client_id}
 
 
-def _name(given: object) -> str:
+def _clean_name(value: object) -> str:
     """As much of it as can be shown."""
-    return "".join(filter(str.isprintable, given))[:200].strip() if isinstance(given, str) else ""
+    return "".join(filter(str.isprintable, value))[:200].strip() if isinstance(value, str) else ""
 
 
 def _is_true(value: object) -> bool:
@@ -212,5 +223,5 @@ def _is_true(value: object) -> bool:
     return value is True or value == "true"
 
 
-def _b64(data: bytes) -> str:
+def _base64url(data: bytes) -> str:
     return urlsafe_b64encode(data).rstrip(b"=").decode()

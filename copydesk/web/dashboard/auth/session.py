@@ -10,133 +10,137 @@ from urllib.parse import quote, urlsplit
 from fastapi import Depends, Request, Response
 from starlette.responses import RedirectResponse
 
-from copydesk.analytics.ip_addresses import packed
+from copydesk.analytics.ip_addresses import parse_ip
 from copydesk.core.accounts.person import Person
-from copydesk.core.accounts.sessions import LIFE, Session, form_token
-from copydesk.core.errors import Refusal
+from copydesk.core.accounts.sessions import SESSION_LIFETIME_MS, Session, csrf_token
+from copydesk.core.errors import RequestError
 from copydesk.core.projects.projects import Project
-from copydesk.core.runtime.thread_pool import call
+from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk
 from copydesk.web.api.jobs import OpenDesk
-from copydesk.web.dashboard.auth.form_data import Form, form_of
-from copydesk.web.http.client_address import plain_address
+from copydesk.web.dashboard.auth.form_data import FormData, read_form
+from copydesk.web.http.client_address import normalize_address
 
-SIGN_IN = "/sign-in"
+SIGN_IN_PATH = "/sign-in"
 DEFAULT_PORTS = {"http": 80, "https": 443}
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
-class SignInFirst(Refusal):
+class SignInRequired(RequestError):
     status, code = 401, "sign_in_first"
     message = "Sign in first."
 
 
-class NotAllowed(Refusal):
+class NotAllowed(RequestError):
     status, code = 403, "not_allowed"
     message = "Your role does not allow this; ask an administrator."
 
 
-class ForeignForm(Refusal):
+class CsrfRejected(RequestError):
     status, code = 403, "foreign_form"
     message = "This form was not sent from its own page, or the page is too old. Go back, reload it and try again."
 
 
-class ForeignOrigin(ForeignForm):
+class CrossOriginRejected(CsrfRejected):
     message = "This form was not sent from the dashboard. Open the dashboard at the address in COPYDESK_BASE_URL."
 
 
 @dataclass(frozen=True)
-class Visit:
+class SignedInRequest:
     desk: Desk
     person: Person
     session: Session
     token: str
     """What the page's forms carry."""
 
-    async def project(self, project_id: str) -> Project:
-        return await call(self.desk.projects.get, project_id)
+    async def get_project(self, project_id: str) -> Project:
+        return await run_in_thread(self.desk.projects.get, project_id)
 
     def may(self, role: str) -> bool:
         return self.person.may(role)
 
 
 @dataclass(frozen=True)
-class Post(Visit):
+class SignedInPost(SignedInRequest):
     """A visit that sent a form, which is surely of a page of ours."""
 
-    form: Form
+    form: FormData
 
 
-def at_least(role: str) -> Callable[[Request, Desk], Awaitable[Visit]]:
-    async def check(request: Request, desk: OpenDesk) -> Visit:
-        return await _visit(request, desk, role)
+def require_role(role: str) -> Callable[[Request, Desk], Awaitable[SignedInRequest]]:
+    async def check(request: Request, desk: OpenDesk) -> SignedInRequest:
+        return await _authenticate(request, desk, role)
 
     return check
 
 
-def post_of(role: str) -> Callable[[Request, Desk], Awaitable[Post]]:
-    async def check(request: Request, desk: OpenDesk) -> Post:
-        visit = await _visit(request, desk, role)
-        form = await form_of(request)
+def require_post(role: str) -> Callable[[Request, Desk], Awaitable[SignedInPost]]:
+    async def check(request: Request, desk: OpenDesk) -> SignedInPost:
+        visit = await _authenticate(request, desk, role)
+        form = await read_form(request)
         check_origin(request, desk.settings)
-        if not is_same(form.get("token"), visit.token):
-            raise ForeignForm
-        return Post(visit.desk, visit.person, visit.session, visit.token, form)
+        if not constant_time_equals(form.get("token"), visit.token):
+            raise CsrfRejected
+        return SignedInPost(visit.desk, visit.person, visit.session, visit.token, form)
 
     return check
 
 
-Viewer = Annotated[Visit, Depends(at_least("viewer"))]
-Editor = Annotated[Visit, Depends(at_least("editor"))]
-Admin = Annotated[Visit, Depends(at_least("admin"))]
-ViewerPost = Annotated[Post, Depends(post_of("viewer"))]
-EditorPost = Annotated[Post, Depends(post_of("editor"))]
-AdminPost = Annotated[Post, Depends(post_of("admin"))]
+Viewer = Annotated[SignedInRequest, Depends(require_role("viewer"))]
+Editor = Annotated[SignedInRequest, Depends(require_role("editor"))]
+Admin = Annotated[SignedInRequest, Depends(require_role("admin"))]
+ViewerPost = Annotated[SignedInPost, Depends(require_post("viewer"))]
+EditorPost = Annotated[SignedInPost, Depends(require_post("editor"))]
+AdminPost = Annotated[SignedInPost, Depends(require_post("admin"))]
 
 
-async def _visit(request: Request, desk: Desk, role: str) -> Visit:
+async def _authenticate(request: Request, desk: Desk, role: str) -> SignedInRequest:
     secret = request.cookies.get(cookie_name(desk.settings), "")
-    found = await call(desk.people.sessions.of, secret) if secret else None
-    if found is None:
-        raise SignInFirst
-    person, session = found
+    signed_in = await run_in_thread(desk.people.sessions.find_by_secret, secret) if secret else None
+    if signed_in is None:
+        raise SignInRequired
+    person, session = signed_in
     if not person.may(role):
         raise NotAllowed
-    return Visit(desk, person, session, form_token(secret))
+    return SignedInRequest(desk, person, session, csrf_token(secret))
 
 
 async def is_signed_in(request: Request, desk: Desk) -> bool:
     """For what is open to others too, or stays open for long."""
     try:
-        await _visit(request, desk, "viewer")
-    except (SignInFirst, NotAllowed):
+        await _authenticate(request, desk, "viewer")
+    except (SignInRequired, NotAllowed):
         return False
     return True
 
 
-def is_same(given: str, wanted: str) -> bool:
+def constant_time_equals(actual: str, expected: str) -> bool:
     """In constant time, and of any text: only bytes may be compared so."""
-    return hmac.compare_digest(given.encode(), wanted.encode())
+    return hmac.compare_digest(actual.encode(), expected.encode())
 
 
 def check_origin(request: Request, settings: Settings) -> None:
     """Raises ForeignOrigin for a form that another site sent. A browser always says where a form comes from; other
     programs bring no cookies that they were not given."""
-    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    if site is not None:
-        is_own = site in ("same-origin", "none")
+    fetch_site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if fetch_site is not None:
+        is_same_origin = fetch_site in ("same-origin", "none")
     else:
-        own = own_origins(settings.base_url, request.scope.get("server"))
-        is_own = origin is None or origin.lower() in own or _is_address_itself(origin, request.headers.get("host", ""))
-    if not is_own:
-        raise ForeignOrigin
+        allowed_origins = own_origins(settings.base_url, request.scope.get("server"))
+        is_same_origin = (
+            origin is None
+            or origin.lower() in allowed_origins
+            or _is_same_ip_origin(origin, request.headers.get("host", ""))
+        )
+    if not is_same_origin:
+        raise CrossOriginRejected
 
 
-def _is_address_itself(origin: str, host: str) -> bool:
+def _is_same_ip_origin(origin: str, host: str) -> bool:
     """Returns whether a page at an IP address sent a form to that address. Only names can be pointed elsewhere."""
     try:
-        address = packed(urlsplit(f"//{host}").hostname or "")
+        address = parse_ip(urlsplit(f"//{host}").hostname or "")
     except ValueError:
         return False
     is_specific = address is not None and any(address)  # 0.0.0.0 leads to this machine, whoever names it
@@ -149,13 +153,13 @@ def own_origins(base_url: str, server: tuple[str, int | None] | None) -> frozens
 
     The Host header is not asked, because the client chooses it. On a loopback address, all its names are the same."""
     parts = urlsplit(base_url)
-    found = _origins(parts.scheme, parts.hostname or "", parts.port)
+    origins = _format_origins(parts.scheme, parts.hostname or "", parts.port)
     if server is not None:
-        found |= _origins("http", plain_address(server[0]) or server[0], server[1])
-    return frozenset(found)
+        origins |= _format_origins("http", normalize_address(server[0]) or server[0], server[1])
+    return frozenset(origins)
 
 
-def _origins(scheme: str, host: str, port: int | None) -> set[str]:
+def _format_origins(scheme: str, host: str, port: int | None) -> set[str]:
     """Returns an address as browsers write it in an origin, without the scheme's usual port."""
     suffix = "" if port in (None, DEFAULT_PORTS.get(scheme)) else f":{port}"
     is_loopback = host in ("localhost", "::1") or host.startswith("127.")
@@ -163,46 +167,48 @@ def _origins(scheme: str, host: str, port: int | None) -> set[str]:
     return {f"{scheme}://{f'[{name}]' if ':' in name else name}{suffix}" for name in names}
 
 
-def is_secure(settings: Settings) -> bool:
+def uses_https(settings: Settings) -> bool:
     return settings.base_url.startswith("https://")
 
 
 def cookie_name(settings: Settings) -> str:
     """A browser takes `__Host-` only from the very host and over TLS, so that no neighbour can set it."""
-    return "__Host-copydesk" if is_secure(settings) else "copydesk"
+    return "__Host-copydesk" if uses_https(settings) else "copydesk"
 
 
-def keep_cookie(response: Response, settings: Settings, name: str, value: str, seconds: int) -> None:
+def set_cookie(response: Response, settings: Settings, name: str, value: str, seconds: int) -> None:
     """No script reads it, and no other site's form brings it along."""
     response.set_cookie(
-        name, value, max_age=seconds, path="/", secure=is_secure(settings), httponly=True, samesite="lax"
+        name, value, max_age=seconds, path="/", secure=uses_https(settings), httponly=True, samesite="lax"
     )
 
 
-def drop_cookie(response: Response, settings: Settings, name: str) -> None:
-    response.delete_cookie(name, path="/", secure=is_secure(settings), httponly=True, samesite="lax")
+def delete_cookie(response: Response, settings: Settings, name: str) -> None:
+    response.delete_cookie(name, path="/", secure=uses_https(settings), httponly=True, samesite="lax")
 
 
-def remember(response: Response, settings: Settings, secret: str) -> None:
-    keep_cookie(response, settings, cookie_name(settings), secret, LIFE // 1000)
+def set_session_cookie(response: Response, settings: Settings, secret: str) -> None:
+    set_cookie(response, settings, cookie_name(settings), secret, SESSION_LIFETIME_MS // 1000)
 
 
-def forget(response: Response, settings: Settings) -> None:
-    drop_cookie(response, settings, cookie_name(settings))
+def delete_session_cookie(response: Response, settings: Settings) -> None:
+    delete_cookie(response, settings, cookie_name(settings))
 
 
-def see(path: str) -> Response:
+def redirect(location: str) -> Response:
     """After a form: the page to look at next, which is safe to reload."""
-    return RedirectResponse(path, status_code=303)
+    return RedirectResponse(location, status_code=303)
 
 
-def to_sign_in(request: Request) -> Response:
+def redirect_to_sign_in(request: Request) -> Response:
     path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
-    asked = path + (f"?{query}" if query else "")
-    return see(SIGN_IN if request.method != "GET" or asked == "/" else f"{SIGN_IN}?next={quote(asked, safe='')}")
+    target = path + (f"?{query}" if query else "")
+    return redirect(
+        SIGN_IN_PATH if request.method != "GET" or target == "/" else f"{SIGN_IN_PATH}?next={quote(target, safe='')}"
+    )
 
 
-def own_path(text: str) -> str:
+def safe_redirect_path(path: str) -> str:
     """Where to go after signing in: a path of ours, whatever a link says."""
-    is_ours = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable() and "\\" not in text
-    return text if is_ours else "/"
+    is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and "\\" not in path
+    return path if is_local else "/"

@@ -10,19 +10,19 @@ from fastapi import Response
 
 from copydesk.desk import Desk
 from copydesk.jobs.service import ChangedFile
-from copydesk.web.dashboard.jobs.diff_parser import Gap, Hunk, Patch, parsed
-from copydesk.web.responses.html import HEADERS
+from copydesk.web.dashboard.jobs.diff_parser import Gap, Hunk, Patch, parse_patch
+from copydesk.web.responses.html import PAGE_HEADERS
 
-MOST_LINES = 400
-MOST_BYTES = 200_000
-MOST_FOLDED = 400
-LARGEST_FILE = 1_000_000
+MAX_DIFF_LINES = 400
+MAX_DIFF_BYTES = 200_000
+MAX_FOLDED_LINES = 400
+MAX_OLD_FILE_BYTES = 1_000_000
 
-Look = Literal["unified", "split", "raw"]
+DiffLayout = Literal["unified", "split", "raw"]
 
 
 @dataclass(frozen=True)
-class FileChange:
+class FileChangeView:
     file: ChangedFile
     blocks: list[Hunk | Gap]
     is_binary: bool
@@ -30,8 +30,8 @@ class FileChange:
 
 
 @dataclass(frozen=True)
-class Change:
-    files: list[FileChange]
+class ChangeView:
+    files: list[FileChangeView]
 
     @property
     def additions(self) -> int:
@@ -46,62 +46,66 @@ class Change:
         return any(change.cut for change in self.files)
 
 
-def change_of(desk: Desk, project_id: str, job_id: str) -> Change:
-    with _mirror(desk, project_id) as mirror:
-        return Change(_file_changes(desk.jobs.patches(project_id, job_id), mirror))
+def load_change_view(desk: Desk, project_id: str, job_id: str) -> ChangeView:
+    with _open_mirror(desk, project_id) as mirror:
+        return ChangeView(_build_file_changes(desk.jobs.patches(project_id, job_id), mirror))
 
 
-def _file_changes(patches: Iterable[tuple[ChangedFile, bytes]], mirror: pygit2.Repository | None) -> list[FileChange]:
-    lines, size, folded = MOST_LINES, MOST_BYTES, MOST_FOLDED
+def _build_file_changes(
+    patches: Iterable[tuple[ChangedFile, bytes]], mirror: pygit2.Repository | None
+) -> list[FileChangeView]:
+    lines_left, bytes_left, folded_left = MAX_DIFF_LINES, MAX_DIFF_BYTES, MAX_FOLDED_LINES
     files = []
     for file, data in patches:
-        patch = parsed(_beginning(data, size).decode("utf-8", "replace"))
-        shown = _cut(patch, lines)
-        is_cut = len(data) > size or shown is not patch
-        blocks = _folded(shown.blocks(None if is_cut else _old_text(mirror, patch)), folded)
-        files.append(FileChange(file, blocks, patch.is_binary, is_cut))
-        size = max(size - len(data), 0)
-        lines -= sum(len(block.lines) for block in blocks if isinstance(block, Hunk))
-        folded -= sum(len(block.lines) for block in blocks if isinstance(block, Gap))
+        patch = parse_patch(_truncate_to_lines(data, bytes_left).decode("utf-8", "replace"))
+        visible_patch = _limit_lines(patch, lines_left)
+        is_cut = len(data) > bytes_left or visible_patch is not patch
+        blocks = _limit_folded_lines(
+            visible_patch.build_blocks(None if is_cut else _read_old_text(mirror, patch)), folded_left
+        )
+        files.append(FileChangeView(file, blocks, patch.is_binary, is_cut))
+        bytes_left = max(bytes_left - len(data), 0)
+        lines_left -= sum(len(block.lines) for block in blocks if isinstance(block, Hunk))
+        folded_left -= sum(len(block.lines) for block in blocks if isinstance(block, Gap))
     return files
 
 
-def raw(diff: bytes) -> Response:
-    return Response(diff, media_type="text/plain", headers=HEADERS)
+def raw_diff_response(diff: bytes) -> Response:
+    return Response(diff, media_type="text/plain", headers=PAGE_HEADERS)
 
 
-def _beginning(data: bytes, most: int) -> bytes:
+def _truncate_to_lines(data: bytes, max_bytes: int) -> bytes:
     """No more than so many bytes, in whole lines."""
-    return data if len(data) <= most else data[: data.rfind(b"\n", 0, most) + 1]
+    return data if len(data) <= max_bytes else data[: data.rfind(b"\n", 0, max_bytes) + 1]
 
 
-def _cut(patch: Patch, most: int) -> Patch:
-    if sum(len(hunk.lines) for hunk in patch.hunks) <= most:
+def _limit_lines(patch: Patch, lines_left: int) -> Patch:
+    if sum(len(hunk.lines) for hunk in patch.hunks) <= lines_left:
         return patch
     hunks = []
     for hunk in patch.hunks:
-        if most > 0:
-            hunks.append(replace(hunk, lines=hunk.lines[:most]))
-        most -= len(hunk.lines)
+        if lines_left > 0:
+            hunks.append(replace(hunk, lines=hunk.lines[:lines_left]))
+        lines_left -= len(hunk.lines)
     return replace(patch, hunks=tuple(hunks))
 
 
-def _folded(blocks: list[Hunk | Gap], most: int) -> list[Hunk | Gap]:
+def _limit_folded_lines(blocks: list[Hunk | Gap], lines_left: int) -> list[Hunk | Gap]:
     """A page carries only so many lines that may never be looked at; of others it tells the number."""
-    kept: list[Hunk | Gap] = []
+    limited: list[Hunk | Gap] = []
     for block in blocks:
-        if isinstance(block, Gap) and len(block.lines) > most:
+        if isinstance(block, Gap) and len(block.lines) > lines_left:
             block = replace(block, lines=())
-        most -= len(block.lines) if isinstance(block, Gap) else 0
-        kept.append(block)
-    return kept
+        lines_left -= len(block.lines) if isinstance(block, Gap) else 0
+        limited.append(block)
+    return limited
 
 
 @contextmanager
-def _mirror(desk: Desk, project_id: str) -> Iterator[pygit2.Repository | None]:
+def _open_mirror(desk: Desk, project_id: str) -> Iterator[pygit2.Repository | None]:
     """As it is on this machine. Nothing is fetched for a page: without it, there is only less to unfold."""
     try:
-        mirror = pygit2.Repository(str(desk.settings.mirrors / f"{project_id}.git"))
+        mirror = pygit2.Repository(str(desk.settings.mirrors_folder / f"{project_id}.git"))
     except pygit2.GitError:
         yield None
         return
@@ -111,13 +115,13 @@ def _mirror(desk: Desk, project_id: str) -> Iterator[pygit2.Repository | None]:
         mirror.free()
 
 
-def _old_text(mirror: pygit2.Repository | None, patch: Patch) -> str | None:
+def _read_old_text(mirror: pygit2.Repository | None, patch: Patch) -> str | None:
     if mirror is None or patch.old_blob is None:
         return None
     try:
-        found = mirror[patch.old_blob]
+        blob = mirror[patch.old_blob]
     except (KeyError, ValueError):  # not here, or not the only one that begins so
         return None
-    if not isinstance(found, pygit2.Blob) or found.size > LARGEST_FILE:
+    if not isinstance(blob, pygit2.Blob) or blob.size > MAX_OLD_FILE_BYTES:
         return None
-    return found.data.decode("utf-8", "replace")
+    return blob.data.decode("utf-8", "replace")

@@ -8,23 +8,23 @@ from itertools import groupby, zip_longest
 
 from copydesk.jobs.workspace.bounded_matcher import BoundedMatcher
 
-HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(?: .*)?", re.DOTALL)
-WORDS = re.compile(r"\s*(?:\w+|[^\w\s]+)|\s+")
-MOST_MATCHES = 1_500
+HUNK_HEADER_PATTERN = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(?: .*)?", re.DOTALL)
+WORD_PATTERN = re.compile(r"\s*(?:\w+|[^\w\s]+)|\s+")
+MAX_WORD_MATCHES = 1_500
 """Pairs of equal words in two lines; comparing them takes as long as there are many."""
 MAX_STEPS_PER_LINE = 100_000
-ALIKE = 0.4
+MIN_SIMILARITY = 0.4
 """Lines that have less in common than this were written anew: marking words in them would only flicker."""
 
-Pieces = tuple[tuple[str, bool], ...]
+LinePieces = tuple[tuple[str, bool], ...]
 """A line's text in parts, each with whether it differs from the line on the other side."""
 
 
 @dataclass(frozen=True)
-class Line:
+class DiffLine:
     sign: str
     """`+`, `-`, or a space, which some programs leave out where nothing follows it."""
-    pieces: Pieces
+    pieces: LinePieces
     old: int | None
     new: int | None
     note: str = ""
@@ -39,34 +39,34 @@ class Line:
         return {"+": "added", "-": "removed"}.get(self.sign, "same")
 
 
-Pair = tuple[Line | None, Line | None]
+LinePair = tuple[DiffLine | None, DiffLine | None]
 
 
 @dataclass(frozen=True)
 class Hunk:
     opening: str
-    lines: tuple[Line, ...]
+    lines: tuple[DiffLine, ...]
 
     @property
-    def places(self) -> tuple[int, int, int, int]:
+    def line_ranges(self) -> tuple[int, int, int, int]:
         """Where it begins in the old file and how many lines it has there; the same for the new one."""
-        found = HUNK.fullmatch(self.opening)
-        assert found is not None
-        old, old_count, new, new_count = (1 if part is None else int(part) for part in found.groups())
-        return old, old_count, new, new_count
+        match = HUNK_HEADER_PATTERN.fullmatch(self.opening)
+        assert match is not None
+        old_start, old_count, new_start, new_count = (1 if part is None else int(part) for part in match.groups())
+        return old_start, old_count, new_start, new_count
 
     @property
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> list[LinePair]:
         """Side by side: what was removed faces what was added in its place."""
-        found: list[Pair] = []
-        for same, run in groupby(self.lines, lambda line: line.kind == "same"):
-            lines = list(run)
-            if same:
-                found += [(line, line) for line in lines]
+        line_pairs: list[LinePair] = []
+        for is_same, group in groupby(self.lines, lambda line: line.kind == "same"):
+            lines = list(group)
+            if is_same:
+                line_pairs += [(line, line) for line in lines]
             else:
                 removed = [line for line in lines if line.sign == "-"]
-                found += zip_longest(removed, [line for line in lines if line.sign == "+"])
-        return found
+                line_pairs += zip_longest(removed, [line for line in lines if line.sign == "+"])
+        return line_pairs
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ class Gap:
     """Lines that the diff leaves out; empty where nobody here knows them."""
 
     count: int
-    lines: tuple[Line, ...] = ()
+    lines: tuple[DiffLine, ...] = ()
 
     @property
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> list[LinePair]:
         return [(line, line) for line in self.lines]
 
 
@@ -85,63 +85,65 @@ class Gap:
 class Patch:
     """What became of one file."""
 
-    head: tuple[str, ...]
+    header_lines: tuple[str, ...]
     hunks: tuple[Hunk, ...]
-    rest: tuple[str, ...] = ()
+    trailing_lines: tuple[str, ...] = ()
     """What follows and is no part of a diff as we know it."""
 
     @property
     def is_binary(self) -> bool:
-        return any(line.startswith(("Binary files ", "GIT binary patch")) for line in self.head)
+        return any(line.startswith(("Binary files ", "GIT binary patch")) for line in self.header_lines)
 
     @property
     def old_blob(self) -> str | None:
         """The beginning of the old file's id in git."""
-        index = next((line for line in self.head if line.startswith("index ")), "")
-        found = re.match(r"index ([0-9a-f]{4,64})\.\.", index)
-        return found[1] if found and found[1].strip("0") else None
+        index_line = next((line for line in self.header_lines if line.startswith("index ")), "")
+        match = re.match(r"index ([0-9a-f]{4,64})\.\.", index_line)
+        return match[1] if match and match[1].strip("0") else None
 
-    def written(self) -> str:
+    def to_text(self) -> str:
         """The diff again, letter by letter."""
-        return "\n".join([*self.head, *(line for hunk in self.hunks for line in _written(hunk)), *self.rest])
+        return "\n".join(
+            [*self.header_lines, *(line for hunk in self.hunks for line in _format_hunk(hunk)), *self.trailing_lines]
+        )
 
-    def blocks(self, old_text: str | None = None) -> list[Hunk | Gap]:
+    def build_blocks(self, old_text: str | None = None) -> list[Hunk | Gap]:
         """The hunks and what lies between them, which is known where the old file is."""
-        known = old_text.removesuffix("\n").split("\n") if old_text else None
-        if known is not None and not all(_fits(hunk, known) for hunk in self.hunks):
-            known = None
+        old_lines = old_text.removesuffix("\n").split("\n") if old_text else None
+        if old_lines is not None and not all(_matches_old_file(hunk, old_lines) for hunk in self.hunks):
+            old_lines = None
         blocks: list[Hunk | Gap] = []
         old_line, new_line = 1, 1
         for hunk in self.hunks:
-            old, old_count, new, new_count = hunk.places
-            first = old + (old_count == 0)  # a hunk that only adds names the line before it
+            old_start, old_count, new_start, new_count = hunk.line_ranges
+            first = old_start + (old_count == 0)  # a hunk that only adds names the line before it
             if first > old_line:
-                blocks.append(_gap(known, old_line, first, new_line))
+                blocks.append(_build_gap(old_lines, old_line, first, new_line))
             blocks.append(hunk)
-            old_line, new_line = first + old_count, new + (new_count == 0) + new_count
-        if known is not None and self.hunks and old_line <= len(known):
-            blocks.append(_gap(known, old_line, len(known) + 1, new_line))
+            old_line, new_line = first + old_count, new_start + (new_count == 0) + new_count
+        if old_lines is not None and self.hunks and old_line <= len(old_lines):
+            blocks.append(_build_gap(old_lines, old_line, len(old_lines) + 1, new_line))
         return blocks
 
 
-def parsed(text: str) -> Patch:
+def parse_patch(text: str) -> Patch:
     """Takes whatever it is given: what is not understood is kept as it is."""
     lines = text.split("\n")
-    start = next((n for n, line in enumerate(lines) if HUNK.fullmatch(line)), len(lines))
+    start = next((n for n, line in enumerate(lines) if HUNK_HEADER_PATTERN.fullmatch(line)), len(lines))
     hunks: list[Hunk] = []
-    at = start
-    while at < len(lines) and HUNK.fullmatch(lines[at]):
-        hunk = _hunk(lines[at], (lines[number] for number in range(at + 1, len(lines))))
-        at += 1 + sum(1 + bool(line.note) for line in hunk.lines)
+    position = start
+    while position < len(lines) and HUNK_HEADER_PATTERN.fullmatch(lines[position]):
+        hunk = _parse_hunk(lines[position], (lines[number] for number in range(position + 1, len(lines))))
+        position += 1 + sum(1 + bool(line.note) for line in hunk.lines)
         hunks.append(hunk)
-    return Patch(tuple(lines[:start]), tuple(hunks), tuple(lines[at:]))
+    return Patch(tuple(lines[:start]), tuple(hunks), tuple(lines[position:]))
 
 
-def _hunk(opening: str, following: Iterable[str]) -> Hunk:
+def _parse_hunk(header: str, following_lines: Iterable[str]) -> Hunk:
     """By its counts, so that a line of the file that looks like a part of a diff is a line all the same."""
-    old, old_left, new, new_left = Hunk(opening, ()).places
-    lines: list[Line] = []
-    for text in following:
+    old, old_left, new, new_left = Hunk(header, ()).line_ranges
+    lines: list[DiffLine] = []
+    for text in following_lines:
         sign = text[:1]
         if sign == "\\" and lines and not lines[-1].note:
             lines[-1] = replace(lines[-1], note=text)
@@ -149,42 +151,44 @@ def _hunk(opening: str, following: Iterable[str]) -> Hunk:
         takes_old, takes_new = sign in ("", " ", "-"), sign in ("", " ", "+")
         if takes_old > old_left or takes_new > new_left or not (takes_old or takes_new):
             break
-        lines.append(Line(sign, ((text[1:], False),), old if takes_old else None, new if takes_new else None))
+        lines.append(DiffLine(sign, ((text[1:], False),), old if takes_old else None, new if takes_new else None))
         old, new = old + takes_old, new + takes_new
         old_left, new_left = old_left - takes_old, new_left - takes_new
-    return Hunk(opening, tuple(_marked(Hunk(opening, tuple(lines)))))
+    return Hunk(header, tuple(_mark_changed_words(Hunk(header, tuple(lines)))))
 
 
-def _marked(hunk: Hunk) -> Iterator[Line]:
+def _mark_changed_words(hunk: Hunk) -> Iterator[DiffLine]:
     """The lines, with the words marked that changed within them."""
-    marks: dict[Line, Pieces] = {}
+    marks: dict[DiffLine, LinePieces] = {}
     for before, after in hunk.pairs:
         if before and after and before is not after:
-            marks[before], marks[after] = words_apart(before.text, after.text)
+            marks[before], marks[after] = mark_word_differences(before.text, after.text)
     return (replace(line, pieces=marks.get(line, line.pieces)) for line in hunk.lines)
 
 
-def words_apart(old: str, new: str) -> tuple[Pieces, Pieces]:
-    before, after = WORDS.findall(old), WORDS.findall(new)
-    whole: tuple[Pieces, Pieces] = ((old, False),), ((new, False),)
+def mark_word_differences(old: str, new: str) -> tuple[LinePieces, LinePieces]:
+    before, after = WORD_PATTERN.findall(old), WORD_PATTERN.findall(new)
+    unmarked: tuple[LinePieces, LinePieces] = ((old, False),), ((new, False),)
     counts = Counter(after)
-    if sum(counts[word] for word in before) > MOST_MATCHES:
-        return whole
+    if sum(counts[word] for word in before) > MAX_WORD_MATCHES:
+        return unmarked
     matcher = BoundedMatcher(before, after, MAX_STEPS_PER_LINE)
-    if matcher.ratio() < ALIKE:
-        return whole
+    if matcher.ratio() < MIN_SIMILARITY:
+        return unmarked
     sides: tuple[list[tuple[str, bool]], list[tuple[str, bool]]] = [], []
-    for tag, a, b, c, d in matcher.get_opcodes():
-        texts = "".join(before[a:b]), "".join(after[c:d])
-        spaces = {text[: len(text) - len(text.lstrip())] for text in texts}
-        blank = len(spaces.pop()) if tag == "replace" and len(spaces) == 1 else 0  # what both begin with is no change
+    for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        texts = "".join(before[old_start:old_end]), "".join(after[new_start:new_end])
+        indents = {text[: len(text) - len(text.lstrip())] for text in texts}
+        indent_length = (
+            len(indents.pop()) if tag == "replace" and len(indents) == 1 else 0
+        )  # what both begin with is no change
         for side, text in zip(sides, texts, strict=True):
-            side += [(text[:blank], False)] if blank else []
-            side += [(text[blank:], tag != "equal")] if text[blank:] else []
+            side += [(text[:indent_length], False)] if indent_length else []
+            side += [(text[indent_length:], tag != "equal")] if text[indent_length:] else []
     return tuple(sides[0]), tuple(sides[1])
 
 
-def _written(hunk: Hunk) -> Iterator[str]:
+def _format_hunk(hunk: Hunk) -> Iterator[str]:
     yield hunk.opening
     for line in hunk.lines:
         yield line.sign + line.text
@@ -192,12 +196,12 @@ def _written(hunk: Hunk) -> Iterator[str]:
             yield line.note
 
 
-def _fits(hunk: Hunk, known: Sequence[str]) -> bool:
-    old = [line for line in hunk.lines if line.old is not None]
-    return all(line.old and line.old <= len(known) and known[line.old - 1] == line.text for line in old)
+def _matches_old_file(hunk: Hunk, old_lines: Sequence[str]) -> bool:
+    old_side = [line for line in hunk.lines if line.old is not None]
+    return all(line.old and line.old <= len(old_lines) and old_lines[line.old - 1] == line.text for line in old_side)
 
 
-def _gap(known: Sequence[str] | None, first: int, end: int, new: int) -> Gap:
-    texts = known[first - 1 : end - 1] if known is not None else ()
-    lines = (Line(" ", ((text, False),), first + n, new + n) for n, text in enumerate(texts))
+def _build_gap(old_lines: Sequence[str] | None, first: int, end: int, new_first: int) -> Gap:
+    texts = old_lines[first - 1 : end - 1] if old_lines is not None else ()
+    lines = (DiffLine(" ", ((text, False),), first + n, new_first + n) for n, text in enumerate(texts))
     return Gap(end - first, tuple(lines))

@@ -9,116 +9,116 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 
-from copydesk.core.errors import InvalidRequest, Refusal
+from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.ids import is_id, random_text
 from copydesk.core.projects.projects import Project
-from copydesk.core.runtime.thread_pool import call
+from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.jobs.job import Job, Status
 from copydesk.jobs.service import NewJob
-from copydesk.web.api.schemas import JobBody
-from copydesk.web.dashboard.auth.form_data import Form
-from copydesk.web.dashboard.auth.session import EditorPost, Viewer, Visit, see
-from copydesk.web.dashboard.jobs.job_rows import shown
-from copydesk.web.responses.html import page
-from copydesk.web.responses.validation_errors import explained
+from copydesk.web.api.schemas import NewJobRequest
+from copydesk.web.dashboard.auth.form_data import FormData
+from copydesk.web.dashboard.auth.session import EditorPost, SignedInRequest, Viewer, redirect
+from copydesk.web.dashboard.jobs.job_rows import build_job_rows
+from copydesk.web.responses.html import render_page
+from copydesk.web.responses.validation_errors import to_invalid_request
 
 router = APIRouter()
-AT_ONCE = 25
-Asked = Annotated[str, Query(max_length=200)]
+JOBS_PER_PAGE = 25
+QueryText = Annotated[str, Query(max_length=200)]
 
 
 @router.get("/projects/{project_id}/jobs")
-async def list_jobs(
-    project_id: str, visit: Viewer, status: Asked = "", text: Asked = "", cursor: Asked = ""
+async def job_list_page(
+    project_id: str, visit: Viewer, status: QueryText = "", text: QueryText = "", cursor: QueryText = ""
 ) -> Response:
-    return await _listed(visit, await visit.project(project_id), status, text, cursor)
+    return await _render_job_list(visit, await visit.get_project(project_id), status, text, cursor)
 
 
 @router.get("/projects/{project_id}/jobs/live")
-async def live_jobs(
-    project_id: str, visit: Viewer, status: Asked = "", text: Asked = "", cursor: Asked = ""
+async def job_list_version(
+    project_id: str, visit: Viewer, status: QueryText = "", text: QueryText = "", cursor: QueryText = ""
 ) -> Response:
     """Whether the list is still as it was shown: a page asks often, and loads the list again only when it is not."""
-    project = await visit.project(project_id)
-    jobs, _ = await _found(visit, project, status, text, cursor)
-    return JSONResponse({"version": version_of(jobs)}, headers={"Cache-Control": "no-store"})
+    project = await visit.get_project(project_id)
+    jobs, _ = await _find_jobs(visit, project, status, text, cursor)
+    return JSONResponse({"version": compute_list_version(jobs)}, headers={"Cache-Control": "no-store"})
 
 
 @router.post("/projects/{project_id}/jobs")
-async def new_job(project_id: str, post: EditorPost) -> Response:
-    project = await post.project(project_id)
+async def create_job(project_id: str, post: EditorPost) -> Response:
+    project = await post.get_project(project_id)
     try:
-        new = asked(post.form)
-        created = await call(post.desk.jobs.create, project, new, once(post.form, new))
-    except Refusal as refusal:
-        return await _listed(post, project, refusal=refusal, typed=post.form)
-    return see(f"/projects/{project.id}/jobs/{created.job.id}")
+        new_job = parse_new_job(post.form)
+        created = await run_in_thread(post.desk.jobs.create, project, new_job, form_idempotency_key(post.form, new_job))
+    except RequestError as error:
+        return await _render_job_list(post, project, error=error, typed=post.form)
+    return redirect(f"/projects/{project.id}/jobs/{created.job.id}")
 
 
-def asked(form: Form) -> NewJob:
+def parse_new_job(form: FormData) -> NewJob:
     """The same bounds as the API's."""
     options: dict[str, Any] = {name: form.get(name).strip() or None for name in ("model", "ref", "title")}
     try:
-        return JobBody(prompt=form.get("prompt").strip(), draft="draft" in form, **options).new_job()
+        return NewJobRequest(prompt=form.get("prompt").strip(), draft="draft" in form, **options).to_new_job()
     except ValidationError as error:
-        raise refused(error) from None
+        raise to_form_error(error) from None
 
 
-def refused(error: ValidationError) -> InvalidRequest:
-    return explained([{**fault, "loc": ("form", *fault["loc"])} for fault in error.errors()])
+def to_form_error(error: ValidationError) -> InvalidRequest:
+    return to_invalid_request([{**fault, "loc": ("form", *fault["loc"])} for fault in error.errors()])
 
 
-def once(form: Form, new: NewJob) -> str | None:
+def form_idempotency_key(form: FormData, new_job: NewJob) -> str | None:
     """The key that makes sending a form twice the same as once. Going back and asking for something else is new."""
     nonce = form.get("nonce")
-    return sha256(f"{nonce} {new.digest()}".encode()).hexdigest() if nonce else None
+    return sha256(f"{nonce} {new_job.digest()}".encode()).hexdigest() if nonce else None
 
 
-def version_of(jobs: Sequence[Job]) -> str:
+def compute_list_version(jobs: Sequence[Job]) -> str:
     """Another one whenever anything in the list is."""
     facts = [(job.id, job.status, job.phase, job.last_event, job.updated_at) for job in jobs]
     return sha256(repr(facts).encode()).hexdigest()[:16]
 
 
-async def _found(
-    visit: Visit, project: Project, status: str, text: str, cursor: str
+async def _find_jobs(
+    visit: SignedInRequest, project: Project, status: str, text: str, cursor: str
 ) -> tuple[Sequence[Job], str | None]:
-    wanted = Status(status) if status in set(Status) else None
+    status_filter = Status(status) if status in set(Status) else None
     after = cursor if is_id(cursor, "job") else None
-    return await call(visit.desk.jobs.page, project.id, wanted, AT_ONCE, after, text.strip())
+    return await run_in_thread(visit.desk.jobs.list_page, project.id, status_filter, JOBS_PER_PAGE, after, text.strip())
 
 
-async def _listed(
-    visit: Visit,
+async def _render_job_list(
+    visit: SignedInRequest,
     project: Project,
     status: str = "",
     text: str = "",
     cursor: str = "",
     *,
-    refusal: Refusal | None = None,
-    typed: Form | None = None,
+    error: RequestError | None = None,
+    typed: FormData | None = None,
 ) -> Response:
-    jobs, following = await _found(visit, project, status, text, cursor)
+    jobs, next_cursor = await _find_jobs(visit, project, status, text, cursor)
     base = f"/projects/{project.id}/jobs"
-    chosen = {name: value for name, value in (("status", status), ("text", text)) if value}
-    query = urlencode({**chosen, **({"cursor": cursor} if cursor else {})})
-    return page(
+    filters = {name: value for name, value in (("status", status), ("text", text)) if value}
+    query = urlencode({**filters, **({"cursor": cursor} if cursor else {})})
+    return render_page(
         "jobs.html",
-        refusal=refusal,
+        refusal=error,
         visit=visit,
         project=project,
         tab="jobs",
         title="Jobs",
-        rows=await call(shown, visit.desk, project, jobs),
+        rows=await run_in_thread(build_job_rows, visit.desk, project, jobs),
         working=sum(job.status is Status.ACTIVE for job in jobs),
-        version=version_of(jobs),
+        version=compute_list_version(jobs),
         here=f"{base}?{query}",
         live=f"{base}/live?{query}",
-        older=f"{base}?{urlencode({**chosen, 'cursor': following})}" if following else None,
+        older=f"{base}?{urlencode({**filters, 'cursor': next_cursor})}" if next_cursor else None,
         is_first=not cursor,
         chosen={"status": status, "text": text},
         statuses=list(Status),
-        models=visit.desk.jobs.models(project),
-        typed=typed or Form(()),
+        models=visit.desk.jobs.allowed_models(project),
+        typed=typed or FormData(()),
         nonce=random_text(22),
     )

@@ -8,14 +8,14 @@ from copydesk.core.projects.projects import Project
 from copydesk.desk import Desk
 from copydesk.jobs.job import Job, Reason, Status
 from copydesk.jobs.service import ChangedFile
-from copydesk.web.dashboard.jobs.timeline import outcome
+from copydesk.web.dashboard.jobs.timeline import describe_outcome
 
-LONGEST_HEADING = 120
-REVIEW = re.compile(r"https?://[^?#]*/review/[0-9A-Za-z]{22}/pulls/([0-9]{1,9})")
+MAX_HEADING_CHARS = 120
+REVIEW_LINK_PATTERN = re.compile(r"https?://[^?#]*/review/[0-9A-Za-z]{22}/pulls/([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
-class Shown:
+class JobRow:
     job: Job
     files: Sequence[ChangedFile]
     worked: int
@@ -27,7 +27,7 @@ class Shown:
         """The title of the change, or else how the prompt begins."""
         title = self.job.title if self.job.reason is not Reason.NO_CHANGES else None
         lines = (title or self.job.prompt).strip().splitlines() or ["Untitled"]
-        return lines[0] if len(lines[0]) <= LONGEST_HEADING else f"{lines[0][:LONGEST_HEADING]} …"
+        return lines[0] if len(lines[0]) <= MAX_HEADING_CHARS else f"{lines[0][:MAX_HEADING_CHARS]} …"
 
     @property
     def path(self) -> str:
@@ -35,7 +35,7 @@ class Shown:
 
     @property
     def outcome(self) -> str:
-        return outcome(self.job)
+        return describe_outcome(self.job)
 
     @property
     def is_active(self) -> bool:
@@ -55,25 +55,25 @@ class Shown:
 
     @property
     def time_worked(self) -> str:
-        return duration(self.worked)
+        return format_duration(self.worked)
 
 
-def shown(desk: Desk, project: Project, jobs: Sequence[Job]) -> list[Shown]:
+def build_job_rows(desk: Desk, project: Project, jobs: Sequence[Job]) -> list[JobRow]:
     ids = [job.id for job in jobs]
-    files, worked = desk.jobs.files(ids), desk.jobs.worked(ids)
-    return [Shown(job, files[job.id], worked[job.id], pull_address(project, job)) for job in jobs]
+    files_by_job, time_by_job = desk.jobs.changed_files(ids), desk.jobs.working_times(ids)
+    return [JobRow(job, files_by_job[job.id], time_by_job[job.id], safe_pull_url(project, job)) for job in jobs]
 
 
-def pull_address(project: Project, job: Job) -> str | None:
+def safe_pull_url(project: Project, job: Job) -> str | None:
     """Only what a browser can safely follow."""
     link = job.pr_link or ""
-    ours = REVIEW.fullmatch(link) if project.forge == "local" else None
-    if ours:
-        return f"/projects/{project.id}/pulls/{ours[1]}"
+    review_match = REVIEW_LINK_PATTERN.fullmatch(link) if project.forge == "local" else None
+    if review_match:
+        return f"/projects/{project.id}/pulls/{review_match[1]}"
     return link if link.startswith(("http://", "https://")) else None
 
 
-def duration(milliseconds: int) -> str:
+def format_duration(milliseconds: int) -> str:
     seconds = milliseconds // 1000
     if seconds < 60:
         return f"{seconds} s" if seconds else "under 1 s"

@@ -5,69 +5,75 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
-from copydesk.core.errors import Refusal
+from copydesk.core.errors import RequestError
 from copydesk.core.projects.projects import Project
-from copydesk.core.runtime.thread_pool import call
+from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.jobs.job import RepositoryFailed
-from copydesk.jobs.publish.forges.local import Pull
-from copydesk.web.dashboard.auth.session import EditorPost, Post, Viewer, Visit, see
-from copydesk.web.dashboard.jobs.change_view import Look, change_of, raw
-from copydesk.web.responses.html import page
+from copydesk.jobs.publish.forges.local import LocalPull
+from copydesk.web.dashboard.auth.session import EditorPost, SignedInPost, SignedInRequest, Viewer, redirect
+from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
+from copydesk.web.responses.html import render_page
 
 router = APIRouter()
-HERE = "/projects/{project_id}/pulls/{number}"
-Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
+PULL_PATH = "/projects/{project_id}/pulls/{number}"
+PullNumber = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 
-class RepositoryAway(Refusal):
+class MergeFailed(RequestError):
     status, code = 502, "repository_error"
     message = "The repository could not be used."
 
 
-@router.get(HERE)
-async def pull_page(project_id: str, number: Number, visit: Viewer, view: Look = "unified") -> Response:
-    return await _page(visit, await visit.project(project_id), number, view)
+@router.get(PULL_PATH)
+async def pull_page(project_id: str, number: PullNumber, visit: Viewer, view: DiffLayout = "unified") -> Response:
+    return await _render_pull_page(visit, await visit.get_project(project_id), number, view)
 
 
-@router.post(f"{HERE}/merge")
-async def merge(project_id: str, number: Number, post: EditorPost) -> Response:
-    return await _ended(post, project_id, number, _merge)
+@router.post(f"{PULL_PATH}/merge")
+async def merge_pull(project_id: str, number: PullNumber, post: EditorPost) -> Response:
+    return await _finish_pull(post, project_id, number, _merge_pull)
 
 
-@router.post(f"{HERE}/close")
-async def close(project_id: str, number: Number, post: EditorPost) -> Response:
-    return await _ended(post, project_id, number, _close)
+@router.post(f"{PULL_PATH}/close")
+async def close_pull(project_id: str, number: PullNumber, post: EditorPost) -> Response:
+    return await _finish_pull(post, project_id, number, _close_pull)
 
 
-def _merge(visit: Visit, project: Project, pull: Pull) -> None:
+def _merge_pull(visit: SignedInRequest, project: Project, pull: LocalPull) -> None:
     try:
-        visit.desk.pulls.merge(pull, visit.desk.mirror(project), visit.person.email)
+        visit.desk.pulls.merge(pull, visit.desk.open_mirror(project), visit.person.email)
     except RepositoryFailed as failure:
-        raise RepositoryAway(str(failure)) from None
+        raise MergeFailed(str(failure)) from None
 
 
-def _close(visit: Visit, _project: Project, pull: Pull) -> None:
+def _close_pull(visit: SignedInRequest, _project: Project, pull: LocalPull) -> None:
     visit.desk.pulls.close(pull, visit.person.email)
 
 
-async def _ended(post: Post, project_id: str, number: int, end: Callable[[Visit, Project, Pull], None]) -> Response:
-    project = await post.project(project_id)
-    pull = await call(post.desk.pulls.get, project.id, number)
-    try:
-        await call(end, post, project, pull)
-    except Refusal as refusal:
-        return await _page(post, project, number, error=refusal)
-    return see(f"/projects/{project.id}/pulls/{number}")
-
-
-async def _page(
-    visit: Visit, project: Project, number: int, look: Look = "unified", error: Refusal | None = None
+async def _finish_pull(
+    post: SignedInPost, project_id: str, number: int, finish: Callable[[SignedInRequest, Project, LocalPull], None]
 ) -> Response:
-    pull = await call(visit.desk.pulls.get, project.id, number)
-    if look == "raw":
-        return raw(await call(visit.desk.jobs.diff, project.id, pull.job_id))
-    return await call(
-        page,
+    project = await post.get_project(project_id)
+    pull = await run_in_thread(post.desk.pulls.get, project.id, number)
+    try:
+        await run_in_thread(finish, post, project, pull)
+    except RequestError as error:
+        return await _render_pull_page(post, project, number, error=error)
+    return redirect(f"/projects/{project.id}/pulls/{number}")
+
+
+async def _render_pull_page(
+    visit: SignedInRequest,
+    project: Project,
+    number: int,
+    layout: DiffLayout = "unified",
+    error: RequestError | None = None,
+) -> Response:
+    pull = await run_in_thread(visit.desk.pulls.get, project.id, number)
+    if layout == "raw":
+        return raw_diff_response(await run_in_thread(visit.desk.jobs.diff, project.id, pull.job_id))
+    return await run_in_thread(
+        render_page,
         "pull.html",
         error.status if error else 200,
         visit=visit,
@@ -76,9 +82,9 @@ async def _page(
         title=f"{pull.title} · pull request {pull.number}",
         error=error.message if error else "",
         pull=pull,
-        job=await call(visit.desk.jobs.get, project.id, pull.job_id),
-        change=await call(change_of, visit.desk, project.id, pull.job_id),
-        look=look,
+        job=await run_in_thread(visit.desk.jobs.get, project.id, pull.job_id),
+        change=await run_in_thread(load_change_view, visit.desk, project.id, pull.job_id),
+        look=layout,
         here=f"/projects/{project.id}/pulls/{pull.number}",
         dashboard=None,
     )

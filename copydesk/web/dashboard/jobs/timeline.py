@@ -5,13 +5,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from copydesk.jobs.job import Job, Phase, Reason, Status
-from copydesk.jobs.storage.records import Event
+from copydesk.jobs.storage.records import JobEvent
 
-LONGEST_THOUGHT = 1_000
-ASKED = ("queued", "message")
-KINDS = (*ASKED, "phase", "resumed", "thought", "tool", "checked", "waiting", "pushed", "pull_request", "finished",
+MAX_THOUGHT_CHARS = 1_000
+PROMPT_EVENT_KINDS = ("queued", "message")
+EVENT_KINDS = (*PROMPT_EVENT_KINDS, "phase", "resumed", "thought", "tool", "checked", "waiting", "pushed",
+               "pull_request", "finished",
          "archived", "unarchived")  # fmt: skip
-PHASES = {
+PHASE_LABELS = {
     Phase.QUEUED: "Waiting for a worker",
     Phase.PREPARING: "Preparing the repository",
     Phase.THINKING: "Thinking",
@@ -19,7 +20,7 @@ PHASES = {
     Phase.PUBLISHING: "Publishing the change",
     Phase.DONE: "Done",
 }
-REASONS = {
+REASON_LABELS = {
     Reason.NO_CHANGES: "Nothing was changed",
     Reason.CANCELLED: "Cancelled",
     Reason.TIMED_OUT: "Out of time",
@@ -31,7 +32,7 @@ REASONS = {
     Reason.INTERNAL_ERROR: "Something went wrong here",
 }
 # What a tool did, and what it tried to where it could not.
-TOOLS = {
+TOOL_SENTENCES = {
     "list": ("Looked through the files", "look through the files"),
     "read": ("Read {path}", "read {path}"),
     "search": ("Searched the files: {result}", "search the files"),
@@ -46,7 +47,7 @@ TOOLS = {
 
 
 @dataclass(frozen=True)
-class Step:
+class TimelineStep:
     """`tone` is for the eye alone: the words say it too."""
 
     text: str
@@ -57,81 +58,83 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Turn:
+class PromptTurn:
     """What a person asked, and what came of it."""
 
     prompt: str
     at: int
-    steps: list[Step]
+    steps: list[TimelineStep]
 
 
-def turns(events: Sequence[Event]) -> list[Turn]:
-    found: list[Turn] = []
+def group_by_prompt(events: Sequence[JobEvent]) -> list[PromptTurn]:
+    prompt_turns: list[PromptTurn] = []
     for event in events:
-        if event.kind in ASKED:
-            found.append(Turn(str(event.data.get("prompt", "")), event.at, []))
-        elif found:
-            found[-1].steps.append(step_of(event))
-    return found
+        if event.kind in PROMPT_EVENT_KINDS:
+            prompt_turns.append(PromptTurn(str(event.data.get("prompt", "")), event.at, []))
+        elif prompt_turns:
+            prompt_turns[-1].steps.append(step_from_event(event))
+    return prompt_turns
 
 
-def step_of(event: Event) -> Step:
-    step = _said(event.kind, event.data)
-    return Step(step.text, step.tone, step.more, event.seq, event.at)
+def step_from_event(event: JobEvent) -> TimelineStep:
+    step = _describe_event(event.kind, event.data)
+    return TimelineStep(step.text, step.tone, step.more, event.seq, event.at)
 
 
-def told(event: Event) -> dict[str, Any]:
+def build_event_payload(event: JobEvent) -> dict[str, Any]:
     """For a page that is open already."""
-    return {"said": asdict(step_of(event))}
+    return {"said": asdict(step_from_event(event))}
 
 
-def outcome(job: Job) -> str:
+def describe_outcome(job: Job) -> str:
     """In a few words, how it stands with the job."""
     if job.status is Status.ACTIVE:
-        return PHASES[job.phase]
+        return PHASE_LABELS[job.phase]
     if job.reason is not None:
-        return REASONS[job.reason]
+        return REASON_LABELS[job.reason]
     return "Completed" if Status.COMPLETED in (job.status, job.archived_from) else "Failed"
 
 
-def _said(kind: str, data: dict[str, Any]) -> Step:
+def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
     match kind:
         case "phase":
-            return Step(PHASES.get(data["phase"], data["phase"]), "quiet")
+            return TimelineStep(PHASE_LABELS.get(data["phase"], data["phase"]), "quiet")
         case "resumed":
-            return Step(f"Taken up again after an interruption (attempt {data['attempt']})", "quiet")
+            return TimelineStep(f"Taken up again after an interruption (attempt {data['attempt']})", "quiet")
         case "thought":
             text = data["text"].strip()
-            return Step(text if len(text) <= LONGEST_THOUGHT else f"{text[:LONGEST_THOUGHT]} …", "words")
+            return TimelineStep(text if len(text) <= MAX_THOUGHT_CHARS else f"{text[:MAX_THOUGHT_CHARS]} …", "words")
         case "tool":
-            return _used(data)
+            return _describe_tool_use(data)
         case "checked" if data["passed"]:
-            return Step("The checks found nothing wrong with the change", "good")
+            return TimelineStep("The checks found nothing wrong with the change", "good")
         case "checked":
             count = len(data["faults"])
-            return Step(f"The checks found {count} fault{'' if count == 1 else 's'}", "bad", list(data["faults"]))
+            return TimelineStep(
+                f"The checks found {count} fault{'' if count == 1 else 's'}", "bad", list(data["faults"])
+            )
         case "waiting":
-            return Step(f"Waiting {data['seconds']} s: {data['why']}", "quiet")
+            return TimelineStep(f"Waiting {data['seconds']} s: {data['why']}", "quiet")
         case "pushed":
-            return Step(f"Pushed commit {data['commit'][:10]} to {data['branch']}")
+            return TimelineStep(f"Pushed commit {data['commit'][:10]} to {data['branch']}")
         case "pull_request":
-            return Step("The pull request is there")
+            return TimelineStep("The pull request is there")
         case "finished" if data["status"] == Status.COMPLETED:
-            return Step("Completed" + (f": {data['message']}" if data.get("message") else ""), "good")
+            return TimelineStep("Completed" + (f": {data['message']}" if data.get("message") else ""), "good")
         case "finished":
-            return Step("Failed" + (f": {data['message']}" if data.get("message") else ""), "bad")
+            return TimelineStep("Failed" + (f": {data['message']}" if data.get("message") else ""), "bad")
         case "archived":
-            return Step("Archived", "quiet")
+            return TimelineStep("Archived", "quiet")
         case "unarchived":
-            return Step("Taken out of the archive", "quiet")
+            return TimelineStep("Taken out of the archive", "quiet")
         case _:
-            return Step(kind.replace("_", " ").capitalize(), "quiet")
+            return TimelineStep(kind.replace("_", " ").capitalize(), "quiet")
 
 
-def _used(data: dict[str, Any]) -> Step:
+def _describe_tool_use(data: dict[str, Any]) -> TimelineStep:
     tool, result = data["tool"], data["result"]
-    did, tried = TOOLS.get(tool, (f"Used {tool}: {{result}}", f"use {tool}"))
+    success_text, attempt_text = TOOL_SENTENCES.get(tool, (f"Used {tool}: {{result}}", f"use {tool}"))
     path = data.get("path") or "a file"
     if not data["ok"]:
-        return Step(f"Could not {tried.replace('{path}', path)}: {result}", "bad")
-    return Step(did.replace("{path}", path).replace("{result}", result.removesuffix(".")))
+        return TimelineStep(f"Could not {attempt_text.replace('{path}', path)}: {result}", "bad")
+    return TimelineStep(success_text.replace("{path}", path).replace("{result}", result.removesuffix(".")))

@@ -6,100 +6,102 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Response
 
 from copydesk.core import clock
-from copydesk.core.accounts.api_keys import Key
-from copydesk.core.errors import InvalidRequest, Refusal
+from copydesk.core.accounts.api_keys import ApiKey
+from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.ids import new_id
 from copydesk.core.projects.projects import Project
-from copydesk.core.runtime.thread_pool import call
-from copydesk.web.dashboard.auth.session import Admin, AdminPost, Viewer, Visit, see
-from copydesk.web.dashboard.projects.snippets import snippets_of
-from copydesk.web.responses.html import page
+from copydesk.core.runtime.thread_pool import run_in_thread
+from copydesk.web.dashboard.auth.session import Admin, AdminPost, SignedInRequest, Viewer, redirect
+from copydesk.web.dashboard.projects.snippets import build_snippets
+from copydesk.web.responses.html import render_page
 
 router = APIRouter()
-EXPIRIES = {"7": "7 days", "30": "30 days", "60": "60 days", "90": "90 days", "none": "No expiry"}
-USES = {"write": "Read and write", "read": "Read only", "events": "Send events only"}
+EXPIRY_LABELS = {"7": "7 days", "30": "30 days", "60": "60 days", "90": "90 days", "none": "No expiry"}
+SCOPE_LABELS = {"write": "Read and write", "read": "Read only", "events": "Send events only"}
 """What the page calls each scope."""
-FRESH_FORM = {"name": "", "use": "write", "expiry": "90", "allow": ""}
-SOON = 7 * clock.DAY
+DEFAULT_FORM = {"name": "", "use": "write", "expiry": "90", "allow": ""}
+EXPIRY_WARNING_MS = 7 * clock.DAY
 
 
 @dataclass(frozen=True)
-class Row:
-    key: Key
+class KeyRow:
+    key: ApiKey
     look: str
     state: str
 
 
 @router.get("/projects/{project_id}/keys")
-async def keys(project_id: str, visit: Viewer) -> Response:
-    return await _page(visit, await visit.project(project_id), FRESH_FORM)
+async def keys_page(project_id: str, visit: Viewer) -> Response:
+    return await _render_keys_page(visit, await visit.get_project(project_id), DEFAULT_FORM)
 
 
 @router.post("/projects/{project_id}/keys")
-async def make_key(project_id: str, post: AdminPost) -> Response:
+async def create_key(project_id: str, post: AdminPost) -> Response:
     """The key is in this very answer, and so never in an address, a cookie or a store. The form names the key's id:
     when the answer is reloaded, the form is sent again, and finds that the key was made before."""
-    project = await post.project(project_id)
-    typed = {name: post.form.get(name) for name in FRESH_FORM}
+    project = await post.get_project(project_id)
+    typed = {name: post.form.get(name) for name in DEFAULT_FORM}
     try:
-        key, secret = await call(
+        key, secret = await run_in_thread(
             post.desk.keys.create,
             project.id,
             name=typed["name"],
-            scopes=[_chosen(typed["use"], USES)],
-            expires_in=_lifetime(typed["expiry"]),
+            scopes=[_validate_choice(typed["use"], SCOPE_LABELS)],
+            expires_in=_parse_lifetime(typed["expiry"]),
             allow=re.findall(r"[^\s,]+", typed["allow"]),
             key_id=post.form.get("id"),
             actor=post.person.email,
         )
-    except Refusal as refusal:
-        return await _page(post, project, typed, refusal)
-    return page(
+    except RequestError as error:
+        return await _render_keys_page(post, project, typed, error)
+    return render_page(
         "key-made.html", 201, visit=post, project=project, tab="keys", title="A new key", key=key, secret=secret
     )
 
 
 @router.get("/projects/{project_id}/keys/{key_id}/revoke")
 async def revoke_page(project_id: str, key_id: str, visit: Admin) -> Response:
-    project = await visit.project(project_id)
-    key = await call(visit.desk.keys.get, project.id, key_id)
-    return page("key-revoke.html", visit=visit, project=project, tab="keys", title="Revoke a key", key=key)
+    project = await visit.get_project(project_id)
+    key = await run_in_thread(visit.desk.keys.get, project.id, key_id)
+    return render_page("key-revoke.html", visit=visit, project=project, tab="keys", title="Revoke a key", key=key)
 
 
 @router.post("/projects/{project_id}/keys/{key_id}/revoke")
-async def revoke(project_id: str, key_id: str, post: AdminPost) -> Response:
-    project = await post.project(project_id)
-    key = await call(post.desk.keys.get, project.id, key_id)
-    await call(post.desk.keys.revoke, key.id, actor=post.person.email)
-    return see(f"/projects/{project.id}/keys")
+async def revoke_key(project_id: str, key_id: str, post: AdminPost) -> Response:
+    project = await post.get_project(project_id)
+    key = await run_in_thread(post.desk.keys.get, project.id, key_id)
+    await run_in_thread(post.desk.keys.revoke, key.id, actor=post.person.email)
+    return redirect(f"/projects/{project.id}/keys")
 
 
-async def _page(visit: Visit, project: Project, typed: dict[str, str], refusal: Refusal | None = None) -> Response:
-    found, now = await call(visit.desk.keys.of_project, project.id), clock.now()
-    rows = [Row(key, *state_of(key, now)) for key in found]
-    return page(
+async def _render_keys_page(
+    visit: SignedInRequest, project: Project, typed: dict[str, str], error: RequestError | None = None
+) -> Response:
+    api_keys, now = await run_in_thread(visit.desk.keys.list_for_project, project.id), clock.now()
+    rows = [KeyRow(key, *describe_key_state(key, now)) for key in api_keys]
+    return render_page(
         "keys.html",
-        refusal=refusal,
+        refusal=error,
         visit=visit,
         project=project,
         tab="keys",
         title="API keys",
-        open=[row for row in rows if row.key.is_open],
-        ended=[row for row in rows if not row.key.is_open],
+        open=[row for row in rows if row.key.is_active],
+        ended=[row for row in rows if not row.key.is_active],
         typed=typed,
         next_id=new_id("key"),
-        expiries=EXPIRIES,
-        uses=USES,
+        expiries=EXPIRY_LABELS,
+        uses=SCOPE_LABELS,
         per_hour=visit.desk.keys.limit.quota,
-        snippets=snippets_of(project, visit.desk.settings.base_url),
+        snippets=build_snippets(project, visit.desk.settings.base_url),
     )
 
 
-def state_of(key: Key, now: int) -> tuple[str, str]:
+def describe_key_state(key: ApiKey, now: int) -> tuple[str, str]:
     """How its badge looks, and what it says."""
     if key.revoked_at is not None:
         return "quiet", "revoked"
-    if key.expires_at is None or key.expires_at > now + SOON:
+    if key.expires_at is None or key.expires_at > now + EXPIRY_WARNING_MS:
         return "good", "active"
     if key.expires_at <= now:
         return "bad", "expired"
@@ -107,12 +109,12 @@ def state_of(key: Key, now: int) -> tuple[str, str]:
     return "warn", f"expires in {days} day{'' if days == 1 else 's'}"
 
 
-def _lifetime(choice: str) -> int | None:
-    days = _chosen(choice, EXPIRIES)
+def _parse_lifetime(choice: str) -> int | None:
+    days = _validate_choice(choice, EXPIRY_LABELS)
     return None if days == "none" else int(days) * clock.DAY
 
 
-def _chosen(value: str, among: dict[str, str]) -> str:
-    if value not in among:
-        raise InvalidRequest(f"'{value[:40]}' is not one of {', '.join(among.values())}.")
+def _validate_choice(value: str, choices: dict[str, str]) -> str:
+    if value not in choices:
+        raise InvalidRequest(f"'{value[:40]}' is not one of {', '.join(choices.values())}.")
     return value

@@ -6,17 +6,17 @@ from fastapi import APIRouter, Response
 from starlette.responses import JSONResponse
 
 from copydesk.core.projects.projects import Project
-from copydesk.core.runtime.thread_pool import call
+from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
-from copydesk.web.dashboard.auth.session import Viewer, see
-from copydesk.web.dashboard.projects.snippets import snippets_of
-from copydesk.web.responses.html import page
+from copydesk.web.dashboard.auth.session import Viewer, redirect
+from copydesk.web.dashboard.projects.snippets import build_snippets
+from copydesk.web.responses.html import render_page
 
 router = APIRouter()
 
 
 @dataclass(frozen=True)
-class Steps:
+class OnboardingSteps:
     """Which are done."""
 
     people: bool
@@ -30,41 +30,41 @@ class Steps:
 
 
 @router.get("/projects/{project_id}")
-async def home(project_id: str, visit: Viewer) -> Response:
-    project = await visit.project(project_id)
-    steps = await call(_steps, visit.desk, project)
-    return see(f"/projects/{project.id}/{'readership' if steps.job or steps.has_views else 'start'}")
+async def project_home(project_id: str, visit: Viewer) -> Response:
+    project = await visit.get_project(project_id)
+    steps = await run_in_thread(_load_steps, visit.desk, project)
+    return redirect(f"/projects/{project.id}/{'readership' if steps.job or steps.has_views else 'start'}")
 
 
 @router.get("/projects/{project_id}/start")
-async def start(project_id: str, visit: Viewer, stay: bool = False) -> Response:
+async def start_page(project_id: str, visit: Viewer, stay: bool = False) -> Response:
     """With `stay` the steps are shown even when there is something to look at."""
-    project = await visit.project(project_id)
-    steps = await call(_steps, visit.desk, project)
+    project = await visit.get_project(project_id)
+    steps = await run_in_thread(_load_steps, visit.desk, project)
     if steps.has_views and not stay:
-        return see(_readership(project))
-    snippets = snippets_of(project, visit.desk.settings.base_url)
-    return page("start.html", visit=visit, project=project, title="Start", steps=steps, snippets=snippets)
+        return redirect(_readership_path(project))
+    snippets = build_snippets(project, visit.desk.settings.base_url)
+    return render_page("start.html", visit=visit, project=project, title="Start", steps=steps, snippets=snippets)
 
 
 @router.get("/projects/{project_id}/start.json")
 async def start_state(project_id: str, visit: Viewer) -> Response:
     """How the steps stand, and where to go once there are views."""
-    project = await visit.project(project_id)
-    steps = await call(_steps, visit.desk, project)
-    state = {"steps": asdict(steps), "next": _readership(project) if steps.has_views else None}
+    project = await visit.get_project(project_id)
+    steps = await run_in_thread(_load_steps, visit.desk, project)
+    state = {"steps": asdict(steps), "next": _readership_path(project) if steps.has_views else None}
     return JSONResponse(state, headers={"Cache-Control": "no-store"})
 
 
-def _readership(project: Project) -> str:
+def _readership_path(project: Project) -> str:
     return f"/projects/{project.id}/readership"
 
 
-def _steps(desk: Desk, project: Project) -> Steps:
+def _load_steps(desk: Desk, project: Project) -> OnboardingSteps:
     """Agents run no scripts, so that an AI's view shows that the server's side tells of its requests."""
-    desk.sites.settle(project, desk.store)
-    desk.keeper.fresh()
-    views = desk.store.views(project.id, limit=1).totals
-    jobs, _ = desk.jobs.page(project.id, None, 1, None)
-    has_key = any(key.is_open for key in desk.keys.of_project(project.id))
-    return Steps(people=views.human > 0, ai=views.ai > 0, job=bool(jobs), key=has_key)
+    desk.sites.apply_ai_classes(project, desk.store)
+    desk.fold_scheduler.wait_until_folded()
+    views = desk.store.count_views_by_page(project.id, limit=1).totals
+    jobs, _ = desk.jobs.list_page(project.id, None, 1, None)
+    has_key = any(key.is_active for key in desk.keys.list_for_project(project.id))
+    return OnboardingSteps(people=views.human > 0, ai=views.ai > 0, job=bool(jobs), key=has_key)

@@ -6,55 +6,57 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Response
 
-from copydesk.analytics.date_ranges import days
-from copydesk.analytics.stores.base import Split
+from copydesk.analytics.date_ranges import clamp_day_range
+from copydesk.analytics.stores.base import Counts
 from copydesk.core import clock
-from copydesk.core.errors import Refusal
+from copydesk.core.errors import RequestError
 from copydesk.core.projects.projects import FORGES, Project
-from copydesk.core.runtime.thread_pool import call
+from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
-from copydesk.jobs.agent.models.registry import configured
+from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import JobFailed
-from copydesk.jobs.projects.project_setup import Wanted, found_project
-from copydesk.jobs.storage.project_stats import Standing, standings
-from copydesk.web.dashboard.auth.session import Admin, AdminPost, Viewer, Visit, see
-from copydesk.web.responses.html import page
+from copydesk.jobs.projects.project_setup import NewProject, create_project
+from copydesk.jobs.storage.project_stats import ProjectJobCounts, count_jobs_by_project
+from copydesk.web.dashboard.auth.session import Admin, AdminPost, SignedInRequest, Viewer, redirect
+from copydesk.web.responses.html import render_page
 
 router = APIRouter()
-PATIENCE = 20.0
+REPOSITORY_TIMEOUT_SECONDS = 20.0
 """Seconds for which somebody waits before a page."""
-FIELDS = ("name", "repository", "forge", "ref", "root", "model", "forbid_private")
+FORM_FIELDS = ("name", "repository", "forge", "ref", "root", "model", "forbid_private")
 
 
 @dataclass(frozen=True)
-class Row:
+class ProjectRow:
     project: Project
-    standing: Standing
-    visitors: Split | None
+    standing: ProjectJobCounts
+    visitors: Counts | None
     """None when the store cannot say now."""
 
 
 @router.get("/projects")
-async def projects(visit: Viewer) -> Response:
+async def projects_page(visit: Viewer) -> Response:
     desk = visit.desk
-    every, standing = await asyncio.gather(call(desk.projects.all), call(standings, desk.database))
-    visitors = await asyncio.gather(*(call(_visitors, desk, project) for project in every))
+    all_projects, job_counts = await asyncio.gather(
+        run_in_thread(desk.projects.all), run_in_thread(count_jobs_by_project, desk.database)
+    )
+    visitors = await asyncio.gather(*(run_in_thread(_count_visitors, desk, project) for project in all_projects))
     rows = [
-        Row(project, standing.get(project.id, Standing()), count)
-        for project, count in zip(every, visitors, strict=True)
+        ProjectRow(project, job_counts.get(project.id, ProjectJobCounts()), count)
+        for project, count in zip(all_projects, visitors, strict=True)
     ]
-    return page("projects.html", visit=visit, tab="projects", title="Projects", rows=rows)
+    return render_page("projects.html", visit=visit, tab="projects", title="Projects", rows=rows)
 
 
 @router.get("/projects/new")
 async def new_project_page(visit: Admin) -> Response:
-    return _form(visit, {})
+    return _render_form(visit, {})
 
 
 @router.post("/projects/new")
-async def new_project(post: AdminPost) -> Response:
-    desk, typed = post.desk, {name: post.form.get(name).strip() for name in FIELDS}
-    wanted = Wanted(
+async def submit_new_project(post: AdminPost) -> Response:
+    desk, typed = post.desk, {name: post.form.get(name).strip() for name in FORM_FIELDS}
+    requested = NewProject(
         name=typed["name"],
         repository=typed["repository"],
         ref=typed["ref"] or None,
@@ -66,47 +68,56 @@ async def new_project(post: AdminPost) -> Response:
     )
     try:
         # A host may be slow to answer, so not in the few threads that other pages' calls share.
-        made = await asyncio.to_thread(
-            found_project, desk.projects, desk.secrets, wanted, seconds=PATIENCE, actor=post.person.email
+        project = await asyncio.to_thread(
+            create_project,
+            desk.projects,
+            desk.secrets,
+            requested,
+            seconds=REPOSITORY_TIMEOUT_SECONDS,
+            actor=post.person.email,
         )
-    except Refusal as refusal:
-        faults = {detail.field: detail.message for detail in refusal.details}
-        return _form(post, typed, refusal.status, faults, "" if faults else refusal.message)
+    except RequestError as error:
+        faults = {detail.field: detail.message for detail in error.details}
+        return _render_form(post, typed, error.status, faults, "" if faults else error.message)
     except JobFailed as failure:
-        return _form(post, typed, 422, {"repository": str(failure)})
-    return see(f"/projects/{made.id}/start")
+        return _render_form(post, typed, 422, {"repository": str(failure)})
+    return redirect(f"/projects/{project.id}/start")
 
 
-def _form(
-    visit: Visit, typed: Mapping[str, str], status: int = 200, faults: Mapping[str, str] | None = None, error: str = ""
+def _render_form(
+    visit: SignedInRequest,
+    typed: Mapping[str, str],
+    status: int = 200,
+    faults: Mapping[str, str] | None = None,
+    error: str = "",
 ) -> Response:
-    return page(
+    return render_page(
         "project-new.html",
         status,
         visit=visit,
         tab="projects",
         title="New project",
-        typed={**dict.fromkeys(FIELDS, ""), **typed},
+        typed={**dict.fromkeys(FORM_FIELDS, ""), **typed},
         faults=faults or {},
         error=error or ("The project was not made; what is missing stands below." if faults else ""),
         forges=FORGES,
-        models=ready_models(visit.desk),
+        models=check_models(visit.desk),
         default_model=visit.desk.settings.model,
     )
 
 
-def ready_models(desk: Desk) -> dict[str, str | None]:
+def check_models(desk: Desk) -> dict[str, str | None]:
     """The models that the service offers, each with what it lacks."""
     settings = desk.settings
     names = dict.fromkeys([settings.model, *settings.models, "mechanic"])
-    return {name: configured(name, settings.model_url)[1] for name in names}
+    return {name: check_configuration(name, settings.model_url)[1] for name in names}
 
 
-def _visitors(desk: Desk, project: Project) -> Split | None:
+def _count_visitors(desk: Desk, project: Project) -> Counts | None:
     """Of the last seven days, as far as they are counted: nobody waits here for the newest."""
     today = clock.today()
     try:
-        desk.sites.settle(project, desk.store)
-        return desk.store.visitors(project.id, days(today - 6, today + 1), limit=1).totals
-    except Refusal:
+        desk.sites.apply_ai_classes(project, desk.store)
+        return desk.store.count_visitors_by_page(project.id, clamp_day_range(today - 6, today + 1), limit=1).totals
+    except RequestError:
         return None

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from copydesk.core.projects.projects import Project
-from copydesk.core.projects.sealed_secrets import NAMES
+from copydesk.core.projects.sealed_secrets import KNOWN_SECRETS
 
-ONLY_FOR = {"app_key": ("github",), "webhook_secret": ("github", "gitlab", "gitea", "forgejo")}
-LABELS = {
+FORGES_BY_SECRET = {"app_key": ("github",), "webhook_secret": ("github", "gitlab", "gitea", "forgejo")}
+SECRET_LABELS = {
     "forge_token": "Forge token",
     "app_key": "GitHub App key",
     "webhook_secret": "Webhook secret",
@@ -19,7 +19,7 @@ LABELS = {
 
 
 @dataclass(frozen=True)
-class Secret:
+class SecretField:
     name: str
     label: str
     help: str
@@ -30,10 +30,10 @@ class Secret:
         return self.name == "app_key"
 
 
-def shown_secrets(project: Project, sealed: Mapping[str, int]) -> list[Secret]:
+def list_secret_fields(project: Project, sealed_at: Mapping[str, int]) -> list[SecretField]:
     """Those that are of use to the project, and those that it has."""
     return [
-        Secret(name, LABELS[name], f"{about[0].upper()}{about[1:]}.", sealed.get(name))
-        for name, about in NAMES.items()
-        if name in sealed or project.forge in ONLY_FOR.get(name, (project.forge,))
+        SecretField(name, SECRET_LABELS[name], f"{description[0].upper()}{description[1:]}.", sealed_at.get(name))
+        for name, description in KNOWN_SECRETS.items()
+        if name in sealed_at or project.forge in FORGES_BY_SECRET.get(name, (project.forge,))
     ]

@@ -8,12 +8,12 @@ from inspect import cleandoc, getsource
 from itertools import pairwise
 from typing import Any, Literal, get_args, get_origin
 
-from copydesk.core.projects.collection_options import CLASSES, Collecting
+from copydesk.core.projects.collection_options import NON_HUMAN_CLASSES, CollectionOptions
 from copydesk.core.projects.policy import Policy
-from copydesk.core.projects.projects import CHANGEABLE, Project
-from copydesk.web.dashboard.auth.form_data import Form
+from copydesk.core.projects.projects import CHANGEABLE_FIELDS, Project
+from copydesk.web.dashboard.auth.form_data import FormData
 
-OWN = {
+PROJECT_FIELD_HELP = {
     "name": "What people call the project.",
     "ref": "The branch that jobs start from, and that pull requests go to.",
     "root": "The folder that holds the documentation; empty when it is the whole repository.",
@@ -21,7 +21,7 @@ OWN = {
     "token_env": "The environment variable of the server that holds the repository's token, before the sealed one. "
     "Only who runs the server can name it; here it can be taken away.",
 }
-LABELS = {
+FIELD_LABELS = {
     "ref": "Branch",
     "root": "Documentation folder",
     "token_env": "Token variable",
@@ -36,48 +36,51 @@ LABELS = {
     "draft": "Open as drafts",
     "sign_off": "Sign off commits",
 }
-ALWAYS_TAKEN = ("name", "ref", "branch_prefix", "author_name", "author_email", "mention", "check_minutes")
-ONLY_ON = {"app_id": ("github",), "mention": ("github", "gitlab", "gitea", "forgejo")}
+REQUIRED_FIELDS = ("name", "ref", "branch_prefix", "author_name", "author_email", "mention", "check_minutes")
+FORGES_BY_FIELD = {"app_id": ("github",), "mention": ("github", "gitlab", "gitea", "forgejo")}
 
 
 @dataclass(frozen=True)
-class Group:
+class SettingGroup:
     id: str
     title: str
     names: tuple[str, ...]
 
-    def fields(self, project: Project, typed: Mapping[str, str], faults: Mapping[str, str]) -> "list[Field]":
+    def build_fields(
+        self, project: Project, typed: Mapping[str, str], faults: Mapping[str, str]
+    ) -> "list[SettingField]":
         """As the project has them, or as somebody just typed them, with what is wrong."""
-        was = values_of(project)
+        current = format_values(project)
         return [
-            field(name, was[name], typed.get(name, was[name]), faults.get(name, "")) for name in self.shown(project)
+            build_field(name, current[name], typed.get(name, current[name]), faults.get(name, ""))
+            for name in self.visible_names(project)
         ]
 
-    def shown(self, project: Project) -> list[str]:
-        names = [name for name in self.names if project.forge in ONLY_ON.get(name, (project.forge,))]
+    def visible_names(self, project: Project) -> list[str]:
+        names = [name for name in self.names if project.forge in FORGES_BY_FIELD.get(name, (project.forge,))]
         return [name for name in names if name != "token_env" or project.token_env]
 
-    def typed(self, project: Project, form: Form) -> dict[str, str]:
+    def read_form_values(self, project: Project, form: FormData) -> dict[str, str]:
         """What the form says of these fields."""
-        return {name: _sent(name, form) for name in self.shown(project)}
+        return {name: _read_sent_value(name, form) for name in self.visible_names(project)}
 
 
-GROUPS = (
-    Group("project", "Project", ("name", "ref", "root", "model", "token_env")),
-    Group(
+SETTING_GROUPS = (
+    SettingGroup("project", "Project", ("name", "ref", "root", "model", "token_env")),
+    SettingGroup(
         "pulls",
         "Pull requests",
         ("branch_prefix", "draft", "labels", "reviewers", "on_findings", "allowed_paths", "mention", "app_id"),
     ),
-    Group("commits", "Commits", ("author_name", "author_email", "sign_off", "co_authors")),
-    Group("checks", "Checks", ("required_fields", "ignored_checks", "check_command", "check_minutes")),
-    Group("collecting", "Collecting views", ("origins", "base_path", "kept_parameters", "ai_classes")),
-    Group("privacy", "Privacy", ("privacy", "do_not_track", "raw_days", "feedback_days")),
+    SettingGroup("commits", "Commits", ("author_name", "author_email", "sign_off", "co_authors")),
+    SettingGroup("checks", "Checks", ("required_fields", "ignored_checks", "check_command", "check_minutes")),
+    SettingGroup("collecting", "Collecting views", ("origins", "base_path", "kept_parameters", "ai_classes")),
+    SettingGroup("privacy", "Privacy", ("privacy", "do_not_track", "raw_days", "feedback_days")),
 )
 
 
 @dataclass(frozen=True)
-class Field:
+class SettingField:
     name: str
     label: str
     help: str
@@ -95,27 +98,27 @@ class Field:
         return self.value.split(", ")
 
 
-def field(name: str, was: str, value: str, fault: str) -> Field:
-    kind, options = _shape(name)
-    about = OWN.get(name) or _read_help()[name].replace("`", "")
+def build_field(name: str, current: str, value: str, fault: str) -> SettingField:
+    kind, options = _choose_input(name)
+    help_text = PROJECT_FIELD_HELP.get(name) or _read_help()[name].replace("`", "")
     if kind == "words":
-        kind, about = "text", f"{about} Commas between several."
-    label = LABELS.get(name, name.replace("_", " ").capitalize())
-    return Field(name, label, about, kind, was, value, options, fault, name in ALWAYS_TAKEN)
+        kind, help_text = "text", f"{help_text} Commas between several."
+    label = FIELD_LABELS.get(name, name.replace("_", " ").capitalize())
+    return SettingField(name, label, help_text, kind, current, value, options, fault, name in REQUIRED_FIELDS)
 
 
-def values_of(project: Project) -> dict[str, str]:
+def format_values(project: Project) -> dict[str, str]:
     """Everything that can be changed, as a person would type it."""
-    own = {name: getattr(project, name) for name in CHANGEABLE}
-    chosen = {**own, **project.policy.model_dump(), **project.collecting.model_dump()}
-    return {name: _text(value) for name, value in chosen.items()}
+    project_values = {name: getattr(project, name) for name in CHANGEABLE_FIELDS}
+    all_values = {**project_values, **project.policy.model_dump(), **project.collecting.model_dump()}
+    return {name: _format_value(value) for name, value in all_values.items()}
 
 
 @cache
 def _read_help() -> dict[str, str]:
     """Returns the docstring below each field of the policy and of the collecting options, by the field's name."""
     help_by_name = {}
-    for model in (Policy, Collecting):
+    for model in (Policy, CollectionOptions):
         (definition,) = ast.parse(getsource(model)).body
         assert isinstance(definition, ast.ClassDef)
         for pair in pairwise(definition.body):
@@ -125,12 +128,12 @@ def _read_help() -> dict[str, str]:
     return help_by_name
 
 
-def _shape(name: str) -> tuple[str, tuple[str, ...]]:
-    if name in CHANGEABLE:
+def _choose_input(name: str) -> tuple[str, tuple[str, ...]]:
+    if name in CHANGEABLE_FIELDS:
         return {"model": "model", "token_env": "given"}.get(name, "text"), ()
     if name == "ai_classes":
-        return "ticks", CLASSES
-    annotation = {**Policy.model_fields, **Collecting.model_fields}[name].annotation
+        return "ticks", NON_HUMAN_CLASSES
+    annotation = {**Policy.model_fields, **CollectionOptions.model_fields}[name].annotation
     if annotation is bool:
         return "tick", ()
     if get_origin(annotation) is Literal:
@@ -138,14 +141,14 @@ def _shape(name: str) -> tuple[str, tuple[str, ...]]:
     return "words" if get_origin(annotation) is tuple else "text", ()
 
 
-def _sent(name: str, form: Form) -> str:
-    kind = _shape(name)[0]
+def _read_sent_value(name: str, form: FormData) -> str:
+    kind = _choose_input(name)[0]
     if kind == "tick":
-        return _text(name in form)
-    return ", ".join(sorted(form.all(name))) if kind == "ticks" else form.get(name).strip()
+        return _format_value(name in form)
+    return ", ".join(sorted(form.get_all(name))) if kind == "ticks" else form.get(name).strip()
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -4,18 +4,18 @@ from dataclasses import dataclass
 
 from copydesk.core.projects.projects import Project
 
-BEACON = '<script defer src="{url}/beacon.js" data-site="{site}"></script>'
-EVENT = """\
+BEACON_SNIPPET = '<script defer src="{url}/beacon.js" data-site="{site}"></script>'
+EVENT_SNIPPET = """\
 curl --fail-with-body {url}/v1/analytics/{project}/events \\
   --header "Authorization: Bearer $COPYDESK_API_KEY" \\
   --header 'Content-Type: application/json' \\
   --data '{{"path": "/guide.md", "userAgent": "ChatGPT-User/1.0", "ip": "192.0.2.7"}}'"""
-JOB = """\
+JOB_SNIPPET = """\
 curl --fail-with-body {url}/v2/agent/{project}/job \\
   --header "Authorization: Bearer $COPYDESK_API_KEY" \\
   --header 'Content-Type: application/json' \\
   --data '{{"prompt": "Replace colour with color on every page."}}'"""
-PYTHON = """\
+PYTHON_SNIPPET = """\
 import os
 
 from copydesk_client import Client
@@ -34,6 +34,6 @@ class Snippets:
     python: str
 
 
-def snippets_of(project: Project, base_url: str) -> Snippets:
-    names = {"url": base_url, "project": project.id, "site": project.site_id}
-    return Snippets(*(text.format(**names) for text in (BEACON, EVENT, JOB, PYTHON)))
+def build_snippets(project: Project, base_url: str) -> Snippets:
+    values = {"url": base_url, "project": project.id, "site": project.site_id}
+    return Snippets(*(text.format(**values) for text in (BEACON_SNIPPET, EVENT_SNIPPET, JOB_SNIPPET, PYTHON_SNIPPET)))

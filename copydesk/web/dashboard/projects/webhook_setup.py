@@ -4,21 +4,21 @@ from dataclasses import dataclass
 
 from copydesk.core.projects.projects import Project
 
-GITEA = (
+GITEA_FIELDS = (
     ("HTTP method", "POST"),
     ("Content type", "application/json"),
     ("Events", "Custom events: Pull request, Pull request comments, Pull request reviews"),
 )
-FIELDS: dict[str, tuple[tuple[str, str], ...]] = {
+FIELDS_BY_FORGE: dict[str, tuple[tuple[str, str], ...]] = {
     "github": (
         ("Content type", "application/json"),
         ("Events", "Pull requests, Issue comments, Pull request reviews, Pull request review comments"),
     ),
     "gitlab": (("Events", "Merge request events, Comments"),),
-    "gitea": GITEA,
-    "forgejo": GITEA,
+    "gitea": GITEA_FIELDS,
+    "forgejo": GITEA_FIELDS,
 }
-PLACES = {
+LABELS_BY_FORGE = {
     "github": ("GitHub", "Settings › Webhooks › Add webhook", "Payload URL", "Secret"),
     "gitlab": ("GitLab", "Settings › Webhooks › Add new webhook", "URL", "Secret token"),
     "gitea": ("Gitea", "Settings › Webhooks › Add webhook", "Target URL", "Secret"),
@@ -27,7 +27,7 @@ PLACES = {
 
 
 @dataclass(frozen=True)
-class Hook:
+class WebhookInstructions:
     forge: str
     place: str
     address_field: str
@@ -36,10 +36,10 @@ class Hook:
     fields: tuple[tuple[str, str], ...]
 
 
-def hook_of(project: Project, base_url: str) -> Hook | None:
+def build_webhook_instructions(project: Project, base_url: str) -> WebhookInstructions | None:
     """None for projects that are on no forge."""
-    if project.forge not in FIELDS:
+    if project.forge not in FIELDS_BY_FORGE:
         return None
-    forge, place, address_field, secret_field = PLACES[project.forge]
+    forge, place, address_field, secret_field = LABELS_BY_FORGE[project.forge]
     address = f"{base_url}/webhooks/{project.id}"
-    return Hook(forge, place, address_field, address, secret_field, FIELDS[project.forge])
+    return WebhookInstructions(forge, place, address_field, address, secret_field, FIELDS_BY_FORGE[project.forge])

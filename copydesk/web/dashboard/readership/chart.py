@@ -6,39 +6,39 @@ Across, places are shares of the width, so that the drawing fits any screen and 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from copydesk.analytics.stores.base import Interval, Moment, Range, Split
-from copydesk.web.dashboard.readership.date_ranges import as_date, begins
+from copydesk.analytics.stores.base import Counts, DayRange, Interval, TimeseriesPoint
+from copydesk.web.dashboard.readership.date_ranges import date_from_day, list_interval_starts
 
-TOP, BOTTOM = 12, 232
+PLOT_TOP, PLOT_BOTTOM = 12, 232
 """Pixels from the top at which the highest value and zero lie."""
-HEIGHT = 264
-MOST_POINTS = 130
-LABELS = 8
-WEEKS_OF_A_YEAR = 53
-MARKED = 32
+CHART_HEIGHT = 264
+MAX_POINTS = 130
+MAX_LABELS = 8
+WEEKS_PER_YEAR = 53
+MAX_MARKED_POINTS = 32
 """Up to so many points each has its mark; of more, only the one looked at."""
-UNITS = ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k"))
+UNIT_SUFFIXES = ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k"))
 
 
 @dataclass(frozen=True)
-class Point:
+class ChartPoint:
     name: str
     """When, in full."""
-    visitors: Split
-    views: Split
+    visitors: Counts
+    views: Counts
     x: float
     human_y: float
     ai_y: float
 
 
 @dataclass(frozen=True)
-class Tick:
+class AxisTick:
     text: str
     place: float
 
 
 @dataclass(frozen=True)
-class Label(Tick):
+class AxisLabel(AxisTick):
     anchor: str
     is_minor: bool
     """One that a narrow screen has no room for."""
@@ -47,17 +47,17 @@ class Label(Tick):
 @dataclass(frozen=True)
 class Chart:
     interval: Interval
-    points: Sequence[Point]
-    ticks: Sequence[Tick]
-    labels: Sequence[Label]
+    points: Sequence[ChartPoint]
+    ticks: Sequence[AxisTick]
+    labels: Sequence[AxisLabel]
     left_out: int
     """Intervals that lie before the first one shown."""
 
-    height, top, bottom = HEIGHT, TOP, BOTTOM
+    height, top, bottom = CHART_HEIGHT, PLOT_TOP, PLOT_BOTTOM
 
     @property
     def is_marked(self) -> bool:
-        return len(self.points) <= MARKED
+        return len(self.points) <= MAX_MARKED_POINTS
 
     @property
     def band(self) -> float:
@@ -73,69 +73,80 @@ class Chart:
         return " ".join(f"{place + 0.5},{point.ai_y:g}" for place, point in enumerate(self.points))
 
 
-def draw(interval: Interval, span: Range, moments: Sequence[Moment]) -> Chart:
+def build_chart(interval: Interval, span: DayRange, series: Sequence[TimeseriesPoint]) -> Chart:
     """Of every interval of the range; where there was nothing, with zeros."""
-    known = {moment.day: moment for moment in moments}
-    begun = begins(interval, span)
-    shown = begun[-MOST_POINTS:]
-    top, ticks = _scale(max((max(m.visitors.human, m.visitors.ai) for m in moments if m.day >= shown[0]), default=0))
-    points = [_point(interval, place, len(shown), day, known, top) for place, day in enumerate(shown)]
-    return Chart(interval, points, ticks, _labels(interval, shown), len(begun) - len(shown))
-
-
-def _point(interval: Interval, place: int, count: int, day: int, known: Mapping[int, Moment], top: int) -> Point:
-    moment = known.get(day, Moment(day, Split(), Split()))
-    return Point(
-        name=_name(interval, day),
-        visitors=moment.visitors,
-        views=moment.views,
-        x=_share(place, count),
-        human_y=_height(moment.visitors.human, top),
-        ai_y=_height(moment.visitors.ai, top),
+    points_by_day = {moment.day: moment for moment in series}
+    interval_starts = list_interval_starts(interval, span)
+    visible_starts = interval_starts[-MAX_POINTS:]
+    axis_max, ticks = _build_scale(
+        max((max(m.visitors.human, m.visitors.ai) for m in series if m.day >= visible_starts[0]), default=0)
+    )
+    points = [
+        _build_point(interval, index, len(visible_starts), day, points_by_day, axis_max)
+        for index, day in enumerate(visible_starts)
+    ]
+    return Chart(
+        interval, points, ticks, _build_labels(interval, visible_starts), len(interval_starts) - len(visible_starts)
     )
 
 
-def _share(place: int, count: int) -> float:
-    return round((place + 0.5) * 100 / count, 3)
+def _build_point(
+    interval: Interval, index: int, count: int, day: int, points_by_day: Mapping[int, TimeseriesPoint], axis_max: int
+) -> ChartPoint:
+    counts = points_by_day.get(day, TimeseriesPoint(day, Counts(), Counts()))
+    return ChartPoint(
+        name=_format_interval(interval, day),
+        visitors=counts.visitors,
+        views=counts.views,
+        x=_x_position(index, count),
+        human_y=_y_position(counts.visitors.human, axis_max),
+        ai_y=_y_position(counts.visitors.ai, axis_max),
+    )
 
 
-def _height(value: int, top: int) -> float:
-    return round(BOTTOM - (BOTTOM - TOP) * value / top, 2)
+def _x_position(index: int, count: int) -> float:
+    return round((index + 0.5) * 100 / count, 3)
 
 
-def _scale(highest: int) -> tuple[int, list[Tick]]:
+def _y_position(value: int, axis_max: int) -> float:
+    return round(PLOT_BOTTOM - (PLOT_BOTTOM - PLOT_TOP) * value / axis_max, 2)
+
+
+def _build_scale(highest: int) -> tuple[int, list[AxisTick]]:
     """Up to five steps of 1, 2 or 5 and zeros, the last of them at or above the highest value."""
     step = 1
     while step * 5 < highest:
         step = step * 5 // 2 if str(step)[0] == "2" else step * 2
     steps = max(1, -(-highest // step))
-    top = step * steps
-    return top, [Tick(short(step * number), _height(step * number, top)) for number in range(steps + 1)]
+    axis_max = step * steps
+    return axis_max, [
+        AxisTick(format_axis_value(step * number), _y_position(step * number, axis_max)) for number in range(steps + 1)
+    ]
 
 
-def short(value: int) -> str:
+def format_axis_value(value: int) -> str:
     """For an axis: 1,500, but 20k and 2.5M."""
-    for size, unit in UNITS:
+    for size, unit in UNIT_SUFFIXES:
         if value >= max(size, 10_000):
             return f"{value / size:g}{unit}"
     return f"{value:,}"
 
 
-def _labels(interval: Interval, days: Sequence[int]) -> list[Label]:
-    apart = -(-len(days) // LABELS)
-    in_months = interval == "month" or (interval == "week" and len(days) > WEEKS_OF_A_YEAR)
-    found = []
-    for number, place in enumerate(range(0, len(days), apart)):
-        day, x = as_date(days[place]), _share(place, len(days))
+def _build_labels(interval: Interval, days: Sequence[int]) -> list[AxisLabel]:
+    spacing = -(-len(days) // MAX_LABELS)
+    in_months = interval == "month" or (interval == "week" and len(days) > WEEKS_PER_YEAR)
+    labels = []
+    for number, index in enumerate(range(0, len(days), spacing)):
+        day, x = date_from_day(days[index]), _x_position(index, len(days))
         text = f"{day:%b %Y}" if in_months else f"{day.day} {day:%b}"
         anchor = "start" if x < 5 else "end" if x > 95 else "middle"
-        found.append(Label(text, x, anchor, is_minor=number % 2 == 1))
-    return found
+        labels.append(AxisLabel(text, x, anchor, is_minor=number % 2 == 1))
+    return labels
 
 
-def _name(interval: Interval, day: int) -> str:
-    begun = as_date(day)
+def _format_interval(interval: Interval, day: int) -> str:
+    first_day = date_from_day(day)
     if interval == "month":
-        return f"{begun:%B %Y}"
-    spoken = f"{begun.day} {begun:%B %Y}"
-    return f"Week of {spoken}" if interval == "week" else f"{begun:%A}, {spoken}"
+        return f"{first_day:%B %Y}"
+    formatted_day = f"{first_day.day} {first_day:%B %Y}"
+    return f"Week of {formatted_day}" if interval == "week" else f"{first_day:%A}, {formatted_day}"

@@ -8,65 +8,72 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from copydesk.analytics.stores.base import ALWAYS, Choice, Interval, Moment, Page, Range, Store
+from copydesk.analytics.stores.base import ALL_DAYS, DayRange, Interval, PageQuery, ReportPage, Store, TimeseriesPoint
 from copydesk.core import clock
 from copydesk.core.errors import InvalidRequest, NotFound
 from copydesk.core.ids import id_pattern
 from copydesk.core.projects.projects import Project
-from copydesk.core.runtime.thread_pool import call
+from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
-from copydesk.web.api.report_schemas import AgentsView, TimeseriesView, ViewsView, VisitorsView
-from copydesk.web.api.schemas import View
-from copydesk.web.dashboard.auth.session import Viewer, Visit
-from copydesk.web.dashboard.readership.chart import Chart, draw
-from copydesk.web.dashboard.readership.date_ranges import NAMES, NO_RANGE, Chosen, chosen, interval_for, spoken
-from copydesk.web.dashboard.readership.figures import (
-    AgentLine,
-    Tile,
-    agent_lines,
-    listing,
-    number_of_page,
-    page_rows,
-    tiles,
+from copydesk.web.api.report_schemas import AgentsResponse, TimeseriesResponse, ViewsResponse, VisitorsResponse
+from copydesk.web.api.schemas import ApiModel
+from copydesk.web.dashboard.auth.session import SignedInRequest, Viewer
+from copydesk.web.dashboard.readership.chart import Chart, build_chart
+from copydesk.web.dashboard.readership.date_ranges import (
+    NO_RANGE,
+    RANGE_LABELS,
+    SelectedRange,
+    choose_interval,
+    format_range,
+    parse_range,
 )
-from copydesk.web.responses.csv_reports import COLUMNS, report_sheet
-from copydesk.web.responses.html import HEADERS, page
+from copydesk.web.dashboard.readership.figures import (
+    AgentTableRow,
+    Tile,
+    build_agent_rows,
+    build_page_rows,
+    build_tiles,
+    parse_listing,
+    parse_page_number,
+)
+from copydesk.web.responses.csv_reports import REPORT_COLUMNS, render_report_csv
+from copydesk.web.responses.html import PAGE_HEADERS, render_page
 
-PER_PAGE = 25
-MOST_ROWS = 100_000
+ROWS_PER_PAGE = 25
+MAX_CSV_ROWS = 100_000
 """Of a file to download, which comes from one look at the store, so that no row is missing or there twice."""
-RULES_OF = 90
+RULE_DAYS = 90
 """Days at the end of a range whose raw views are asked for their rules: that costs what they are."""
 
 router = APIRouter(prefix="/projects/{project_id}/readership")
 
 
 @dataclass(frozen=True)
-class Look:
+class ReadershipSelection:
     """One look at a project's readership: what the address says, and where its links lead."""
 
     project: Project
     query: Mapping[str, str]
-    chosen: Chosen
+    chosen: SelectedRange
 
-    names = NAMES
+    names = RANGE_LABELS
 
-    def at(self, part: str = "", **more: str | int) -> str:
+    def at(self, part: str = "", **extra: str | int) -> str:
         """Another part, or another view of this one, in the same range."""
-        asked = {**self.chosen.query, **more}
-        return f"/projects/{self.project.id}/readership{part}" + (f"?{urlencode(asked)}" if asked else "")
+        params = {**self.chosen.query, **extra}
+        return f"/projects/{self.project.id}/readership{part}" + (f"?{urlencode(params)}" if params else "")
 
-    def pages(self, **more: str | int) -> str:
+    def pages(self, **extra: str | int) -> str:
         """The table of pages, with the search and the order that it has."""
-        kept = {name: self.query[name] for name in ("search", "sort", "order") if self.query.get(name)}
-        return self.at("", **{**kept, **more}) + "#pages"
+        params = {name: self.query[name] for name in ("search", "sort", "order") if self.query.get(name)}
+        return self.at("", **{**params, **extra}) + "#pages"
 
 
 @dataclass(frozen=True)
-class Report:
+class ReadershipReport:
     tiles: Sequence[Tile]
     chart: Chart
-    pages: Page
+    pages: ReportPage
     before: str
     """The period that the tiles compare with."""
     run_up: int
@@ -79,137 +86,162 @@ class Report:
 
 
 @router.get("")
-async def readership(project_id: str, request: Request, visit: Viewer) -> Response:
-    project, query = await visit.project(project_id), request.query_params
+async def readership_page(project_id: str, request: Request, visit: Viewer) -> Response:
+    project, query = await visit.get_project(project_id), request.query_params
     try:
-        look = _look(project, query)
-        choice, number = listing(query)
-    except InvalidRequest as refusal:
-        return _shown_again("readership.html", visit, project, query, refusal)
-    offset = (number - 1) * PER_PAGE
-    report = await call(_report, visit.desk, project, look.chosen, choice, offset)
-    listed = {"rows": page_rows(report.pages.rows), "choice": choice, "number": number, "offset": offset}
-    return _page("readership.html", 200, visit, look, report=report, **listed)
+        selection = _parse_selection(project, query)
+        page_query, number = parse_listing(query)
+    except InvalidRequest as error:
+        return _render_error("readership.html", visit, project, query, error)
+    offset = (number - 1) * ROWS_PER_PAGE
+    report = await run_in_thread(_build_report, visit.desk, project, selection.chosen, page_query, offset)
+    table_values = {
+        "rows": build_page_rows(report.pages.rows),
+        "choice": page_query,
+        "number": number,
+        "offset": offset,
+    }
+    return _render_readership("readership.html", 200, visit, selection, report=report, **table_values)
 
 
 @router.get("/agents")
-async def agents(project_id: str, request: Request, visit: Viewer) -> Response:
-    project, query = await visit.project(project_id), request.query_params
+async def agents_page(project_id: str, request: Request, visit: Viewer) -> Response:
+    project, query = await visit.get_project(project_id), request.query_params
     try:
-        look, number = _look(project, query), number_of_page(query)
-    except InvalidRequest as refusal:
-        return _shown_again("readership-agents.html", visit, project, query, refusal)
-    offset, ai = (number - 1) * PER_PAGE, project.collecting.ai_classes
-    rows, more = await call(_agents, visit.desk, project, look.chosen.days, offset)
-    listed = {"rows": rows, "has_more": more, "number": number, "offset": offset}
-    return _page("readership-agents.html", 200, visit, look, report=True, ai=ai, rules_of=RULES_OF, **listed)
+        selection, number = _parse_selection(project, query), parse_page_number(query)
+    except InvalidRequest as error:
+        return _render_error("readership-agents.html", visit, project, query, error)
+    offset, ai = (number - 1) * ROWS_PER_PAGE, project.collecting.ai_classes
+    rows, has_more = await run_in_thread(_list_agents, visit.desk, project, selection.chosen.days, offset)
+    table_values = {"rows": rows, "has_more": has_more, "number": number, "offset": offset}
+    return _render_readership(
+        "readership-agents.html", 200, visit, selection, report=True, ai=ai, rules_of=RULE_DAYS, **table_values
+    )
 
 
 @router.get("/feedback")
-async def feedback(project_id: str, request: Request, visit: Viewer) -> Response:
-    project, query = await visit.project(project_id), request.query_params
+async def feedback_page(project_id: str, request: Request, visit: Viewer) -> Response:
+    project, query = await visit.get_project(project_id), request.query_params
     try:
-        look, number, cursor = _look(project, query), number_of_page(query), _cursor(query)
-    except InvalidRequest as refusal:
-        return _shown_again("readership-feedback.html", visit, project, query, refusal)
-    said, days, offset = visit.desk.feedback, look.chosen.days, (number - 1) * PER_PAGE
-    pages, more = await call(said.by_page, project.id, days, PER_PAGE, offset)
-    remarks, following = await call(said.page, project.id, days, PER_PAGE, cursor)
-    listed = {"pages": pages, "has_more": more, "number": number, "offset": offset}
-    newest = {"remarks": remarks, "following": following, "cursor": cursor}
-    return _page("readership-feedback.html", 200, visit, look, report=True, **listed, **newest)
+        selection, number, cursor = _parse_selection(project, query), parse_page_number(query), _parse_cursor(query)
+    except InvalidRequest as error:
+        return _render_error("readership-feedback.html", visit, project, query, error)
+    store, days, offset = visit.desk.feedback, selection.chosen.days, (number - 1) * ROWS_PER_PAGE
+    pages, has_more = await run_in_thread(store.count_by_page, project.id, days, ROWS_PER_PAGE, offset)
+    remarks, next_cursor = await run_in_thread(store.list_entries, project.id, days, ROWS_PER_PAGE, cursor)
+    table_values = {"pages": pages, "has_more": has_more, "number": number, "offset": offset}
+    remark_values = {"remarks": remarks, "following": next_cursor, "cursor": cursor}
+    return _render_readership(
+        "readership-feedback.html", 200, visit, selection, report=True, **table_values, **remark_values
+    )
 
 
 @router.get("/{report}.csv")
-async def download(project_id: str, report: str, request: Request, visit: Viewer) -> Response:
-    project = await visit.project(project_id)
-    if report not in COLUMNS:
+async def download_csv(project_id: str, report: str, request: Request, visit: Viewer) -> Response:
+    project = await visit.get_project(project_id)
+    if report not in REPORT_COLUMNS:
         raise NotFound
-    look = _look(project, request.query_params)
-    text = await call(_sheet, visit.desk, project, look.chosen.days, report)
-    named = f"{report}-{look.chosen.from_day}-{look.chosen.to_day}" if look.chosen.from_day else report
-    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{named}.csv"'}
+    selection = _parse_selection(project, request.query_params)
+    text = await run_in_thread(_render_csv, visit.desk, project, selection.chosen.days, report)
+    file_name = (
+        f"{report}-{selection.chosen.from_day}-{selection.chosen.to_day}" if selection.chosen.from_day else report
+    )
+    headers = {**PAGE_HEADERS, "Content-Disposition": f'attachment; filename="{file_name}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 
 
-def _look(project: Project, query: Mapping[str, str]) -> Look:
-    return Look(project, query, chosen(query.get("range", ""), query.get("from", ""), query.get("to", "")))
+def _parse_selection(project: Project, query: Mapping[str, str]) -> ReadershipSelection:
+    return ReadershipSelection(
+        project, query, parse_range(query.get("range", ""), query.get("from", ""), query.get("to", ""))
+    )
 
 
-def _cursor(query: Mapping[str, str]) -> str | None:
+def _parse_cursor(query: Mapping[str, str]) -> str | None:
     cursor = query.get("cursor")
     if cursor is not None and not re.fullmatch(id_pattern("fb"), cursor):
         raise InvalidRequest("This is not where a page of remarks begins.")
     return cursor
 
 
-def _page(template: str, status: int, visit: Visit, look: Look, **shown: Any) -> Response:
-    frame: dict[str, Any] = {"visit": visit, "project": look.project, "tab": "readership", "title": "Readership"}
-    return page(template, status, None, look=look, **frame, **shown)
+def _render_readership(
+    template: str, status: int, visit: SignedInRequest, selection: ReadershipSelection, **values: Any
+) -> Response:
+    frame: dict[str, Any] = {"visit": visit, "project": selection.project, "tab": "readership", "title": "Readership"}
+    return render_page(template, status, None, look=selection, **frame, **values)
 
 
-def _shown_again(
-    template: str, visit: Visit, project: Project, query: Mapping[str, str], refusal: InvalidRequest
+def _render_error(
+    template: str, visit: SignedInRequest, project: Project, query: Mapping[str, str], error: InvalidRequest
 ) -> Response:
     """With what was typed, and without a figure that could be taken for the answer."""
-    look = Look(project, query, NO_RANGE)
-    return _page(template, refusal.status, visit, look, report=None, error=refusal.message)
+    selection = ReadershipSelection(project, query, NO_RANGE)
+    return _render_readership(template, error.status, visit, selection, report=None, error=error.message)
 
 
-def _report(desk: Desk, project: Project, asked: Chosen, choice: Choice, offset: int) -> Report:
-    store = desk.counted(project)
-    pages = store.visitors(project.id, asked.days, PER_PAGE, offset, choice)
-    interval, span, moments = _series(store, project.id, asked.drawn)
-    views = sum(each.views.total for each in moments if interval != "day" or each.day >= asked.days.first)
-    was = asked.before
-    before = None
-    if was:
-        before = store.visitors(project.id, was, 1).totals, store.views(project.id, was, 1).totals.total
-    return Report(
-        tiles=tiles(pages.totals, views, before),
-        chart=draw(interval, span, moments),
+def _build_report(
+    desk: Desk, project: Project, selected: SelectedRange, page_query: PageQuery, offset: int
+) -> ReadershipReport:
+    store = desk.up_to_date_store(project)
+    pages = store.count_visitors_by_page(project.id, selected.days, ROWS_PER_PAGE, offset, page_query)
+    interval, span, series = _load_series(store, project.id, selected.chart_days)
+    views = sum(each.views.total for each in series if interval != "day" or each.day >= selected.days.first)
+    previous_days = selected.previous
+    previous = None
+    if previous_days:
+        previous = (
+            store.count_visitors_by_page(project.id, previous_days, 1).totals,
+            store.count_views_by_page(project.id, previous_days, 1).totals.total,
+        )
+    return ReadershipReport(
+        tiles=build_tiles(pages.totals, views, previous),
+        chart=build_chart(interval, span, series),
         pages=pages,
-        before=spoken(was) if was else "",
-        run_up=asked.days.first - asked.drawn.first,
-        is_running=asked.days.end > clock.today(),
+        before=format_range(previous_days) if previous_days else "",
+        run_up=selected.days.first - selected.chart_days.first,
+        is_running=selected.days.end > clock.today(),
         is_empty=views == 0,
-        is_new=views == 0 and not store.agents(project.id, ALWAYS, 1)[0],
+        is_new=views == 0 and not store.list_agents(project.id, ALL_DAYS, 1)[0],
     )
 
 
-def _agents(desk: Desk, project: Project, days: Range, offset: int) -> tuple[Sequence[AgentLine], bool]:
-    store = desk.counted(project)
-    rows, more = store.agents(project.id, days, PER_PAGE, offset)
-    recent = Range(max(days.first, min(days.end, clock.today() + 1) - RULES_OF), days.end)
-    return agent_lines(rows, store.rules(project.id, recent), project.collecting.ai_classes), more
+def _list_agents(desk: Desk, project: Project, days: DayRange, offset: int) -> tuple[Sequence[AgentTableRow], bool]:
+    store = desk.up_to_date_store(project)
+    rows, has_more = store.list_agents(project.id, days, ROWS_PER_PAGE, offset)
+    rule_days = DayRange(max(days.first, min(days.end, clock.today() + 1) - RULE_DAYS), days.end)
+    return build_agent_rows(rows, store.list_rules(project.id, rule_days), project.collecting.ai_classes), has_more
 
 
-def _series(store: Store, project_id: str, days: Range) -> tuple[Interval, Range, Sequence[Moment]]:
+def _load_series(store: Store, project_id: str, days: DayRange) -> tuple[Interval, DayRange, Sequence[TimeseriesPoint]]:
     """Of all time, from the first month in which there was something; its length then tells the interval."""
-    if days != ALWAYS:
-        interval = interval_for(days)
-        return interval, days, store.timeseries(project_id, interval, days)
-    months = store.timeseries(project_id, "month")
-    begun = months[0].day if months else clock.today()
-    interval = interval_for(Range(begun, clock.today() + 1))
-    moments = months if interval == "month" else store.timeseries(project_id, interval)
-    end = max(clock.today(), moments[-1].day if moments else 0) + 1
-    return interval, Range(begun, end), moments
+    if days != ALL_DAYS:
+        interval = choose_interval(days)
+        return interval, days, store.load_timeseries(project_id, interval, days)
+    months = store.load_timeseries(project_id, "month")
+    first_day = months[0].day if months else clock.today()
+    interval = choose_interval(DayRange(first_day, clock.today() + 1))
+    series = months if interval == "month" else store.load_timeseries(project_id, interval)
+    end = max(clock.today(), series[-1].day if series else 0) + 1
+    return interval, DayRange(first_day, end), series
 
 
-def _sheet(desk: Desk, project: Project, days: Range, report: str) -> str:
+def _render_csv(desk: Desk, project: Project, days: DayRange, report: str) -> str:
     """What the API gives as CSV, with every row of the range."""
-    store = desk.counted(project)
-    view: View
+    store = desk.up_to_date_store(project)
+    response: ApiModel
     if report == "timeseries":
-        interval, _, moments = _series(store, project.id, days)
-        view, more = TimeseriesView.of(interval, moments), False
+        interval, _, series = _load_series(store, project.id, days)
+        response, has_more = TimeseriesResponse.from_points(interval, series), False
     elif report == "agents":
-        rows, more = store.agents(project.id, days, MOST_ROWS)
-        view = AgentsView.of(rows, more)
+        rows, has_more = store.list_agents(project.id, days, MAX_CSV_ROWS)
+        response = AgentsResponse.from_rows(rows, has_more)
     else:
-        found = (store.visitors if report == "visitors" else store.views)(project.id, days, MOST_ROWS)
-        view, more = (VisitorsView if report == "visitors" else ViewsView).of(found), found.has_more
-    if more:
-        raise InvalidRequest(f"This range has more than {MOST_ROWS:,} rows: choose a shorter one, or use the API.")
-    return report_sheet(report, view)
+        report_page = (store.count_visitors_by_page if report == "visitors" else store.count_views_by_page)(
+            project.id, days, MAX_CSV_ROWS
+        )
+        response, has_more = (
+            (VisitorsResponse if report == "visitors" else ViewsResponse).from_page(report_page),
+            report_page.has_more,
+        )
+    if has_more:
+        raise InvalidRequest(f"This range has more than {MAX_CSV_ROWS:,} rows: choose a shorter one, or use the API.")
+    return render_report_csv(report, response)

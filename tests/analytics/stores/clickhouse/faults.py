@@ -15,7 +15,7 @@ class Killed(BaseException):
 def killed_at(step: int, is_done: bool) -> Iterator[list[str]]:
     """All statements of all nodes are counted from 0; those that were sent are in the list."""
     sent: list[str] = []
-    original = {name: getattr(Node, name) for name in ("act", "put")}
+    original = {name: getattr(Node, name) for name in ("execute", "insert")}
 
     def dying(name: str) -> Any:
         def act(self: Node, statement: str, *given: Any, **more: Any) -> Any:

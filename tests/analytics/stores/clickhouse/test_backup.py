@@ -8,7 +8,7 @@ from sqlalchemy import text
 from copydesk.analytics.stores.clickhouse.backup import back_up, restore
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
 from copydesk.analytics.stores.clickhouse.connection.node import Node
-from copydesk.analytics.stores.clickhouse.folding.shard_lease import TurnLost
+from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeaseLost
 from copydesk.core.db.database import Database
 from tests.analytics.stores.conformance.test_store import counted, view
 from tests.support.clickhouse_store import FILE, OnClickHouse
@@ -21,40 +21,40 @@ class Overtaken(Cluster):
         super().__init__(store._cluster.address)
         self._main: Database = store.main
 
-    def catch_up(self, shard: Node) -> Node:
+    def pin_synced_replica(self, shard: Node) -> Node:
         with self._main.write() as tx:
             tx.execute(text("update view_folds set holder = 'another'"))
-        return super().catch_up(shard)
+        return super().pin_synced_replica(shard)
 
 
 def test_a_copy_made_after_a_project_was_forgotten_can_be_loaded(store: OnClickHouse, tmp_path: Path) -> None:
-    store.log([view(project="other")])
-    store.log([view()])
-    store.forget("other")
-    assert len(store._batches.of(0)) == 1
+    store.log_views([view(project="other")])
+    store.log_views([view()])
+    store.forget_project("other")
+    assert len(store._batches.list_for_shard(0)) == 1
     with store.main.write() as tx:
-        store._batches.add(tx, 99, 1 << 80, {0: 0})  # as copies of other versions may name
+        store._batches.add_batch(tx, 99, 1 << 80, {0: 0})  # as copies of other versions may name
     store.back_up(tmp_path / "copy")
     (folder := tmp_path / "loaded").mkdir()
     loaded = OnClickHouse(folder, tmp_path / "copy")
     assert loaded.fold() == 1
-    assert loaded.visitors("docs").totals.total == 1
+    assert loaded.count_visitors_by_page("docs").totals.total == 1
     loaded.close()
     (folder / FILE).unlink()
 
 
 def test_one_whose_turn_was_taken_makes_no_copy_and_loads_none(store: OnClickHouse, tmp_path: Path) -> None:
     counted(store, view())
-    store.log([view(visitor=2)])
+    store.log_views([view(visitor=2)])
     store.back_up(tmp_path / "copy")
-    with pytest.raises(TurnLost):
-        back_up(Overtaken(store), store._batches, store._turns, tmp_path / "second")
+    with pytest.raises(ShardLeaseLost):
+        back_up(Overtaken(store), store._batches, store._shard_leases, tmp_path / "second")
     assert not (tmp_path / "second").exists()
     (folder := tmp_path / "loaded").mkdir()
     empty = OnClickHouse(folder)
     assert empty.fold() == 0
-    with pytest.raises(TurnLost):
-        restore(Overtaken(empty), empty._batches, empty._turns, tmp_path / "copy")
+    with pytest.raises(ShardLeaseLost):
+        restore(Overtaken(empty), empty._batches, empty._shard_leases, tmp_path / "copy")
     assert empty.backlog() == 0
     empty.close()
     (folder / FILE).unlink()

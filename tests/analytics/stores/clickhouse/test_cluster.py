@@ -8,9 +8,15 @@ import pytest
 
 from copydesk.analytics.stores.base import Store
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
-from copydesk.analytics.stores.clickhouse.connection.cluster import SPREAD, Cluster, Sharded, own_tables, tables
+from copydesk.analytics.stores.clickhouse.connection.cluster import (
+    SHARDING_COLUMNS,
+    Cluster,
+    ShardedCluster,
+    build_table_statements,
+    list_shard_tables,
+)
 from copydesk.analytics.stores.clickhouse.connection.node import Node
-from copydesk.analytics.stores.clickhouse.connection.url import Address, address_of
+from copydesk.analytics.stores.clickhouse.connection.url import ClickHouseAddress, parse_clickhouse_url
 from tests.analytics.stores.clickhouse.test_crash import agree, lived
 from tests.analytics.stores.conformance.test_exact import drive
 from tests.analytics.stores.conformance.test_store import view
@@ -22,19 +28,19 @@ class TwoShards(Cluster):
     """In two databases of one engine, read through Merge tables where a cluster has Distributed ones: whatever a shard
     does is done, but for the way over the network and replication."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ClickHouseAddress) -> None:
         super().__init__(address)
         self._names = [f"{address.database}_{shard}" for shard in (1, 2)]
 
     @cached_property
     def shards(self) -> Sequence[Node]:
-        return [Node([self.address.at(self.address.host, name)]) for name in self._names]
+        return [Node([self.address.with_host(self.address.host, name)]) for name in self._names]
 
-    def definitions(self) -> Iterator[str]:
+    def schema_statements(self) -> Iterator[str]:
         for name in self._names:
             yield f"create database if not exists {name}"
-            yield from tables(name)
-        for table in SPREAD:
+            yield from build_table_statements(name)
+        for table in SHARDING_COLUMNS:
             yield (
                 f"create table if not exists {self.address.database}.{table} as {self._names[0]}.{table}"
                 f" engine = Merge(REGEXP('^{self.address.database}_[12]$'), '^{table}$')"
@@ -47,7 +53,7 @@ class OnTwoShards(ClickHouseStore):
         if not named.exists():
             named.write_text(new_database())
         self.main = main_database(folder)
-        super().__init__("", self.main, TwoShards(address_of(named.read_text())))
+        super().__init__("", self.main, TwoShards(parse_clickhouse_url(named.read_text())))
 
     def close(self) -> None:
         super().close()
@@ -65,7 +71,7 @@ def test_two_shards_answer_as_one_and_their_copy_can_be_loaded_into_one(store: O
     model = lived(store)
     assert store.fold() == model.fold()
     agree(store, model)
-    assert [shard.ask("select count() > 0 from visits") for shard in store._cluster.shards] == [[(1,)], [(1,)]]
+    assert [shard.query("select count() > 0 from visits") for shard in store._cluster.shards] == [[(1,)], [(1,)]]
     store.forget_visitor("docs", 1)
     model.forget_visitor("docs", 1)
     agree(store, model)
@@ -82,22 +88,22 @@ class Pinned(Cluster):
 
     @cached_property
     def shards(self) -> Sequence[Node]:
-        return [Node([Address("127.0.0.1", 1, "", "", "")])]
+        return [Node([ClickHouseAddress("127.0.0.1", 1, "", "", "")])]
 
-    def catch_up(self, shard: Node) -> Node:
+    def pin_synced_replica(self, shard: Node) -> Node:
         return self.reader
 
 
 def test_what_counts_speaks_to_the_replica_that_caught_up_and_to_no_other(tmp_path: Path) -> None:
-    main, address = main_database(tmp_path), address_of(new_database())
+    main, address = main_database(tmp_path), parse_clickhouse_url(new_database())
     whole, pinned = ClickHouseStore("", main, Cluster(address)), ClickHouseStore("", main, Pinned(address))
     model = lived(whole)
     assert pinned.fold() == model.fold()
-    pinned.count_as_ai("docs", {"search"})
+    pinned.set_ai_classes("docs", {"search"})
     model.ai["docs"] = frozenset({"search"})
     pinned.back_up(tmp_path / "copy")
-    pinned.forget("docs")
-    pinned.forget("other")
+    pinned.forget_project("docs")
+    pinned.forget_project("other")
     pinned.restore(tmp_path / "copy")
     agree(whole, model)
     for closed in (whole, pinned, main):
@@ -105,10 +111,10 @@ def test_what_counts_speaks_to_the_replica_that_caught_up_and_to_no_other(tmp_pa
 
 
 def test_an_event_is_known_to_all_shards(store: OnTwoShards) -> None:
-    assert store.log([view(event=5, visitor=1)]).accepted == 1
-    assert store.log([view(event=5, visitor=2)]).duplicates == (0,)
+    assert store.log_views([view(event=5, visitor=1)]).accepted == 1
+    assert store.log_views([view(event=5, visitor=2)]).duplicates == (0,)
     store.fold()
-    assert store.log([view(event=5, visitor=2)]).duplicates == (0,)
+    assert store.log_views([view(event=5, visitor=2)]).duplicates == (0,)
 
 
 @pytest.mark.drill
@@ -120,13 +126,13 @@ def test_every_answer_of_two_shards_is_exact_whatever_happened() -> None:
 
 
 def test_the_engine_reads_every_definition_of_a_cluster() -> None:
-    cluster = Sharded(address_of("clickhouse://host/desk?cluster=main"))
-    definitions = list(cluster.definitions())
-    assert len(definitions) == 2 + len(own_tables()) + len(SPREAD)
+    cluster = ShardedCluster(parse_clickhouse_url("clickhouse://host/desk?cluster=main"))
+    definitions = list(cluster.schema_statements())
+    assert len(definitions) == 2 + len(list_shard_tables()) + len(SHARDING_COLUMNS)
     for definition in definitions:
         quoted = definition.replace("\\", "\\\\").replace("'", "\\'")
         read = ask(f"select formatQuery('{quoted}')")
         assert "ON CLUSTER main" in read
         assert ("Replicated" in read) == ("desk_shard." in read and "Distributed" not in read)
-    for table in own_tables():
+    for table in list_shard_tables():
         assert ask(f"select formatQuery('system sync replica {table}')")

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from copydesk.analytics.stores.base import ALWAYS, Page, Store
+from copydesk.analytics.stores.base import ALL_DAYS, ReportPage, Store
 from tests.analytics.stores.clickhouse.faults import killed_at
 from tests.analytics.stores.conformance.model import Model
 from tests.analytics.stores.conformance.test_store import MONDAY, view
@@ -22,13 +22,15 @@ POINTS = list(product(range(STATEMENTS), (False, True)))
 
 def agree(store: Store, model: Model) -> None:
     for project in ("docs", "other"):
-        assert plain(store.visitors(project)) == plain(model.visitors(project, ALWAYS, 50, 0))
-        assert plain(store.views(project)) == plain(model.views(project, ALWAYS, 50, 0))
-        assert store.agents(project) == model.agents(project, ALWAYS, 50, 0)
-        assert list(store.timeseries(project, "day")) == model.timeseries(project, "day", ALWAYS)
+        assert plain(store.count_visitors_by_page(project)) == plain(
+            model.count_visitors_by_page(project, ALL_DAYS, 50, 0)
+        )
+        assert plain(store.count_views_by_page(project)) == plain(model.count_views_by_page(project, ALL_DAYS, 50, 0))
+        assert store.list_agents(project) == model.list_agents(project, ALL_DAYS, 50, 0)
+        assert list(store.load_timeseries(project, "day")) == model.load_timeseries(project, "day", ALL_DAYS)
 
 
-def plain(page: Page) -> Page:
+def plain(page: ReportPage) -> ReportPage:
     return replace(page, rows=list(page.rows))
 
 
@@ -36,7 +38,7 @@ def lived(store: Store) -> Model:
     """Some views are folded, others logged."""
     model = Model()
     for views in (FIRST, SECOND):
-        assert store.log(views) == model.log(views)
+        assert store.log_views(views) == model.log_views(views)
         if views is FIRST:
             assert store.fold() == model.fold()
     return model
@@ -52,9 +54,9 @@ def test_a_fold_killed_at_any_statement_counts_everything_once(store: OnClickHou
     model.fold()
     agree(store, model)
     assert store.backlog() == 0
-    assert sum(row.views for row in store.rules("docs")) == 6
-    assert store.log([*FIRST, *SECOND]).duplicates == (0, 1, 3, 4)
-    store.rebuild()
+    assert sum(row.views for row in store.list_rules("docs")) == 6
+    assert store.log_views([*FIRST, *SECOND]).duplicates == (0, 1, 3, 4)
+    store.rebuild_index()
     agree(store, model)
 
 
@@ -70,14 +72,14 @@ def forget_visitor(store: OnClickHouse | Model) -> None:
 
 
 def forget(store: OnClickHouse | Model) -> None:
-    store.forget("other")
+    store.forget_project("other")
 
 
 def count_as_ai(store: OnClickHouse | Model) -> None:
     if isinstance(store, Model):
         store.ai["docs"] = frozenset({"search"})
     else:
-        store.count_as_ai("docs", {"search"})
+        store.set_ai_classes("docs", {"search"})
 
 
 UPKEEP = list(product((forget_visitor, forget, count_as_ai), range(12), (False, True)))
@@ -94,5 +96,5 @@ def test_upkeep_killed_at_any_statement_is_done_whole_or_not_at_all(
         act(model)
     assert store.fold() == model.fold()
     agree(store, model)
-    store.rebuild()
+    store.rebuild_index()
     agree(store, model)

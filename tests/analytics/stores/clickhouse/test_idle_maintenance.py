@@ -5,17 +5,17 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import text
 
-from copydesk.analytics.stores.base import Split
+from copydesk.analytics.stores.base import Counts
 from copydesk.analytics.stores.clickhouse.connection.errors import StoreBusy
-from copydesk.analytics.stores.clickhouse.folding.batches import OLDEST
-from copydesk.analytics.stores.clickhouse.folding.shard_lease import Turns
+from copydesk.analytics.stores.clickhouse.folding.batches import MAX_BATCH_AGE_MS
+from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeases
 from tests.analytics.stores.clickhouse.faults import killed_at
 from tests.analytics.stores.conformance.test_store import counted, view
 from tests.support.clickhouse_store import OnClickHouse
 from tests.support.drills import drills
 
 RETRIES: dict[str, Callable[[OnClickHouse], object]] = {
-    "the same again": lambda store: store.count_as_ai("docs", {"search"}),
+    "the same again": lambda store: store.set_ai_classes("docs", {"search"}),
     "a fold": lambda store: store.fold(),
     "dropping": lambda store: store.drop_views(0, []),
 }
@@ -25,37 +25,37 @@ RETRIES: dict[str, Callable[[OnClickHouse], object]] = {
 def test_a_choice_that_was_decided_is_carried_out_by_whatever_comes_next(store: OnClickHouse, again: str) -> None:
     counted(store, view(kind="search"))
     with killed_at(1, is_done=False) as sent:
-        store.count_as_ai("docs", {"search"})
+        store.set_ai_classes("docs", {"search"})
     assert "insert into firsts" in sent[-1]
     assert store.backlog() == 1
     RETRIES[again](store)
     assert store.backlog() == 0
-    assert store.visitors("docs").totals == store.views("docs").totals == Split(0, 1, 1)
+    assert store.count_visitors_by_page("docs").totals == store.count_views_by_page("docs").totals == Counts(0, 1, 1)
 
 
 def test_a_choice_waits_for_its_turn_no_longer_than_it_was_told_to(store: OnClickHouse) -> None:
-    with Turns(store.main).of([0]), pytest.raises(StoreBusy):
-        store.count_as_ai("docs", {"search"}, patience=0.1)
+    with ShardLeases(store.main).acquire([0]), pytest.raises(StoreBusy):
+        store.set_ai_classes("docs", {"search"}, timeout_seconds=0.1)
 
 
 def test_the_inbox_is_dropped_though_nothing_is_folded(store: OnClickHouse) -> None:
     counted(store, view())
-    store.main.clock = f"({store.main.clock} + {2 * OLDEST + 600_000})"
-    store.main.now = text(store.main.clock)  # type: ignore[assignment]
+    store.main.clock_sql = f"({store.main.clock_sql} + {2 * MAX_BATCH_AGE_MS + 600_000})"
+    store.main.now = text(store.main.clock_sql)  # type: ignore[assignment]
     store.drop_views(0, [])
-    assert store._cluster.reader.ask("select count() from inbox") == [(0,)]
-    assert store.visitors("docs").totals.total == 1
+    assert store._cluster.reader.query("select count() from inbox") == [(0,)]
+    assert store.count_visitors_by_page("docs").totals.total == 1
 
 
 def test_a_number_is_not_used_again_by_a_main_database_that_lost_it(store: OnClickHouse) -> None:
     counted(store, view())
-    store.log([view(visitor=2)])
+    store.log_views([view(visitor=2)])
     with killed_at(0, is_done=True):
         store.fold()
     with store.main.write() as tx:
         tx.execute(text("update view_folds set number = number - 1"))
         tx.execute(text("delete from view_batches"))
     counted(store, view("/a", visitor=3))
-    assert [row.path for row in store.visitors("docs").rows] == ["/", "/a"]
-    assert store.visitors("docs").totals.total == 2
-    assert store._cluster.reader.ask("select count() from staged") == [(0,)]
+    assert [row.path for row in store.count_visitors_by_page("docs").rows] == ["/", "/a"]
+    assert store.count_visitors_by_page("docs").totals.total == 2
+    assert store._cluster.reader.query("select count() from staged") == [(0,)]

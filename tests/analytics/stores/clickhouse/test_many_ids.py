@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import insert
 
-from copydesk.analytics.stores.base import BITS, Split
+from copydesk.analytics.stores.base import CLASS_BITS, Counts
 from copydesk.analytics.tables import view_classes
 from tests.analytics.stores.conformance.test_store import MONDAY, view
 from tests.support.clickhouse_store import OnClickHouse
@@ -14,14 +14,14 @@ PROJECTS = [f"prj_{number:026}" for number in range(4_500)]
 @pytest.mark.drill
 def test_thousands_of_projects_that_chose_are_logged_counted_rebuilt_and_dropped(store: OnClickHouse) -> None:
     with store.main.write() as tx:
-        tx.execute(insert(view_classes), [{"project_id": project, "ai": BITS["search"]} for project in PROJECTS])
+        tx.execute(insert(view_classes), [{"project_id": project, "ai": CLASS_BITS["search"]} for project in PROJECTS])
     views = [view(kind="search", project=project, event=7) for project in PROJECTS]
-    assert store.log([*views, view(kind="assistant")]).accepted == len(views) + 1
-    assert len(store.log(views).duplicates) == len(views)
+    assert store.log_views([*views, view(kind="assistant")]).accepted == len(views) + 1
+    assert len(store.log_views(views).duplicates) == len(views)
     assert store.fold() == len(views) + 1
     for _ in range(2):
         for project in (PROJECTS[1234], PROJECTS[-1], "docs"):
-            assert store.visitors(project).totals == Split(0, 1, 1)
-        store.rebuild()
+            assert store.count_visitors_by_page(project).totals == Counts(0, 1, 1)
+        store.rebuild_index()
     assert store.drop_views(MONDAY + 1, PROJECTS) == len(views)
-    assert len(store.rules("docs")) == 1
+    assert len(store.list_rules("docs")) == 1

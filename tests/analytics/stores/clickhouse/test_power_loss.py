@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
-from copydesk.analytics.stores.clickhouse.folding.apply_plan import SUMMED
-from copydesk.analytics.stores.clickhouse.schema import NUMBER
+from copydesk.analytics.stores.clickhouse.folding.apply_plan import SUMMED_TABLES
+from copydesk.analytics.stores.clickhouse.schema import CLICKHOUSE_SCHEMA_VERSION
 from tests.analytics.stores.clickhouse.faults import killed_at
 from tests.analytics.stores.clickhouse.test_crash import FIRST, agree, lived
 from tests.analytics.stores.conformance.model import Model
@@ -31,20 +31,20 @@ def test_a_fold_that_lost_its_power_between_two_tables_counts_once(
 ) -> None:
     main = main_database(tmp_path)
     store, model = ClickHouseStore(server.new_database(), main), Model()
-    store.log(FIRST)
-    model.log(FIRST)
+    store.log_views(FIRST)
+    model.log_views(FIRST)
     with killed_at(mark, is_done=True) as sent:
         store.fold()
     assert sent[-1].startswith("insert into carried")
     server.kill()
     tokens = list(server.folder.rglob("deduplication_logs/*"))
-    assert len(tokens) > len(SUMMED)
+    assert len(tokens) > len(SUMMED_TABLES)
     for log in tokens:
         log.unlink()
     server.start()
     assert store.fold() == model.fold()
     agree(store, model)
-    assert sum(row.views for row in store.rules("docs")) == len(FIRST)
+    assert sum(row.views for row in store.list_rules("docs")) == len(FIRST)
     store.close()
     main.close()
 
@@ -55,13 +55,13 @@ def test_a_store_of_the_first_number_is_brought_up_to_date_and_counts_on(store: 
     for statement in (
         "drop table carried",
         "alter table staged modify ttl made + toIntervalDay(7)",
-        f"alter table schema delete where number = {NUMBER}",
+        f"alter table schema delete where number = {CLICKHOUSE_SCHEMA_VERSION}",
         "insert into schema select 1",
     ):
-        node.act(statement)
+        node.execute(statement)
     newer = OnClickHouse(tmp_path)
     assert newer.fold() == model.fold()
     agree(newer, model)
-    assert node.ask("select max(number) from schema") == [(NUMBER,)]
-    assert "TTL" not in str(node.ask("show create table staged"))
+    assert node.query("select max(number) from schema") == [(CLICKHOUSE_SCHEMA_VERSION,)]
+    assert "TTL" not in str(node.query("show create table staged"))
     newer.close()

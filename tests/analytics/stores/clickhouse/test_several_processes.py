@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.stores.base import ALWAYS
+from copydesk.analytics.stores.base import ALL_DAYS
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
-from copydesk.analytics.stores.clickhouse.folding.shard_lease import LEASE
+from copydesk.analytics.stores.clickhouse.folding.shard_lease import LEASE_MS
 from copydesk.core.clock import SECOND
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
@@ -39,15 +39,15 @@ def counted(url: str, main_url: str) -> tuple[ClickHouseStore, Database]:
 
 def is_exact(store: ClickHouseStore, events: set[int]) -> None:
     model = Model()
-    model.log([of_event(event) for event in sorted(events)])
+    model.log_views([of_event(event) for event in sorted(events)])
     model.fold()
-    assert plain(store.visitors("docs")) == plain(model.visitors("docs", ALWAYS, 50, 0))
-    assert plain(store.views("docs")) == plain(model.views("docs", ALWAYS, 50, 0))
+    assert plain(store.count_visitors_by_page("docs")) == plain(model.count_visitors_by_page("docs", ALL_DAYS, 50, 0))
+    assert plain(store.count_views_by_page("docs")) == plain(model.count_views_by_page("docs", ALL_DAYS, 50, 0))
 
 
 def known(store: ClickHouseStore) -> set[int]:
     """The events that a store has logged are those it takes for duplicates."""
-    logged = store.log([of_event(event) for event in range(EVENTS)])
+    logged = store.log_views([of_event(event) for event in range(EVENTS)])
     return set(logged.duplicates)
 
 
@@ -61,7 +61,7 @@ def test_two_processes_that_start_on_nothing_log_and_fold_at_once(tmp_path: Path
     both = [start(url, main_url, seed, 400) for seed in (1, 2)]
     said = [event for process in both for event in kept(process.communicate(timeout=120)[0].splitlines(True))]
     store, database = counted(url, main_url)
-    assert len(said) == len(set(said)) == store.views("docs").totals.total
+    assert len(said) == len(set(said)) == store.count_views_by_page("docs").totals.total
     assert known(store) == set(said)
     is_exact(store, set(said))
     store.close()
@@ -82,14 +82,14 @@ def test_processes_killed_while_they_log_and_fold_lose_nothing_and_count_nothing
         for process in pair:
             process.send_signal(signal.SIGKILL)
             said += kept(process.communicate()[0].splitlines(True))
-    time.sleep(LEASE / SECOND + 1)
+    time.sleep(LEASE_MS / SECOND + 1)
     store.fold()
     assert store.backlog() == 0
     events = known(store)
     assert len(said) == len(set(said))
     assert set(said) <= events
     is_exact(store, events)
-    store.rebuild()
+    store.rebuild_index()
     is_exact(store, events)
     store.close()
     database.close()

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from copydesk.analytics.stores.clickhouse.connection.errors import StoreBusy
-from copydesk.analytics.stores.clickhouse.folding.shard_lease import TurnLost, Turns
+from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeaseLost, ShardLeases
 from copydesk.core.clock import HOUR
 from copydesk.core.db.database import Database
 from tests.support import migrated
@@ -27,20 +27,24 @@ def set_until(database: Database, moment: str) -> None:
 
 
 def test_a_turn_is_had_by_one(database: Database) -> None:
-    with Turns(database).of([0]), pytest.raises(StoreBusy), Turns(database, patience=0.1).of([0]):
+    with (
+        ShardLeases(database).acquire([0]),
+        pytest.raises(StoreBusy),
+        ShardLeases(database, timeout_seconds=0.1).acquire([0]),
+    ):
         pass
-    with Turns(database, patience=0).of([0, 1]) as turns:
+    with ShardLeases(database, timeout_seconds=0).acquire([0, 1]) as turns:
         assert [turn.shard for turn in turns] == [0, 1]
 
 
 def test_a_thread_waits_no_longer_for_another_of_its_process(database: Database) -> None:
-    turns = Turns(database)
+    turns = ShardLeases(database)
 
     def take(shard: int) -> None:
-        with turns.of([shard], patience=0.1):
+        with turns.acquire([shard], timeout_seconds=0.1):
             pass
 
-    with turns.of([0]), ThreadPoolExecutor() as pool:
+    with turns.acquire([0]), ThreadPoolExecutor() as pool:
         for shard in (0, 1):
             with pytest.raises(StoreBusy):
                 pool.submit(take, shard).result()
@@ -48,43 +52,43 @@ def test_a_thread_waits_no_longer_for_another_of_its_process(database: Database)
 
 
 def test_one_who_was_away_for_longer_than_the_lease_can_decide_nothing(database: Database) -> None:
-    with Turns(database).of([0]) as [late]:
-        late.advance(0)
+    with ShardLeases(database).acquire([0]) as [late]:
+        late.advance_number(0)
         set_until(database, "1")
-        with Turns(database).of([0]) as [next_one]:
-            next_one.advance(0)
+        with ShardLeases(database).acquire([0]) as [next_one]:
+            next_one.advance_number(0)
             assert next_one.number > late.number
-            for act in (late.hold, lambda: late.advance(0)):
-                with pytest.raises(TurnLost):
+            for act in (late.renew, lambda: late.advance_number(0)):
+                with pytest.raises(ShardLeaseLost):
                     act()
-            with pytest.raises(TurnLost), database.write() as tx:
-                late.decide(tx, {})
+            with pytest.raises(ShardLeaseLost), database.write() as tx:
+                late.commit_plan(tx, {})
             with database.write() as tx:
-                next_one.decide(tx, {})
+                next_one.commit_plan(tx, {})
 
 
 def test_one_whose_lease_ran_out_can_decide_nothing_even_if_nobody_came(database: Database) -> None:
-    with Turns(database).of([0]) as [late]:
-        late.advance(0)
+    with ShardLeases(database).acquire([0]) as [late]:
+        late.advance_number(0)
         set_until(database, "1")
-        with pytest.raises(TurnLost), database.write() as tx:
-            late.decide(tx, {})
+        with pytest.raises(ShardLeaseLost), database.write() as tx:
+            late.commit_plan(tx, {})
 
 
 def test_what_was_decided_is_handed_to_the_next_and_keeps_its_number(database: Database) -> None:
-    with Turns(database).of([0]) as [first]:
-        first.advance(41)
+    with ShardLeases(database).acquire([0]) as [first]:
+        first.advance_number(41)
         with database.write() as tx:
-            first.decide(tx, {"project": "docs", "upto": 3})
-    with Turns(database).of([0]) as [second]:
-        assert (second.number, second.decided) == (42, {"project": "docs", "upto": 3})
-        second.settle()
-    with Turns(database).of([0]) as [third]:
-        assert third.decided is None
+            first.commit_plan(tx, {"project": "docs", "upto": 3})
+    with ShardLeases(database).acquire([0]) as [second]:
+        assert (second.number, second.committed_plan) == (42, {"project": "docs", "upto": 3})
+        second.mark_applied()
+    with ShardLeases(database).acquire([0]) as [third]:
+        assert third.committed_plan is None
 
 
 def test_a_lease_from_before_the_clock_was_set_back_ends(database: Database) -> None:
-    with Turns(database).of([0]):
-        set_until(database, f"{database.clock} + {HOUR}")
-        with Turns(database, patience=0.1).of([0]):
+    with ShardLeases(database).acquire([0]):
+        set_until(database, f"{database.clock_sql} + {HOUR}")
+        with ShardLeases(database, timeout_seconds=0.1).acquire([0]):
             pass

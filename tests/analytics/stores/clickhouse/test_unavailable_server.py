@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from copydesk.analytics.stores.base import Logged, StoreFull, StoreNewer
+from copydesk.analytics.stores.base import LogResult, StoreFull, StoreSchemaNewer
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
-from copydesk.analytics.stores.clickhouse.connection.errors import StoreRefuses, explained
-from copydesk.analytics.stores.clickhouse.connection.url import Address, address_of
-from copydesk.analytics.stores.clickhouse.schema import NUMBER
+from copydesk.analytics.stores.clickhouse.connection.errors import StoreAccessDenied, translate_error
+from copydesk.analytics.stores.clickhouse.connection.url import ClickHouseAddress, parse_clickhouse_url
+from copydesk.analytics.stores.clickhouse.schema import CLICKHOUSE_SCHEMA_VERSION
 from copydesk.analytics.stores.open_store import open_store
 from copydesk.core.db.database import Database
-from copydesk.core.errors import StoreDown
+from copydesk.core.errors import StoreUnavailable
 from copydesk.core.settings import BadSettings, read_settings
 from tests.analytics.stores.conformance.test_store import view
 from tests.support.clickhouse import PASSWORD, ClickHouse, clickhouse_server, new_database
@@ -39,44 +39,44 @@ def test_what_was_acknowledged_survives_a_kill_and_is_counted_when_the_server_is
     server: ClickHouse, main: Database
 ) -> None:
     store = ClickHouseStore(server.new_database(), main)
-    assert store.log([view(event=1), view(visitor=2)]) == Logged(2)
+    assert store.log_views([view(event=1), view(visitor=2)]) == LogResult(2)
     server.kill()
     begun = time.monotonic()
-    for act in (lambda: store.log([view(event=2)]), store.fold, lambda: store.visitors("docs")):
-        with pytest.raises(StoreDown):
+    for act in (lambda: store.log_views([view(event=2)]), store.fold, lambda: store.count_visitors_by_page("docs")):
+        with pytest.raises(StoreUnavailable):
             act()
     assert time.monotonic() - begun < 60
     server.start()
     assert store.backlog() == 2
-    assert store.log([view(event=1), view(event=2, visitor=3)]) == Logged(1, (0,))
+    assert store.log_views([view(event=1), view(event=2, visitor=3)]) == LogResult(1, (0,))
     assert store.fold() == 3
     server.kill()
     server.start()
-    assert store.visitors("docs").totals.total == 3
+    assert store.count_visitors_by_page("docs").totals.total == 3
     store.close()
 
 
 def test_a_server_that_is_away_at_the_start_is_used_when_it_comes(server: ClickHouse, main: Database) -> None:
     store = ClickHouseStore(server.url("made_when_needed"), main)
     server.kill()
-    with pytest.raises(StoreDown):
-        store.log([view()])
+    with pytest.raises(StoreUnavailable):
+        store.log_views([view()])
     server.start()
-    assert store.log([view()]) == Logged(1)
+    assert store.log_views([view()]) == LogResult(1)
     store.close()
 
 
 @pytest.mark.drill
 def test_a_server_that_does_not_answer_is_given_up_soon(server: ClickHouse, main: Database) -> None:
     store = ClickHouseStore(server.new_database(), main)
-    store.log([view()])
+    store.log_views([view()])
     server.pause()
     begun = time.monotonic()
-    with pytest.raises(StoreDown):
-        store.log([view()])
+    with pytest.raises(StoreUnavailable):
+        store.log_views([view()])
     assert time.monotonic() - begun < 60
     server.resume()
-    assert store.log([view()]) == Logged(1)
+    assert store.log_views([view()]) == LogResult(1)
     assert store.fold() == 2
     store.close()
 
@@ -84,44 +84,48 @@ def test_a_server_that_does_not_answer_is_given_up_soon(server: ClickHouse, main
 def test_a_wrong_password_is_refused_and_told_to_nobody(main: Database, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     store = ClickHouseStore(new_database().replace(PASSWORD, "se%25cret"), main)
-    with pytest.raises(StoreRefuses) as refused:
-        store.log([view()])
+    with pytest.raises(StoreAccessDenied) as refused:
+        store.log_views([view()])
     told = f"{refused.value!r} {refused.value.__cause__!r} {store._cluster.address!r} {caplog.text}"
     assert "se%cret" not in told
     assert "se%25cret" not in told
 
 
 def test_a_store_of_a_newer_version_is_refused(store: OnClickHouse, tmp_path: Path) -> None:
-    store.log([view()])
+    store.log_views([view()])
     node = store._cluster.reader
-    node.act("insert into schema select {number:UInt32}", {"number": NUMBER + 1})
+    node.execute("insert into schema select {number:UInt32}", {"number": CLICKHOUSE_SCHEMA_VERSION + 1})
     try:
-        with pytest.raises(StoreNewer):
-            ClickHouseStore((tmp_path / "clickhouse.url").read_text(), store.main).log([view()])
+        with pytest.raises(StoreSchemaNewer):
+            ClickHouseStore((tmp_path / "clickhouse.url").read_text(), store.main).log_views([view()])
     finally:
-        node.act("alter table schema delete where number = {number:UInt32}", {"number": NUMBER + 1})
+        node.execute(
+            "alter table schema delete where number = {number:UInt32}", {"number": CLICKHOUSE_SCHEMA_VERSION + 1}
+        )
 
 
-@pytest.mark.parametrize(("code", "meant"), [(243, StoreFull), (252, StoreDown), (242, StoreDown), (516, StoreRefuses)])
-def test_an_error_of_the_server_says_what_can_be_done(code: int, meant: type[StoreDown]) -> None:
+@pytest.mark.parametrize(
+    ("code", "meant"), [(243, StoreFull), (252, StoreUnavailable), (242, StoreUnavailable), (516, StoreAccessDenied)]
+)
+def test_an_error_of_the_server_says_what_can_be_done(code: int, meant: type[StoreUnavailable]) -> None:
     from clickhouse_connect.driver.exceptions import DatabaseError
 
-    assert type(explained(DatabaseError("…", code=code))) is meant
+    assert type(translate_error(DatabaseError("…", code=code))) is meant
 
 
 def test_an_error_of_ours_stays_one(store: OnClickHouse) -> None:
-    store.log([view()])
+    store.log_views([view()])
     with pytest.raises(Exception, match="UNKNOWN_TABLE"):
-        store._cluster.reader.ask("select * from nowhere")
+        store._cluster.reader.query("select * from nowhere")
 
 
 @pytest.mark.parametrize(("url", "expected"), [
-    ("clickhouse://host", Address("host", 8123, "default", "", "copydesk")),
-    ("clickhouse://u:p%40@h:1/d?secure=1", Address("h", 1, "u", "p@", "d", True)),
-    ("clickhouse://h/d?secure=yes&cluster=main", Address("h", 8443, "default", "", "d", True, "main")),
+    ("clickhouse://host", ClickHouseAddress("host", 8123, "default", "", "copydesk")),
+    ("clickhouse://u:p%40@h:1/d?secure=1", ClickHouseAddress("h", 1, "u", "p@", "d", True)),
+    ("clickhouse://h/d?secure=yes&cluster=main", ClickHouseAddress("h", 8443, "default", "", "d", True, "main")),
 ])  # fmt: skip
-def test_an_address_is_read(url: str, expected: Address) -> None:
-    assert address_of(url) == expected
+def test_an_address_is_read(url: str, expected: ClickHouseAddress) -> None:
+    assert parse_clickhouse_url(url) == expected
 
 
 @pytest.mark.parametrize("url", [

@@ -8,18 +8,18 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
-from copydesk.analytics.stores.base import Logged
-from copydesk.analytics.stores.clickhouse.folding.batches import OLDEST, Batches, TooLate
-from copydesk.analytics.stores.clickhouse.view_log import Log
+from copydesk.analytics.stores.base import LogResult
+from copydesk.analytics.stores.clickhouse.folding.batches import MAX_BATCH_AGE_MS, BatchTooLate, ViewBatches
+from copydesk.analytics.stores.clickhouse.view_log import ViewLog
 from tests.analytics.stores.clickhouse.faults import killed_at
 from tests.analytics.stores.conformance.test_store import view
 from tests.support.clickhouse_store import OnClickHouse
 
 
-def at_once(*acts: Callable[[], Logged]) -> list[Logged]:
+def at_once(*acts: Callable[[], LogResult]) -> list[LogResult]:
     barrier = threading.Barrier(len(acts))
 
-    def act(wanted: Callable[[], Logged]) -> Logged:
+    def act(wanted: Callable[[], LogResult]) -> LogResult:
         barrier.wait()
         return wanted()
 
@@ -30,46 +30,46 @@ def at_once(*acts: Callable[[], Logged]) -> list[Logged]:
 def test_an_event_that_arrives_at_two_servers_at_once_is_kept_by_one(store: OnClickHouse) -> None:
     for round_ in range(3):
         views = [view(event=round_ * 10 + number, visitor=number + 1) for number in range(10)]
-        logged = at_once(*[partial(store.log, views)] * 4)
+        logged = at_once(*[partial(store.log_views, views)] * 4)
         assert sum(one.accepted for one in logged) == 10
         assert all(one.accepted + len(one.duplicates) == 10 for one in logged)
     assert store.fold() == 30
-    assert store.views("docs").totals.total == 30
+    assert store.count_views_by_page("docs").totals.total == 30
 
 
 @pytest.mark.parametrize("is_done", [False, True])
 def test_views_whose_server_died_before_it_answered_can_be_sent_again(store: OnClickHouse, is_done: bool) -> None:
     store.backlog()
-    store.log([view(event=7)])
+    store.log_views([view(event=7)])
     with killed_at(0, is_done):
-        store.log([view(event=8)])
+        store.log_views([view(event=8)])
     assert store.backlog() == 1
-    assert store.log([view(event=8)]) == Logged(1)
+    assert store.log_views([view(event=8)]) == LogResult(1)
     assert store.fold() == 2
 
 
 def test_a_server_that_was_away_for_long_while_it_logged_does_not_log(store: OnClickHouse) -> None:
-    class Late(Batches):
-        def begin(self) -> tuple[int, object]:  # type: ignore[override]
-            batch, known = super().begin()
-            return batch - (OLDEST + 1000 << 80), known
+    class Late(ViewBatches):
+        def begin_batch(self) -> tuple[int, object]:  # type: ignore[override]
+            batch, known = super().begin_batch()
+            return batch - (MAX_BATCH_AGE_MS + 1000 << 80), known
 
-    with pytest.raises(TooLate):
-        Log(store._cluster, Late(store.main)).write([view()])
+    with pytest.raises(BatchTooLate):
+        ViewLog(store._cluster, Late(store.main)).write([view()])
     assert (store.backlog(), store.fold()) == (0, 0)
 
 
 def test_what_was_folded_and_what_never_came_to_exist_leaves_the_inbox(store: OnClickHouse) -> None:
-    store.log([view()])
+    store.log_views([view()])
     with killed_at(0, is_done=True):
-        store.log([view()])
+        store.log_views([view()])
     store.fold()
     inbox = "select count() from inbox"
-    assert store._cluster.reader.ask(inbox) == [(2,)]
-    later = str(2 * OLDEST + 600_000)
-    store.main.clock = f"({store.main.clock} + {later})"
-    store.main.now = text(store.main.clock)  # type: ignore[assignment]
-    store.log([view(visitor=2)])
+    assert store._cluster.reader.query(inbox) == [(2,)]
+    later = str(2 * MAX_BATCH_AGE_MS + 600_000)
+    store.main.clock_sql = f"({store.main.clock_sql} + {later})"
+    store.main.now = text(store.main.clock_sql)  # type: ignore[assignment]
+    store.log_views([view(visitor=2)])
     store.fold()
-    assert store._cluster.reader.ask(inbox) == [(1,)]
-    assert store.visitors("docs").totals.total == 2
+    assert store._cluster.reader.query(inbox) == [(1,)]
+    assert store.count_visitors_by_page("docs").totals.total == 2

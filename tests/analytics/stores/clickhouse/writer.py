@@ -6,7 +6,7 @@ python -m tests.analytics.stores.clickhouse.writer <ClickHouse> <main database> 
 import random
 import sys
 
-from copydesk.analytics.page_view import View
+from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
@@ -22,7 +22,7 @@ def main(url: str, main_url: str, seed: str, views: str) -> None:
     store = ClickHouseStore(url, database)
     for _ in range(int(views) // 20):
         events = [chance.randrange(EVENTS) for _ in range(20)]
-        logged = store.log([of_event(event) for event in events])
+        logged = store.log_views([of_event(event) for event in events])
         kept = [event for position, event in enumerate(events) if position not in logged.duplicates]
         print(*kept, flush=True)  # noqa: T201 - for the test that started it
         if chance.random() < 0.3:
@@ -32,7 +32,7 @@ def main(url: str, main_url: str, seed: str, views: str) -> None:
     database.close()
 
 
-def of_event(event: int) -> View:
+def of_event(event: int) -> PageView:
     return view(f"/{event % 7}", MONDAY + event % 5, visitor=event % VISITORS + 1, event=event)
 
 

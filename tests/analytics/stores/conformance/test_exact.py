@@ -18,8 +18,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from copydesk.analytics.page_view import Class, View
-from copydesk.analytics.stores.base import BITS, Choice, Interval, Page, Range, Store
+from copydesk.analytics.page_view import PageView, VisitorClass
+from copydesk.analytics.stores.base import CLASS_BITS, DayRange, Interval, PageQuery, ReportPage, Store
 from copydesk.core.clock import DAY
 from tests.analytics.stores.conformance.model import Model
 
@@ -28,11 +28,11 @@ FIRST = 20_470
 PROJECTS = ("docs", "other")
 DAYS = st.integers(FIRST, FIRST + 40)
 VIEWS = st.builds(
-    View,
+    PageView,
     project=st.sampled_from((*PROJECTS[:1] * 3, *PROJECTS)),
     path=st.sampled_from(("/", "/a", "/b", "/é")),
     at=st.builds(lambda day, time: day * DAY + time, DAYS, st.sampled_from((0, 1, DAY - 1))),
-    kind=st.sampled_from((Class.HUMAN, Class.ASSISTANT, *Class)),
+    kind=st.sampled_from((VisitorClass.HUMAN, VisitorClass.ASSISTANT, *VisitorClass)),
     agent=st.sampled_from(("", "Reader", "Finder")),
     operator=st.sampled_from(("", "Example")),
     rule=st.sampled_from(("token:a", "browser")),
@@ -43,9 +43,14 @@ VIEWS = st.builds(
     status=st.just(200),
     event=st.none() | st.integers(0, 40),
 )
-RANGES = st.builds(Range, st.integers(FIRST - 1, FIRST + 41), st.integers(FIRST - 1, FIRST + 42)) | st.just(Range())
+RANGES = st.builds(DayRange, st.integers(FIRST - 1, FIRST + 41), st.integers(FIRST - 1, FIRST + 42)) | st.just(
+    DayRange()
+)
 CHOICES = st.builds(
-    Choice, st.sampled_from(("", "", "/", "A", "É")), st.sampled_from(("path", "human", "ai", "total")), st.booleans()
+    PageQuery,
+    st.sampled_from(("", "", "/", "A", "É")),
+    st.sampled_from(("path", "human", "ai", "total")),
+    st.booleans(),
 )
 INTERVALS: tuple[Interval, ...] = ("day", "week", "month")
 
@@ -62,15 +67,15 @@ def machine_for(open_store: Callable[[Path], Store]) -> type[RuleBasedStateMachi
             shutil.rmtree(self.folder)
 
         @rule(views=st.lists(VIEWS, min_size=1, max_size=40))
-        def log(self, views: list[View]) -> None:
-            assert self.store.log(views) == self.model.log(views)
+        def log(self, views: list[PageView]) -> None:
+            assert self.store.log_views(views) == self.model.log_views(views)
 
         @rule()
         def fold(self) -> None:
             assert self.store.fold() == self.model.fold()
 
         @rule(views=st.lists(VIEWS, min_size=1, max_size=10))
-        def log_and_fold(self, views: list[View]) -> None:
+        def log_and_fold(self, views: list[PageView]) -> None:
             self.log(views)
             self.fold()
 
@@ -81,29 +86,33 @@ def machine_for(open_store: Callable[[Path], Store]) -> type[RuleBasedStateMachi
             offset=st.integers(0, 5),
             choice=CHOICES,
         )
-        def ask(self, project: str, days: Range, limit: int, offset: int, choice: Choice) -> None:
+        def ask(self, project: str, days: DayRange, limit: int, offset: int, choice: PageQuery) -> None:
             asked = (project, days, limit, offset)
-            assert _plain(self.store.visitors(*asked, choice)) == _plain(self.model.visitors(*asked, choice))
-            assert _plain(self.store.visitors(*asked)) == _plain(self.model.visitors(*asked))
-            assert _plain(self.store.views(*asked)) == _plain(self.model.views(*asked))
-            rows, more = self.store.agents(*asked)
-            assert (list(rows), more) == self.model.agents(*asked)
+            assert _plain(self.store.count_visitors_by_page(*asked, choice)) == _plain(
+                self.model.count_visitors_by_page(*asked, choice)
+            )
+            assert _plain(self.store.count_visitors_by_page(*asked)) == _plain(
+                self.model.count_visitors_by_page(*asked)
+            )
+            assert _plain(self.store.count_views_by_page(*asked)) == _plain(self.model.count_views_by_page(*asked))
+            rows, more = self.store.list_agents(*asked)
+            assert (list(rows), more) == self.model.list_agents(*asked)
             for interval in INTERVALS:
-                found = list(self.store.timeseries(project, interval, days))
-                assert found == self.model.timeseries(project, interval, days)
+                found = list(self.store.load_timeseries(project, interval, days))
+                assert found == self.model.load_timeseries(project, interval, days)
 
         @rule()
         def rebuild(self) -> None:
-            self.store.rebuild()
+            self.store.rebuild_index()
 
         @rule()
         def restart(self) -> None:
             self.store.close()
             self.store = open_store(self.folder)
 
-        @rule(kinds=st.sets(st.sampled_from(sorted(BITS.keys() - {"human"}))))
+        @rule(kinds=st.sets(st.sampled_from(sorted(CLASS_BITS.keys() - {"human"}))))
         def count_as_ai(self, kinds: set[str]) -> None:
-            self.store.count_as_ai("docs", kinds)
+            self.store.set_ai_classes("docs", kinds)
             self.model.ai["docs"] = frozenset(kinds)
 
         @precondition(lambda self: not self.model.logged)
@@ -118,8 +127,8 @@ def machine_for(open_store: Callable[[Path], Store]) -> type[RuleBasedStateMachi
 
         @rule()
         def forget(self) -> None:
-            self.store.forget("other")
-            self.model.forget("other")
+            self.store.forget_project("other")
+            self.model.forget_project("other")
 
         @invariant()
         def backlog_is_what_is_not_folded(self) -> None:
@@ -128,7 +137,7 @@ def machine_for(open_store: Callable[[Path], Store]) -> type[RuleBasedStateMachi
     return Machine
 
 
-def _plain(page: Page) -> Page:
+def _plain(page: ReportPage) -> ReportPage:
     """Rows as a list, whichever sequence they came in."""
     return replace(page, rows=list(page.rows))
 

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import (
-    ALWAYS,
-    Choice,
-    Column,
-    Logged,
-    Moment,
-    Range,
-    Row,
+    ALL_DAYS,
+    Counts,
+    DayOutOfRange,
+    DayRange,
+    LogResult,
+    PageCounts,
+    PageQuery,
     RuleRow,
-    Split,
+    SortColumn,
     Store,
-    UnknownDay,
+    TimeseriesPoint,
 )
 from copydesk.core.clock import DAY
 
@@ -36,61 +36,61 @@ def view(
     project: str = "docs",
     rule: str = "rule",
     table: str = "1",
-) -> View:
+) -> PageView:
     operator, at = agent and "Example", day * DAY + 5
-    return View(project, path, at, Class(kind), agent, operator, rule, table, visitor, "", "", 200, event)
+    return PageView(project, path, at, VisitorClass(kind), agent, operator, rule, table, visitor, "", "", 200, event)
 
 
-def counted(store: Store, *views: View) -> None:
-    store.log(views)
+def counted(store: Store, *views: PageView) -> None:
+    store.log_views(views)
     store.fold()
 
 
 def test_total_counts_a_visitor_once_across_human_and_ai(store: Store) -> None:
     counted(store, view(), view(kind="assistant"), view(visitor=2))
-    assert store.visitors("docs").totals == Split(human=2, ai=1, total=2)
+    assert store.count_visitors_by_page("docs").totals == Counts(human=2, ai=1, total=2)
 
 
 def test_views_are_counted_each(store: Store) -> None:
     counted(store, view(), view(), view(kind="assistant"), view(visitor=None))
-    assert store.views("docs").totals == Split(human=3, ai=1, total=4)
+    assert store.count_views_by_page("docs").totals == Counts(human=3, ai=1, total=4)
 
 
 def test_a_view_without_a_visitor_is_no_visitor(store: Store) -> None:
     counted(store, view(visitor=None))
-    assert store.visitors("docs").totals == Split()
-    assert store.visitors("docs").rows == []
+    assert store.count_visitors_by_page("docs").totals == Counts()
+    assert store.count_visitors_by_page("docs").rows == []
 
 
 def test_an_empty_project_has_empty_reports(store: Store) -> None:
-    assert store.visitors("docs").totals == Split()
-    assert list(store.timeseries("docs", "day")) == []
-    assert store.agents("docs") == ([], False)
+    assert store.count_visitors_by_page("docs").totals == Counts()
+    assert list(store.load_timeseries("docs", "day")) == []
+    assert store.list_agents("docs") == ([], False)
 
 
 def test_a_logged_view_is_in_no_report_before_it_is_folded(store: Store) -> None:
-    store.log([view()])
+    store.log_views([view()])
     assert store.backlog() == 1
-    assert store.views("docs").totals == Split()
+    assert store.count_views_by_page("docs").totals == Counts()
     assert store.fold() == 1
     assert store.backlog() == 0
     assert store.fold() == 0
 
 
 def test_an_event_is_logged_once(store: Store) -> None:
-    assert store.log([view(event=7), view(event=7), view(event=8)]) == Logged(2, (1,))
-    assert store.log([view(event=8), view(event=9), view(), view()]) == Logged(3, (0,))
-    assert store.log([view(event=7, project="other")]) == Logged(1)
+    assert store.log_views([view(event=7), view(event=7), view(event=8)]) == LogResult(2, (1,))
+    assert store.log_views([view(event=8), view(event=9), view(), view()]) == LogResult(3, (0,))
+    assert store.log_views([view(event=7, project="other")]) == LogResult(1)
 
 
 def test_events_of_128_bits_are_told_apart_by_either_half(store: Store) -> None:
-    assert store.log([view(event=1), view(event=1 << 64 | 2), view(event=2 << 64 | 2)]) == Logged(3)
+    assert store.log_views([view(event=1), view(event=1 << 64 | 2), view(event=2 << 64 | 2)]) == LogResult(3)
 
 
 def test_rows_come_by_total_then_by_code_point(store: Store) -> None:
     paths = ["/é", "/z", "/Z", "/a", "/\N{GRINNING FACE}", "/\uffee"]
     counted(store, *(view(path) for path in paths), view("/z", visitor=2))
-    assert [row.path for row in store.visitors("docs").rows] == [
+    assert [row.path for row in store.count_visitors_by_page("docs").rows] == [
         "/z",
         "/Z",
         "/a",
@@ -112,7 +112,10 @@ def test_has_more_is_right_at_every_boundary(
     store: Store, limit: int, offset: int, paths: list[str], more: bool
 ) -> None:
     counted(store, *(view(f"/{number}") for number in range(4)))
-    for page in (store.visitors("docs", ALWAYS, limit, offset), store.views("docs", ALWAYS, limit, offset)):
+    for page in (
+        store.count_visitors_by_page("docs", ALL_DAYS, limit, offset),
+        store.count_views_by_page("docs", ALL_DAYS, limit, offset),
+    ):
         assert ([row.path for row in page.rows], page.has_more) == (paths, more)
         assert page.totals.total in (1, 4)
 
@@ -127,13 +130,16 @@ def test_has_more_is_right_at_every_boundary(
     ("path", False, ["/a", "/b", "/c"]),
 ])  # fmt: skip
 def test_pages_come_by_any_column_in_either_direction(
-    store: Store, by: Column, descending: bool, paths: list[str]
+    store: Store, by: SortColumn, descending: bool, paths: list[str]
 ) -> None:
     counted(store, *(view("/a", visitor=v) for v in (1, 2)), view("/b"), view("/c"))
     counted(store, *(view("/b", visitor=v, kind="assistant") for v in (3, 4)))
-    choice = Choice(by=by, descending=descending)
-    assert [row.path for row in store.visitors("docs", choice=choice).rows] == paths
-    first, rest = store.visitors("docs", ALWAYS, 1, 0, choice), store.visitors("docs", ALWAYS, 2, 1, choice)
+    choice = PageQuery(by=by, descending=descending)
+    assert [row.path for row in store.count_visitors_by_page("docs", query=choice).rows] == paths
+    first, rest = (
+        store.count_visitors_by_page("docs", ALL_DAYS, 1, 0, choice),
+        store.count_visitors_by_page("docs", ALL_DAYS, 2, 1, choice),
+    )
     assert ([row.path for row in (*first.rows, *rest.rows)], first.has_more, rest.has_more) == (paths, True, False)
 
 
@@ -149,126 +155,128 @@ def test_a_search_finds_the_pages_whose_path_holds_it_and_leaves_the_totals(
     store: Store, search: str, paths: list[str]
 ) -> None:
     counted(store, *(view(path, visitor=v) for v, path in enumerate(("/Guide/a", "/guide/b", "/a%_", "/É"), 1)))
-    page = store.visitors("docs", choice=Choice(search))
-    assert ([row.path for row in page.rows], page.totals) == (paths, Split(4, 0, 4))
+    page = store.count_visitors_by_page("docs", query=PageQuery(search))
+    assert ([row.path for row in page.rows], page.totals) == (paths, Counts(4, 0, 4))
 
 
 def test_the_end_of_a_range_is_exclusive_and_an_empty_range_is_empty(store: Store) -> None:
     counted(store, view(day=MONDAY), view(day=MONDAY + 1, visitor=2))
-    assert store.visitors("docs", Range(MONDAY, MONDAY + 1)).totals.total == 1
-    assert store.visitors("docs", Range(MONDAY + 1, MONDAY)).totals == Split()
-    assert store.visitors("docs", Range(MONDAY, MONDAY)).rows == []
+    assert store.count_visitors_by_page("docs", DayRange(MONDAY, MONDAY + 1)).totals.total == 1
+    assert store.count_visitors_by_page("docs", DayRange(MONDAY + 1, MONDAY)).totals == Counts()
+    assert store.count_visitors_by_page("docs", DayRange(MONDAY, MONDAY)).rows == []
 
 
 def test_a_late_day_between_two_known_ones_is_counted(store: Store) -> None:
     counted(store, view(day=MONDAY), view(day=MONDAY + 4))
     counted(store, view(day=MONDAY + 2))
     for days in (1, 2, 3, 4, 5):
-        assert store.visitors("docs", Range(MONDAY, MONDAY + days)).totals.human == 1
-    assert store.visitors("docs", Range(MONDAY + 1, MONDAY + 3)).totals.human == 1
-    assert store.visitors("docs", Range(MONDAY + 3, MONDAY + 4)).totals.human == 0
+        assert store.count_visitors_by_page("docs", DayRange(MONDAY, MONDAY + days)).totals.human == 1
+    assert store.count_visitors_by_page("docs", DayRange(MONDAY + 1, MONDAY + 3)).totals.human == 1
+    assert store.count_visitors_by_page("docs", DayRange(MONDAY + 3, MONDAY + 4)).totals.human == 0
 
 
 def test_every_class_is_among_the_agents_and_only_some_among_the_visitors(store: Store) -> None:
     counted(store, view(kind="search", agent="Finder"), view(kind="search", agent="Finder", visitor=2), view())
-    rows, more = store.agents("docs")
+    rows, more = store.list_agents("docs")
     assert [(row.agent, row.kind, row.visitors, row.views) for row in rows] == [
         ("Finder", "search", 2, 2),
         (None, "human", 1, 1),
     ]
     assert not more
-    assert store.visitors("docs").totals == Split(human=1, ai=0, total=1)
+    assert store.count_visitors_by_page("docs").totals == Counts(human=1, ai=0, total=1)
 
 
 def test_the_rules_that_told_an_agent_are_known_while_its_raw_views_are_kept(store: Store) -> None:
     reader = partial(view, kind="assistant", agent="Reader")
     counted(store, reader(rule="token:reader", table="1"), reader(rule="token:reader", table="2"))
     counted(store, reader(rule="range:example", day=MONDAY + 1), view(rule="browser", project="other"))
-    store.log([reader(rule="signed")])
+    store.log_views([reader(rule="signed")])
     by_token, by_range = (
         RuleRow("Reader", "Example", "assistant", rule, n) for rule, n in (("token:reader", 2), ("range:example", 1))
     )
-    assert list(store.rules("docs")) == [by_token, by_range]
-    assert list(store.rules("docs", Range(MONDAY + 1, MONDAY + 2))) == [by_range]
-    assert list(store.rules("docs", limit=1)) == [by_token]
-    assert list(store.rules("nobody")) == []
+    assert list(store.list_rules("docs")) == [by_token, by_range]
+    assert list(store.list_rules("docs", DayRange(MONDAY + 1, MONDAY + 2))) == [by_range]
+    assert list(store.list_rules("docs", limit=1)) == [by_token]
+    assert list(store.list_rules("nobody")) == []
     store.drop_views(MONDAY + 1)
-    assert list(store.rules("docs"))[-1] == by_range
+    assert list(store.list_rules("docs"))[-1] == by_range
 
 
 def test_a_class_that_comes_to_count_as_ai_does_so_for_the_past_too(store: Store) -> None:
     counted(store, view(kind="search"), view(kind="assistant", visitor=2), view(visitor=3))
-    store.count_as_ai("docs", {"search"})
-    assert store.visitors("docs").totals == Split(human=1, ai=1, total=2)
-    assert store.views("docs").totals == Split(human=1, ai=1, total=2)
+    store.set_ai_classes("docs", {"search"})
+    assert store.count_visitors_by_page("docs").totals == Counts(human=1, ai=1, total=2)
+    assert store.count_views_by_page("docs").totals == Counts(human=1, ai=1, total=2)
     counted(store, view(kind="search", visitor=4))
-    store.count_as_ai("docs", {"search", "assistant"})
-    assert store.visitors("docs").totals == Split(human=1, ai=3, total=4)
+    store.set_ai_classes("docs", {"search", "assistant"})
+    assert store.count_visitors_by_page("docs").totals == Counts(human=1, ai=3, total=4)
 
 
 def test_which_classes_count_as_ai_can_be_said_before_the_first_view(store: Store) -> None:
-    store.count_as_ai("docs", {"training"})
+    store.set_ai_classes("docs", {"training"})
     counted(store, view(kind="training"))
-    assert store.visitors("docs").totals == Split(human=0, ai=1, total=1)
+    assert store.count_visitors_by_page("docs").totals == Counts(human=0, ai=1, total=1)
 
 
 def test_a_visitor_is_counted_once_in_each_interval(store: Store) -> None:
     counted(store, view(day=MONDAY - 1), view(day=MONDAY), view(day=MONDAY + 6), view(day=MONDAY + 7))
-    one, two = Split(1, 0, 1), Split(2, 0, 2)
-    assert list(store.timeseries("docs", "week")) == [
-        Moment(MONDAY - 7, one, one), Moment(MONDAY, one, two), Moment(MONDAY + 7, one, one)
+    one, two = Counts(1, 0, 1), Counts(2, 0, 2)
+    assert list(store.load_timeseries("docs", "week")) == [
+        TimeseriesPoint(MONDAY - 7, one, one), TimeseriesPoint(MONDAY, one, two), TimeseriesPoint(MONDAY + 7, one, one)
     ]  # fmt: skip
-    assert list(store.timeseries("docs", "month")) == [Moment(MONDAY - 4, one, Split(4, 0, 4))]
-    assert list(store.timeseries("docs", "week", Range(MONDAY + 3, MONDAY + 7))) == [Moment(MONDAY, one, one)]
+    assert list(store.load_timeseries("docs", "month")) == [TimeseriesPoint(MONDAY - 4, one, Counts(4, 0, 4))]
+    assert list(store.load_timeseries("docs", "week", DayRange(MONDAY + 3, MONDAY + 7))) == [
+        TimeseriesPoint(MONDAY, one, one)
+    ]
 
 
 def test_projects_do_not_see_each_other(store: Store) -> None:
     counted(store, view(), view(project="other"), view("/x", project="other", visitor=2))
-    assert store.visitors("docs").rows == [Row("/", Split(1, 0, 1))]
-    assert store.visitors("other").totals.total == 2
+    assert store.count_visitors_by_page("docs").rows == [PageCounts("/", Counts(1, 0, 1))]
+    assert store.count_visitors_by_page("other").totals.total == 2
 
 
 def test_dropping_raw_views_changes_no_number(store: Store) -> None:
     counted(store, view(day=MONDAY), view(day=MONDAY + 1, event=5))
-    store.log([view(day=MONDAY, visitor=2)])
+    store.log_views([view(day=MONDAY, visitor=2)])
     assert store.drop_views(MONDAY + 1) == 1
     assert store.drop_views(MONDAY + 2) == 1
     store.fold()
-    store.rebuild()
-    assert store.visitors("docs").totals.human == 2
-    assert store.views("docs").totals.human == 3
-    assert store.log([view(event=5)]) == Logged(0, (0,))
+    store.rebuild_index()
+    assert store.count_visitors_by_page("docs").totals.human == 2
+    assert store.count_views_by_page("docs").totals.human == 3
+    assert store.log_views([view(event=5)]) == LogResult(0, (0,))
 
 
 def test_a_forgotten_project_leaves_nothing_and_can_begin_anew(store: Store) -> None:
     counted(store, view(event=1), view(project="other", event=1))
-    store.log([view(event=2)])
-    store.forget("docs")
-    store.forget("unheard-of")
+    store.log_views([view(event=2)])
+    store.forget_project("docs")
+    store.forget_project("unheard-of")
     store.fold()
-    assert store.visitors("docs").totals == Split()
-    assert store.visitors("other").totals.total == 1
-    assert store.log([view(event=1), view(event=2)]) == Logged(2)
+    assert store.count_visitors_by_page("docs").totals == Counts()
+    assert store.count_visitors_by_page("other").totals.total == 1
+    assert store.log_views([view(event=1), view(event=2)]) == LogResult(2)
     store.fold()
-    assert store.visitors("docs").totals.total == 1
+    assert store.count_visitors_by_page("docs").totals.total == 1
 
 
 def test_a_forgotten_visitor_is_nobody_and_their_views_stay(store: Store) -> None:
     counted(store, view(), view("/x", day=MONDAY + 1), view(visitor=2))
-    store.log([view(visitor=1, day=MONDAY + 2)])
+    store.log_views([view(visitor=1, day=MONDAY + 2)])
     store.forget_visitor("docs", 1)
     store.fold()
-    assert store.visitors("docs").totals == Split(1, 0, 1)
-    assert store.views("docs").totals.human == 4
-    store.rebuild()
-    assert store.visitors("docs").totals == Split(1, 0, 1)
+    assert store.count_visitors_by_page("docs").totals == Counts(1, 0, 1)
+    assert store.count_views_by_page("docs").totals.human == 4
+    store.rebuild_index()
+    assert store.count_visitors_by_page("docs").totals == Counts(1, 0, 1)
 
 
 def test_a_view_of_no_known_day_is_refused_and_nothing_of_its_batch_is_kept(store: Store) -> None:
-    with pytest.raises(UnknownDay):
-        store.log([view(), view(day=0)])
-    with pytest.raises(UnknownDay):
-        store.log([view(day=65_535)])
+    with pytest.raises(DayOutOfRange):
+        store.log_views([view(), view(day=0)])
+    with pytest.raises(DayOutOfRange):
+        store.log_views([view(day=65_535)])
     assert store.backlog() == 0
 
 
@@ -276,15 +284,15 @@ def test_a_back_up_made_while_running_is_a_store(
     store: Store, open_store: Callable[[Path], Store], tmp_path: Path
 ) -> None:
     counted(store, view(event=1), view(visitor=2))
-    store.log([view(visitor=3)])
+    store.log_views([view(visitor=3)])
     (folder := tmp_path / "it's a copy").mkdir()
     store.back_up(folder / "analytics.duckdb")
     counted(store, view(visitor=4))
     copy = open_store(folder)
-    assert copy.visitors("docs").totals.total == 2
-    assert copy.log([view(event=1)]) == Logged(0, (0,))
+    assert copy.count_visitors_by_page("docs").totals.total == 2
+    assert copy.log_views([view(event=1)]) == LogResult(0, (0,))
     copy.fold()
-    assert copy.visitors("docs").totals.total == 3
+    assert copy.count_visitors_by_page("docs").totals.total == 3
     copy.close()
 
 
@@ -293,11 +301,11 @@ def test_what_was_logged_and_folded_is_there_after_a_restart(
 ) -> None:
     store = open_store(tmp_path)
     counted(store, view(event=1))
-    store.log([view(visitor=2, event=2)])
+    store.log_views([view(visitor=2, event=2)])
     store.close()
     store = open_store(tmp_path)
     assert store.backlog() == 1
-    assert store.log([view(event=1), view(event=2)]) == Logged(0, (0, 1))
+    assert store.log_views([view(event=1), view(event=2)]) == LogResult(0, (0, 1))
     store.fold()
-    assert store.visitors("docs").totals.total == 2
+    assert store.count_visitors_by_page("docs").totals.total == 2
     store.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.stores.base import ALWAYS
+from copydesk.analytics.stores.base import ALL_DAYS
 from copydesk.analytics.stores.duckdb import DuckStore
 from tests.analytics.stores.conformance.model import Model
 from tests.analytics.stores.duckdb.writer import SIZE, batch
@@ -40,18 +40,21 @@ def drill(path: Path, rounds: int, seed: int) -> None:
             continue  # the next writer meets what two crashes left
         store = DuckStore(path)
         store.fold()
-        total = store.views("docs").totals.total
+        total = store.count_views_by_page("docs").totals.total
         store.close()
         assert total % SIZE == 0, "a batch was kept in part"
         assert acknowledged * SIZE <= total <= (acknowledged + 1) * SIZE
     store, model = DuckStore(path), Model()
     for number in range(acknowledged + 1):
         views = batch(number)
-        store.log(views)
-        model.log(views)
+        store.log_views(views)
+        model.log_views(views)
     store.fold()
     model.fold()
-    found, wanted = store.visitors("docs", ALWAYS, 50, 0), model.visitors("docs", ALWAYS, 50, 0)
+    found, wanted = (
+        store.count_visitors_by_page("docs", ALL_DAYS, 50, 0),
+        model.count_visitors_by_page("docs", ALL_DAYS, 50, 0),
+    )
     store.close()
     assert (found.totals, list(found.rows)) == (wanted.totals, list(wanted.rows))
     assert acknowledged >= rounds * 2 // 3, "the writers hardly got to write"

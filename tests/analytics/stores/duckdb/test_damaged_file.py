@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.stores.base import Logged, StoreDamaged, StoreFull, StoreInUse
+from copydesk.analytics.stores.base import LogResult, StoreDamaged, StoreFull, StoreInUse
 from copydesk.analytics.stores.duckdb import DuckStore
 from tests.analytics.stores.duckdb.writer import SIZE, batch
 
@@ -27,7 +27,7 @@ def torn(tmp_path: Path) -> tuple[Path, list[int]]:
     running.mkdir()
     store, sizes = DuckStore(running / "a.duckdb"), []
     for number in range(BATCHES):
-        store.log(batch(number))
+        store.log_views(batch(number))
         sizes.append((running / "a.duckdb.wal").stat().st_size)
     shutil.copytree(running, tmp_path / "crashed")
     store.close()
@@ -40,8 +40,8 @@ def test_a_log_torn_within_its_last_batch_keeps_all_before_it(torn: tuple[Path, 
     os.truncate(f"{path}.wal", sizes[-1] - missing)
     store = DuckStore(path)
     assert store.backlog() == (BATCHES - 1) * SIZE
-    assert store.log(batch(BATCHES - 1)) == Logged(SIZE)
-    assert store.log(batch(0)) == Logged(0, tuple(range(SIZE)))
+    assert store.log_views(batch(BATCHES - 1)) == LogResult(SIZE)
+    assert store.log_views(batch(0)) == LogResult(0, tuple(range(SIZE)))
     assert store.fold() == BATCHES * SIZE
     store.close()
 
@@ -73,17 +73,17 @@ def test_a_full_disk_is_said_so_loses_nothing_and_is_overcome(tmp_path: Path) ->
         for _ in range(3):
             with pytest.raises(StoreFull):
                 for number in range(accepted, 1000):
-                    store.log(batch(number))
+                    store.log_views(batch(number))
                     accepted += 1
         assert store.backlog() == accepted * SIZE
         with pytest.raises(StoreFull):
             store.fold()
     assert accepted > 0
-    assert store.log(batch(accepted)) == Logged(SIZE)
+    assert store.log_views(batch(accepted)) == LogResult(SIZE)
     assert store.fold() == (accepted + 1) * SIZE
     store.close()
     store = DuckStore(tmp_path / "a.duckdb")
-    assert store.views("docs").totals.total == (accepted + 1) * SIZE
+    assert store.count_views_by_page("docs").totals.total == (accepted + 1) * SIZE
     store.close()
 
 
@@ -96,7 +96,7 @@ def test_a_second_process_is_told_that_the_store_is_in_use(tmp_path: Path) -> No
 
 
 def test_readers_and_the_writer_go_on_beside_folds_and_write_backs(tmp_path: Path) -> None:
-    store = DuckStore(tmp_path / "a.duckdb", write_back_from=20_000)
+    store = DuckStore(tmp_path / "a.duckdb", min_checkpoint_bytes=20_000)
     done, failures = threading.Event(), list[BaseException]()
 
     def until_done(act: Callable[[], object]) -> None:
@@ -107,7 +107,7 @@ def test_readers_and_the_writer_go_on_beside_folds_and_write_backs(tmp_path: Pat
             failures.append(error)
 
     def read() -> None:
-        page, seen = store.visitors("docs"), store.views("docs").totals.total
+        page, seen = store.count_visitors_by_page("docs"), store.count_views_by_page("docs").totals.total
         assert seen % SIZE == 0
         assert page.totals.total <= 101
         time.sleep(0.01)
@@ -116,11 +116,11 @@ def test_readers_and_the_writer_go_on_beside_folds_and_write_backs(tmp_path: Pat
     for thread in threads:
         thread.start()
     for number in range(40):
-        assert store.log(batch(number)) == Logged(SIZE)
+        assert store.log_views(batch(number)) == LogResult(SIZE)
     done.set()
     for thread in threads:
         thread.join()
     store.fold()
     assert failures == []
-    assert store.views("docs").totals.total == 40 * SIZE
+    assert store.count_views_by_page("docs").totals.total == 40 * SIZE
     store.close()

@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.page_view import View
-from copydesk.analytics.stores.base import ALWAYS, Logged, Range
+from copydesk.analytics.page_view import PageView
+from copydesk.analytics.stores.base import ALL_DAYS, DayRange, LogResult
 from copydesk.analytics.stores.duckdb import event_filter as filters
-from copydesk.analytics.stores.duckdb import maintenance as upkeep
-from copydesk.analytics.stores.duckdb.database import Database
-from copydesk.analytics.stores.duckdb.event_filter import SMALLEST, Seen, over_all
-from copydesk.analytics.stores.duckdb.fold import fold
-from copydesk.analytics.stores.duckdb.reports import visitors
-from copydesk.analytics.stores.duckdb.view_log import Log
+from copydesk.analytics.stores.duckdb import maintenance
+from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.event_filter import MIN_CAPACITY_EVENTS, EventFilter, build_bloom_filter
+from copydesk.analytics.stores.duckdb.fold import fold_views
+from copydesk.analytics.stores.duckdb.reports import count_visitors_by_page
+from copydesk.analytics.stores.duckdb.view_log import ViewLog
 from tests.analytics.stores.conformance.model import Model
 from tests.analytics.stores.duckdb.writer import batch
 
-RANGES = (ALWAYS, Range(20_460, 20_470), Range(20_480, 20_481))
+RANGES = (ALL_DAYS, DayRange(20_460, 20_470), DayRange(20_480, 20_481))
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(tmp_path / "a.duckdb")
+def database(tmp_path: Path) -> Iterator[DuckDatabase]:
+    opened = DuckDatabase(tmp_path / "a.duckdb")
     yield opened
     opened.close()
 
@@ -32,88 +32,92 @@ def database(tmp_path: Path) -> Iterator[Database]:
 def model() -> Model:
     made = Model()
     for number in range(30):
-        made.log(batch(number))
+        made.log_views(batch(number))
     made.fold()
     return made
 
 
-def rows_of(database: Database, table: str) -> int:
+def rows_of(database: DuckDatabase, table: str) -> int:
     with database.read() as connection:
         return len(connection.execute("from query_table($table)", {"table": table}).fetchall())
 
 
-def assert_exact(database: Database, model: Model) -> None:
+def assert_exact(database: DuckDatabase, model: Model) -> None:
     for days in RANGES:
-        assert visitors(database, "docs", days, 50, 0) == model.visitors("docs", days, 50, 0)
+        assert count_visitors_by_page(database, "docs", days, 50, 0) == model.count_visitors_by_page(
+            "docs", days, 50, 0
+        )
 
 
-@pytest.mark.parametrize("known", [0, 1000, SMALLEST, SMALLEST + 1])
-def test_the_filter_never_denies_a_logged_event_and_rarely_doubts_a_new_one(database: Database, known: int) -> None:
+@pytest.mark.parametrize("known", [0, 1000, MIN_CAPACITY_EVENTS, MIN_CAPACITY_EVENTS + 1])
+def test_the_filter_never_denies_a_logged_event_and_rarely_doubts_a_new_one(database: DuckDatabase, known: int) -> None:
     chance = random.Random(known)
     stored, added, new = ([chance.getrandbits(63) for _ in range(count)] for count in (known, 5_000, 20_000))
     with database.write() as connection:
         connection.execute("insert into events select 1, unnest($ids::bigint[])", {"ids": stored})
-        seen = Seen(connection)
-    assert seen.wants_making == (known > SMALLEST)
-    if seen.wants_making:
-        assert seen.doubtful(stored) == stored
-        seen.begin_making()
-        seen.doubtful(added)
+        seen = EventFilter(connection)
+    assert seen.needs_rebuild == (known > MIN_CAPACITY_EVENTS)
+    if seen.needs_rebuild:
+        assert seen.find_possible_duplicates(stored) == stored
+        seen.begin_rebuild()
+        seen.find_possible_duplicates(added)
         with database.read() as connection:
-            made = over_all(connection)
+            made = build_bloom_filter(connection)
         assert made is not None
-        seen.replace(made)
+        seen.finish_rebuild(made)
     else:
-        assert len(seen.doubtful(added)) < 10
-    assert seen.doubtful(stored + added) == stored + added
-    assert len(seen.doubtful(new)) < 10
+        assert len(seen.find_possible_duplicates(added)) < 10
+    assert seen.find_possible_duplicates(stored + added) == stored + added
+    assert len(seen.find_possible_duplicates(new)) < 10
 
 
-def once(events: Iterable[int]) -> list[View]:
+def once(events: Iterable[int]) -> list[PageView]:
     [first, *_] = batch(0)
     return [first._replace(event=event << 30) for event in events]
 
 
-def test_a_filter_that_is_full_makes_way_for_one_over_all(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "SMALLEST", 64)
-    monkeypatch.setattr(filters, "PIECE", 10)
-    log, events = Log(database), range(1, 2_001)
+def test_a_filter_that_is_full_makes_way_for_one_over_all(
+    database: DuckDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "MIN_CAPACITY_EVENTS", 64)
+    monkeypatch.setattr(filters, "WORDS_PER_PASS", 10)
+    log, events = ViewLog(database), range(1, 2_001)
     for first in range(0, len(events), 100):
         some = once(events[first : first + 100])
-        assert log.write(some) == Logged(100)
-        assert log.write(some) == Logged(0, tuple(range(100)))
-    again = Log(database)
+        assert log.write(some) == LogResult(100)
+        assert log.write(some) == LogResult(0, tuple(range(100)))
+    again = ViewLog(database)
     for _ in range(3):
         assert again.write(once(events)).accepted == 0
     log.close()
     again.close()
 
 
-def test_folds_of_any_size_come_to_the_same(database: Database, model: Model) -> None:
-    log = Log(database)
+def test_folds_of_any_size_come_to_the_same(database: DuckDatabase, model: Model) -> None:
+    log = ViewLog(database)
     for number in range(30):
         log.write(batch(number))
-    assert sum(fold(database, log.last, most=37)) == 600
+    assert sum(fold_views(database, log.last_number, max_views=37)) == 600
     assert_exact(database, model)
 
 
-def test_pages_that_are_no_longer_remembered_are_found_again(database: Database, model: Model) -> None:
-    log = Log(database, most_pages=2)
+def test_pages_that_are_no_longer_remembered_are_found_again(database: DuckDatabase, model: Model) -> None:
+    log = ViewLog(database, max_cached_pages=2)
     for number in range(30):
         log.write(batch(number))
-    assert sum(fold(database, log.last)) == 600
+    assert sum(fold_views(database, log.last_number)) == 600
     assert_exact(database, model)
 
 
-def test_tidying_leaves_fewer_rows_and_the_same_answers(database: Database, model: Model) -> None:
-    log = Log(database)
+def test_tidying_leaves_fewer_rows_and_the_same_answers(database: DuckDatabase, model: Model) -> None:
+    log = ViewLog(database)
     for number in range(30):
         log.write(batch(number))
-        assert list(fold(database, log.last)) == [20]
+        assert list(fold_views(database, log.last_number)) == [20]
     before = {table: rows_of(database, table) for table in ("firsts", "counts")}
-    assert upkeep.tidy(database, least=0)
-    assert not upkeep.tidy(database, least=0)
+    assert maintenance.compact_tables(database, min_new_rows=0)
+    assert not maintenance.compact_tables(database, min_new_rows=0)
     assert all(rows_of(database, table) < rows for table, rows in before.items())
     assert_exact(database, model)
-    upkeep.rebuild(database)
+    maintenance.rebuild_index(database)
     assert_exact(database, model)

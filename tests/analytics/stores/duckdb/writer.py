@@ -4,21 +4,21 @@ import sys
 import threading
 from pathlib import Path
 
-from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.core.clock import DAY
 
 SIZE = 20
 
 
-def batch(number: int) -> list[View]:
+def batch(number: int) -> list[PageView]:
     """The same whenever it is sent. Days go back and forth, visitors return, some as both human and AI."""
     return [
-        View(
+        PageView(
             "docs",
             f"/{event % 7}",
             (20_458 + event * 31 % 60) * DAY,
-            Class.ASSISTANT if event % 5 == 0 else Class.HUMAN,
+            VisitorClass.ASSISTANT if event % 5 == 0 else VisitorClass.HUMAN,
             "",
             "",
             "rule",
@@ -34,10 +34,10 @@ def batch(number: int) -> list[View]:
 
 
 def write(path: Path, number: int) -> None:
-    store = DuckStore(path, write_back_from=50_000)
+    store = DuckStore(path, min_checkpoint_bytes=50_000)
     threading.Thread(target=_keep_folding, args=(store,), daemon=True).start()
     while True:
-        store.log(batch(number))
+        store.log_views(batch(number))
         print(number, flush=True)  # noqa: T201 - this is the acknowledgement
         number += 1
 

@@ -11,18 +11,30 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.shared import SharedStore
-from copydesk.analytics.stores.shared.client import OwnerGone
+from copydesk.analytics.stores.shared.client import StoreServerLost
 from copydesk.core.clock import DAY
 
 MONDAY = 20_458
 SIZE = 10
 
 
-def view(path: str = "/", visitor: int | None = 1, event: int | None = None, day: int = MONDAY) -> View:
-    return View(
-        "docs", path, day * DAY + 5, Class.HUMAN, "", "", "rule", "1", visitor, "docs.example.com", "", 200, event
+def view(path: str = "/", visitor: int | None = 1, event: int | None = None, day: int = MONDAY) -> PageView:
+    return PageView(
+        "docs",
+        path,
+        day * DAY + 5,
+        VisitorClass.HUMAN,
+        "",
+        "",
+        "rule",
+        "1",
+        visitor,
+        "docs.example.com",
+        "",
+        200,
+        event,
     )
 
 
@@ -97,7 +109,7 @@ def _go_on_logging(store: SharedStore, pipe: Connection, path: str) -> None:
     while True:
         pipe.send("sent")
         try:
-            store.log([view(path) for _ in range(SIZE)])
+            store.log_views([view(path) for _ in range(SIZE)])
             pipe.send("kept")
-        except OwnerGone:
+        except StoreServerLost:
             pipe.send("unknown")

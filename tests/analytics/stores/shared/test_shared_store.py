@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.page_view import Class
-from copydesk.analytics.stores.base import ALWAYS, Choice, Logged, Range, Split, StoreInUse, UnknownDay
+from copydesk.analytics.page_view import VisitorClass
+from copydesk.analytics.stores.base import ALL_DAYS, Counts, DayOutOfRange, DayRange, LogResult, PageQuery, StoreInUse
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.shared import SharedStore
-from copydesk.analytics.stores.shared.client import OtherVersion, OwnerGone, OwnerSilent
-from copydesk.core.errors import StoreDown
+from copydesk.analytics.stores.shared.client import StoreServerLost, StoreServerSilent, StoreVersionMismatch
+from copydesk.core.errors import StoreUnavailable
 from tests.analytics.stores.shared.neighbor import MONDAY, SIZE, Neighbour, neighbours, view
 
 
@@ -40,50 +40,50 @@ def owner(tmp_path: Path) -> Iterator[Neighbour]:
 
 def total(store: SharedStore, path: str | None = None) -> int:
     store.fold()
-    page = store.views("docs")
+    page = store.count_views_by_page("docs")
     return page.totals.total if path is None else next((r.count.total for r in page.rows if r.path == path), 0)
 
 
 def test_every_process_sees_what_any_has_logged(owner: Neighbour, store: SharedStore) -> None:
-    assert owner.ask("log", [view("/a", 1, 7)]) == Logged(1)
-    assert store.log([view("/a", 2), view("/b", 1, 7)]) == Logged(1, (1,))
+    assert owner.ask("log_views", [view("/a", 1, 7)]) == LogResult(1)
+    assert store.log_views([view("/a", 2), view("/b", 1, 7)]) == LogResult(1, (1,))
     assert store.fold() == 2
-    for page in (store.visitors("docs"), owner.ask("visitors", "docs")):
-        assert page.totals == Split(2, 0, 2)
+    for page in (store.count_visitors_by_page("docs"), owner.ask("count_visitors_by_page", "docs")):
+        assert page.totals == Counts(2, 0, 2)
 
 
 def test_a_guest_is_answered_as_the_owner_is(owner: Neighbour, store: SharedStore, tmp_path: Path) -> None:
-    store.count_as_ai("docs", {"search", "training"})
-    store.log([view("/ä", 2**63 - 1, 2**128 - 1), view("/b", None, day=MONDAY + 1)])
-    store.log([view("/ä", 5)._replace(kind=Class.TRAINING, agent="Gatherer")])
+    store.set_ai_classes("docs", {"search", "training"})
+    store.log_views([view("/ä", 2**63 - 1, 2**128 - 1), view("/b", None, day=MONDAY + 1)])
+    store.log_views([view("/ä", 5)._replace(kind=VisitorClass.TRAINING, agent="Gatherer")])
     store.fold()
     for name, *arguments in (
-        ("visitors", "docs", Range(MONDAY, MONDAY + 1), 1, 0),
-        ("views", "docs", ALWAYS, 1, 1),
-        ("visitors", "docs", ALWAYS, 1, 0, Choice("Ä", "path", False)),
-        ("agents", "docs"),
-        ("rules", "docs"),
-        ("timeseries", "docs", "week"),
+        ("count_visitors_by_page", "docs", DayRange(MONDAY, MONDAY + 1), 1, 0),
+        ("count_views_by_page", "docs", ALL_DAYS, 1, 1),
+        ("count_visitors_by_page", "docs", ALL_DAYS, 1, 0, PageQuery("Ä", "path", False)),
+        ("list_agents", "docs"),
+        ("list_rules", "docs"),
+        ("load_timeseries", "docs", "week"),
         ("backlog",),
         ("fold",),
     ):
         assert getattr(store, name)(*arguments) == owner.ask(name, *arguments), name
-    assert store.views("docs").totals == Split(2, 1, 3)
-    store.rebuild()
+    assert store.count_views_by_page("docs").totals == Counts(2, 1, 3)
+    store.rebuild_index()
     store.forget_visitor("docs", 2**63 - 1)
-    assert store.visitors("docs").totals == Split(0, 1, 1)
+    assert store.count_visitors_by_page("docs").totals == Counts(0, 1, 1)
     assert store.drop_views(MONDAY + 1) == 2
     store.back_up(tmp_path / "copy.duckdb")
-    store.forget("docs")
+    store.forget_project("docs")
     assert total(store) == 0
-    assert DuckStore(tmp_path / "copy.duckdb").views("docs").totals.total == 3
+    assert DuckStore(tmp_path / "copy.duckdb").count_views_by_page("docs").totals.total == 3
 
 
 def test_a_refusal_reaches_the_guest_as_it_was_raised(owner: Neighbour, store: SharedStore) -> None:
-    with pytest.raises(UnknownDay, match="between 1970-01-02 and"):
-        store.log([view(), view(day=0)])
+    with pytest.raises(DayOutOfRange, match="between 1970-01-02 and"):
+        store.log_views([view(), view(day=0)])
     assert store.backlog() == 0
-    assert store.log([]) == Logged(0)
+    assert store.log_views([]) == LogResult(0)
 
 
 def test_stores_of_one_process_that_open_at_once_are_one_store(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_stores_of_one_process_that_open_at_once_are_one_store(tmp_path: Path) -
 def test_processes_that_start_at_once_agree_on_an_owner(tmp_path: Path, store: SharedStore) -> None:
     with neighbours(tmp_path, 4) as all_of_them:
         for number, neighbour in enumerate(all_of_them):
-            neighbour.begin("log", [view(visitor=number + 1, event=number), view(event=99)])
+            neighbour.begin("log_views", [view(visitor=number + 1, event=number), view(event=99)])
         logged = [neighbour.answer() for neighbour in all_of_them]
         assert sorted(one.accepted for one in logged) == [1, 1, 1, 2]
         assert total(store) == 5
@@ -116,8 +116,8 @@ def test_calls_go_on_while_the_owner_hands_over(tmp_path: Path) -> None:
         kept = 0
         while not over.is_set():
             try:
-                kept += store.log([view() for _ in range(SIZE)]).accepted
-            except StoreDown:
+                kept += store.log_views([view() for _ in range(SIZE)]).accepted
+            except StoreUnavailable:
                 return kept, False
             calls[store] += 1
         return kept, True
@@ -175,21 +175,21 @@ def test_a_call_whose_owner_is_killed_is_repeated_only_if_it_cannot_count_twice(
     store.backlog()
     owner.pause()
     with ThreadPoolExecutor(1) as pool:
-        logging = pool.submit(store.log, [view(event=event)])
+        logging = pool.submit(store.log_views, [view(event=event)])
         time.sleep(0.4)  # the owner has the call, and cannot say anything any more
         owner.kill()
         if event is None:
-            with pytest.raises(OwnerGone):
+            with pytest.raises(StoreServerLost):
                 logging.result()
         else:
-            assert logging.result() == Logged(1)
+            assert logging.result() == LogResult(1)
     assert total(store) == (0 if event is None else 1)
 
 
 def test_a_socket_that_a_killed_owner_left_is_replaced(tmp_path: Path, owner: Neighbour, store: SharedStore) -> None:
     owner.kill()
     assert (tmp_path / "analytics.sock").exists()
-    store.log([view()])
+    store.log_views([view()])
     with neighbours(tmp_path) as [guest]:
         assert guest.ask("backlog") == 1
     store.close()
@@ -199,24 +199,24 @@ def test_a_socket_that_a_killed_owner_left_is_replaced(tmp_path: Path, owner: Ne
 def test_a_paused_owner_is_not_waited_for_and_does_not_do_later_what_was_given_up(
     tmp_path: Path, owner: Neighbour
 ) -> None:
-    guest = SharedStore(tmp_path, patience=1)
-    guest.log([view()])
+    guest = SharedStore(tmp_path, timeout_seconds=1)
+    guest.log_views([view()])
     owner.pause()
     begun = time.monotonic()
     for views in ([view()], [view() for _ in range(5000)]):  # the second fills the socket
-        with pytest.raises(OwnerSilent):
-            guest.log(views)
+        with pytest.raises(StoreServerSilent):
+            guest.log_views(views)
     assert time.monotonic() - begun < 60
     owner.go_on()
     assert owner.ask("backlog") == 1
-    guest.log([view()])
+    guest.log_views([view()])
     assert total(guest) == 2
     guest.close()
 
 
 def test_a_long_call_is_waited_for_while_its_owner_is_alive(tmp_path: Path, owner: Neighbour) -> None:
-    guest = SharedStore(tmp_path, patience=2)
-    guest.log([view(f"/{number % 50}", 1 + number % 9000) for number in range(20_000)])
+    guest = SharedStore(tmp_path, timeout_seconds=2)
+    guest.log_views([view(f"/{number % 50}", 1 + number % 9000) for number in range(20_000)])
     assert guest.fold() == 20_000
     guest.close()
 
@@ -230,7 +230,7 @@ def test_a_broken_asker_harms_nobody(tmp_path: Path, owner: Neighbour, store: Sh
         lines.append(line)
     hidden = b'["close"]'
     lines[-1].sendall(hidden)
-    assert store.log([view()]) == Logged(1)
+    assert store.log_views([view()]) == LogResult(1)
     for line in lines:
         line.close()
     assert owner.ask("backlog") == 1
@@ -246,7 +246,7 @@ def test_an_owner_of_another_version_is_named(tmp_path: Path, store: SharedStore
                 line.sendall(struct.pack(">I", 12) + b"copydesk 0.0")
 
         threading.Thread(target=greet).start()
-        with pytest.raises(OtherVersion, match="another version"):
+        with pytest.raises(StoreVersionMismatch, match="another version"):
             store.backlog()
 
 
@@ -264,7 +264,7 @@ def test_a_folder_may_have_a_long_path(tmp_path: Path) -> None:
     folder = tmp_path / ("long " * 30) / ("longer " * 20)
     folder.mkdir(parents=True)
     owner, guest = SharedStore(folder), SharedStore(folder)
-    owner.log([view()])
+    owner.log_views([view()])
     assert guest.backlog() == 1
     guest.close()
     owner.close()
@@ -274,7 +274,7 @@ def test_a_folder_may_have_a_long_path(tmp_path: Path) -> None:
 def test_a_file_that_another_program_holds_is_said_to_be_in_use(tmp_path: Path, owner: Neighbour) -> None:
     (tmp_path / "analytics.sock").unlink()
     (tmp_path / "analytics.lock").unlink()  # as if the owner were a program that knows of neither
-    store = SharedStore(tmp_path, patience=0.3)
+    store = SharedStore(tmp_path, timeout_seconds=0.3)
     with pytest.raises(StoreInUse):
         store.backlog()
     store.close()
@@ -283,6 +283,6 @@ def test_a_file_that_another_program_holds_is_said_to_be_in_use(tmp_path: Path, 
 def test_a_closed_store_stays_closed(tmp_path: Path, store: SharedStore) -> None:
     store.backlog()
     store.close()
-    with pytest.raises(StoreDown):
+    with pytest.raises(StoreUnavailable):
         store.backlog()
     DuckStore(tmp_path / "analytics.duckdb").close()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from copydesk.jobs.agent.conversation import Conversation, Model, Observed, Prompt, Reply
+from copydesk.jobs.agent.conversation import Conversation, Model, Prompt, Reply, ToolResults
 from copydesk.jobs.agent.mechanic import Mechanic
 from copydesk.jobs.agent.tools import Finished, Toolbox
 from copydesk.jobs.workspace.workspace import Workspace
@@ -24,7 +24,7 @@ def work(space: Workspace, prompt: str, conversation: Conversation | None = None
         tools = Toolbox(space)
         reply = asyncio.run(model.reply(conversation, space))
         conversation.append(reply)
-        conversation.append(Observed(results=tuple(tools.call(call) for call in reply.calls)))
+        conversation.append(ToolResults(results=tuple(tools.call(call) for call in reply.calls)))
         if tools.finished is not None:
             return tools.finished
     raise AssertionError("it did not finish")
@@ -234,7 +234,15 @@ def test_several_instructions_are_done_one_after_another(workspace: Make) -> Non
     assert space.read("docs/color.md") == b"# Color \n"
     assert space.read("docs/a.md") == b"[c](color.md) color\n"
     assert "No broken link was found." in done.summary
-    assert [type(entry) for entry in conversation] == [Prompt, Reply, Observed, Reply, Observed, Reply, Observed]
+    assert [type(entry) for entry in conversation] == [
+        Prompt,
+        Reply,
+        ToolResults,
+        Reply,
+        ToolResults,
+        Reply,
+        ToolResults,
+    ]
 
 
 def test_a_later_message_is_answered_by_itself(workspace: Make) -> None:

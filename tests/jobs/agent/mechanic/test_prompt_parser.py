@@ -7,17 +7,17 @@ from copydesk.jobs.agent.mechanic.instructions import (
     FixHeadings,
     FixLinks,
     Instruction,
+    InstructionScope,
     MovePage,
     NotUnderstood,
     Replace,
-    Scope,
     TrimSpace,
 )
-from copydesk.jobs.agent.mechanic.prompt_parser import understand
+from copydesk.jobs.agent.mechanic.prompt_parser import parse_prompt
 
 COLOUR = Replace("colour", "color")
-CODE = Scope(code=True)
-GUIDE = Scope(("docs/guide.md",))
+CODE = InstructionScope(code=True)
+GUIDE = InstructionScope(("docs/guide.md",))
 
 UNDERSTOOD: list[tuple[str, list[Instruction]]] = [
     ("Replace colour with color", [COLOUR]),
@@ -37,14 +37,14 @@ UNDERSTOOD: list[tuple[str, list[Instruction]]] = [
     ("I'd like you to replace colour with color", [COLOUR]),
     ("replace colour with color in docs/guide.md", [Replace("colour", "color", GUIDE)]),
     ("replace colour with color on the page docs/guide.md", [Replace("colour", "color", GUIDE)]),
-    ("replace colour with color in the guides folder", [Replace("colour", "color", Scope(("guides",)))]),
+    ("replace colour with color in the guides folder", [Replace("colour", "color", InstructionScope(("guides",)))]),
     (
         "replace colour with color in docs/a.md and docs/b.md",
-        [Replace("colour", "color", Scope(("docs/a.md", "docs/b.md")))],
+        [Replace("colour", "color", InstructionScope(("docs/a.md", "docs/b.md")))],
     ),
     (
         "replace colour with color in all pages under docs/guides/",
-        [Replace("colour", "color", Scope(("docs/guides/",)))],
+        [Replace("colour", "color", InstructionScope(("docs/guides/",)))],
     ),
     ("replace colour with color, including code blocks", [Replace("colour", "color", CODE)]),
     ("replace colour with color everywhere, also in code", [Replace("colour", "color", CODE)]),
@@ -59,15 +59,15 @@ UNDERSTOOD: list[tuple[str, list[Instruction]]] = [
     ("replace log in with sign in", [Replace("log in", "sign in")]),
     ('replace "log in and out" with "sign in; then out"', [Replace("log in and out", "sign in; then out")]),
     ("Replace “Acme, Inc.” with “Acme GmbH”", [Replace("Acme, Inc.", "Acme GmbH")]),
-    ("rename docs/setup.md to docs/install.md", [MovePage("docs/setup.md", "docs/install.md", beside=True)]),
-    ("Rename the page `setup` to `install`", [MovePage("setup", "install", beside=True)]),
+    ("rename docs/setup.md to docs/install.md", [MovePage("docs/setup.md", "docs/install.md", same_folder=True)]),
+    ("Rename the page `setup` to `install`", [MovePage("setup", "install", same_folder=True)]),
     ("move the page setup to guides/install", [MovePage("setup", "guides/install")]),
     ("Move docs/setup.md into the guides folder", [MovePage("docs/setup.md", "guides", into_folder=True)]),
     ("move docs/setup.md to docs/guides/", [MovePage("docs/setup.md", "docs/guides", into_folder=True)]),
     ("move docs/a.md to docs/b.md and update all links to it", [MovePage("docs/a.md", "docs/b.md")]),
     (
         "Rename docs/a.md to docs/b.md, and fix the links and navigation.",
-        [MovePage("docs/a.md", "docs/b.md", beside=True)],
+        [MovePage("docs/a.md", "docs/b.md", same_folder=True)],
     ),
     ("fix broken links", [FixLinks()]),
     ("Please fix all broken internal links in the documentation.", [FixLinks()]),
@@ -80,11 +80,11 @@ UNDERSTOOD: list[tuple[str, list[Instruction]]] = [
     ("Add a title to every page that doesn't have one", [AddField("title")]),
     (
         "Add audience: operators to the front matter of every page in docs/ops that lacks it.",
-        [AddField("audience", "operators", Scope(("docs/ops",)))],
+        [AddField("audience", "operators", InstructionScope(("docs/ops",)))],
     ),
     (
         "Add missing titles to every page in docs/guides that lacks one",
-        [AddField("title", None, Scope(("docs/guides",)))],
+        [AddField("title", None, InstructionScope(("docs/guides",)))],
     ),
     ("fill in missing descriptions", [AddField("description")]),
     ("give every page a title", [AddField("title")]),
@@ -109,7 +109,7 @@ UNDERSTOOD: list[tuple[str, list[Instruction]]] = [
     ("Please do the following:\n- replace colour with color\n- fix broken links\n", [COLOUR, FixLinks()]),
     (
         "1. rename docs/a.md to docs/b.md\n2. fix broken links",
-        [MovePage("docs/a.md", "docs/b.md", beside=True), FixLinks()],
+        [MovePage("docs/a.md", "docs/b.md", same_folder=True), FixLinks()],
     ),
 ]
 
@@ -158,9 +158,9 @@ BEYOND = [
 
 @pytest.mark.parametrize(("prompt", "meant"), UNDERSTOOD)
 def test_it_is_understood(prompt: str, meant: list[Instruction]) -> None:
-    assert understand(prompt) == meant
+    assert parse_prompt(prompt) == meant
 
 
 @pytest.mark.parametrize("prompt", BEYOND)
 def test_what_is_not_wholly_understood_is_not_understood_at_all(prompt: str) -> None:
-    assert isinstance(understand(prompt), NotUnderstood)
+    assert isinstance(parse_prompt(prompt), NotUnderstood)

@@ -3,15 +3,21 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from copydesk.jobs.agent.conversation import Conversation, Observed, Prompt, Reply, ToolCall, ToolResult
-from copydesk.jobs.agent.models.compaction import KEPT_ROUNDS, LEFT_OUT, compacted, size, tokens
+from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply, ToolCall, ToolResult, ToolResults
+from copydesk.jobs.agent.models.compaction import (
+    LEFT_OUT_PREFIX,
+    PROTECTED_ROUNDS,
+    compact,
+    conversation_tokens,
+    estimate_tokens,
+)
 
 
 def round_of(n: int, length: int, written: int = 0) -> Conversation:
     made = ToolCall(id=f"c{n}", name="read", arguments={"path": f"docs/{n}.md", "content": "w" * written})
     return [
         Reply(calls=(made,)),
-        Observed(results=(ToolResult(call_id=f"c{n}", name="read", ok=True, text="x" * length),)),
+        ToolResults(results=(ToolResult(call_id=f"c{n}", name="read", ok=True, text="x" * length),)),
     ]
 
 
@@ -38,43 +44,43 @@ limits = st.integers(1, 6000)
 
 def test_what_fits_is_left_alone() -> None:
     held = talk(3000, 3000, 3000)
-    assert compacted(held, 10_000) == held
+    assert compact(held, 10_000) == held
 
 
 def test_the_oldest_results_give_way_to_a_line_that_says_what_they_were() -> None:
     held = talk(*[3000] * 6)
-    short = compacted(held, 5000)
-    texts = [entry.results[0].text for entry in short if isinstance(entry, Observed)]
-    assert texts[0] == f'{LEFT_OUT}: what read path="docs/0.md" answered, 1 lines. Call it again to see it.]'
+    short = compact(held, 5000)
+    texts = [entry.results[0].text for entry in short if isinstance(entry, ToolResults)]
+    assert texts[0] == f'{LEFT_OUT_PREFIX}: what read path="docs/0.md" answered, 1 lines. Call it again to see it.]'
     assert texts[-1] == texts[-2] == "x" * 3000
-    assert size(short) <= 5000
+    assert conversation_tokens(short) <= 5000
 
 
 def test_the_beginning_changes_seldom_so_that_it_can_be_cached() -> None:
     held = talk(*[900] * 60)
     changed = 0
     for end in range(3, len(held), 2):
-        before, after = compacted(held[:end], 6000), compacted(held[: end + 2], 6000)
+        before, after = compact(held[:end], 6000), compact(held[: end + 2], 6000)
         changed += after[:end] != before
     assert 0 < changed < 15
 
 
 def test_long_arguments_give_way_where_results_are_not_enough() -> None:
-    short = compacted(talk(*[10] * 8, written=6000), 8000)
+    short = compact(talk(*[10] * 8, written=6000), 8000)
     written = [entry.calls[0].arguments["content"] for entry in short if isinstance(entry, Reply)]
     assert "6,000 characters, left out" in written[0]
     assert written[-1] == "w" * 6000
-    assert size(short) <= 8000
+    assert conversation_tokens(short) <= 8000
 
 
 @settings(max_examples=40)
 @given(talks(), limits)
 def test_prompts_words_and_the_newest_results_are_never_touched(held: Conversation, limit: int) -> None:
-    short = compacted(held, limit)
+    short = compact(held, limit)
     assert len(short) == len(held)
-    rounds = [n for n, entry in enumerate(held) if isinstance(entry, Observed)]
+    rounds = [n for n, entry in enumerate(held) if isinstance(entry, ToolResults)]
     for n, (before, after) in enumerate(zip(held, short, strict=True)):
-        if isinstance(before, Prompt) or n in rounds[-KEPT_ROUNDS:]:
+        if isinstance(before, Prompt) or n in rounds[-PROTECTED_ROUNDS:]:
             assert after == before
         elif isinstance(before, Reply) and isinstance(after, Reply):
             assert (after.text, [c.id for c in after.calls]) == (before.text, [c.id for c in before.calls])
@@ -83,8 +89,8 @@ def test_prompts_words_and_the_newest_results_are_never_touched(held: Conversati
 @settings(max_examples=40)
 @given(talks(), limits)
 def test_every_call_keeps_its_answer(held: Conversation, limit: int) -> None:
-    for before, after in zip(held, compacted(held, limit), strict=True):
-        if isinstance(before, Observed) and isinstance(after, Observed):
+    for before, after in zip(held, compact(held, limit), strict=True):
+        if isinstance(before, ToolResults) and isinstance(after, ToolResults):
             assert [(r.call_id, r.name, r.ok) for r in after.results] == [
                 (r.call_id, r.name, r.ok) for r in before.results
             ]
@@ -93,30 +99,30 @@ def test_every_call_keeps_its_answer(held: Conversation, limit: int) -> None:
 @settings(max_examples=40)
 @given(talks(), limits)
 def test_it_never_grows_and_fits_where_that_is_possible(held: Conversation, limit: int) -> None:
-    short = compacted(held, limit)
-    assert size(short) <= size(held)
-    floor = size(compacted(held, 0))
-    assert size(short) <= max(limit, floor)
+    short = compact(held, limit)
+    assert conversation_tokens(short) <= conversation_tokens(held)
+    floor = conversation_tokens(compact(held, 0))
+    assert conversation_tokens(short) <= max(limit, floor)
 
 
 @settings(max_examples=40)
 @given(talks(), limits)
 def test_the_same_conversation_gives_the_same_request(held: Conversation, limit: int) -> None:
     again = [type(entry).model_validate_json(entry.model_dump_json()) for entry in held]
-    assert compacted(again, limit) == compacted(held, limit)
+    assert compact(again, limit) == compact(held, limit)
 
 
 @settings(max_examples=40)
 @given(talks(), limits)
 def test_what_was_left_out_once_stays_left_out(held: Conversation, limit: int) -> None:
     """So a longer conversation begins as the shorter one did, unless more had to go."""
-    later = compacted(held, limit)
+    later = compact(held, limit)
     for end in range(1, len(held)):
-        for whole, then, now in zip(held, compacted(held[:end], limit), later, strict=False):
+        for whole, then, now in zip(held, compact(held[:end], limit), later, strict=False):
             assert then in (whole, now)
 
 
 @given(st.text(max_size=500))
 def test_the_estimate_is_not_below_a_token_for_four_letters_or_for_one_sign(text: str) -> None:
-    assert tokens(text) >= len(text) / 4
-    assert tokens("漢" * 90) >= 90
+    assert estimate_tokens(text) >= len(text) / 4
+    assert estimate_tokens("漢" * 90) >= 90

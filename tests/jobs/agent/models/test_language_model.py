@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from copydesk.jobs.agent.brief import Brief
-from copydesk.jobs.agent.conversation import ModelFailed, Observed, Prompt, Reply, ToolCall, ToolResult
+from copydesk.jobs.agent.conversation import ModelFailed, Prompt, Reply, ToolCall, ToolResult, ToolResults
 from copydesk.jobs.agent.models.language_model import LanguageModel
 from copydesk.jobs.agent.tools import TOOLS, Toolbox
 from copydesk.jobs.job import Usage
@@ -66,7 +66,7 @@ def test_trouble_that_may_pass_is_tried_again(trouble: Answer, name: str, docs: 
 
 def test_every_status_that_may_pass_is_tried_again(docs: Workspace) -> None:
     troubles = [fail(status) for status in (429, 500, 502, 504, 529)]
-    reply, requests = heard([*troubles, say("Done.")], ASKED, docs, pauses=(0.01,) * 5)
+    reply, requests = heard([*troubles, say("Done.")], ASKED, docs, backoff_seconds=(0.01,) * 5)
     assert (reply.text, len(requests)) == ("Done.", 6)
 
 
@@ -116,7 +116,7 @@ def test_the_wait_is_as_long_as_the_provider_asks(in_words: bool, docs: Workspac
 
 def until(server: ModelServer, seconds: float, **changed: Any) -> LanguageModel:
     brief = Brief("", tuple(TOOLS.values()), time.monotonic() + seconds)
-    return talking_to(server, **changed).briefed(brief)
+    return talking_to(server, **changed).with_brief(brief)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_wait_that_would_outlive_the_job_ends_it_at_once(
 ) -> None:
     begun = time.monotonic()
     with ModelServer([trouble] * 9) as server, pytest.raises(ModelFailed) as told:
-        asyncio.run(until(server, 600, pauses=pauses).reply(ASKED, docs))
+        asyncio.run(until(server, 600, backoff_seconds=pauses).reply(ASKED, docs))
     assert time.monotonic() - begun < 60
     assert len(server.requests) == 1
     assert "Slow down. The next try would have to wait" in str(told.value)
@@ -211,7 +211,7 @@ def test_a_conversation_that_does_not_fit_is_sent_once_more_shorter(name: str, d
     for n in range(6):
         made = ToolCall(id=f"c{n}", name="read", arguments={"path": f"{n}.md"})
         result = ToolResult(call_id=f"c{n}", name="read", ok=True, text=f"page {n} " * 500)
-        conversation += [Reply(calls=(made,)), Observed(results=(result,))]
+        conversation += [Reply(calls=(made,)), ToolResults(results=(result,))]
     reply, (first, second) = heard([TOO_LONG[name], say("Done.")], conversation, docs, name)
     assert "page 0 page 0" in str(first.body)
     assert "page 0 page 0" not in str(second.body)
@@ -253,7 +253,7 @@ def test_no_secret_is_in_the_message(secret: str, docs: Workspace) -> None:
 
 
 def test_a_placeholder_is_no_secret(docs: Workspace) -> None:
-    told, _ = failure([fail(400, "EMPTY prompt.")], docs, key="EMPTY")
+    told, _ = failure([fail(400, "EMPTY prompt.")], docs, api_key="EMPTY")
     assert str(told).endswith("EMPTY prompt.")
 
 
@@ -292,7 +292,7 @@ def test_by_turn_a_resumed_conversation_hears_the_same_script(docs: Workspace) -
         model = replace(talking_to(server), idle=1.5)
         first = asyncio.run(model.reply(ASKED, docs))
         assert asyncio.run(model.reply(ASKED, docs)) == first
-        seen = Observed(results=tuple(Toolbox(docs).call(made) for made in first.calls))
+        seen = ToolResults(results=tuple(Toolbox(docs).call(made) for made in first.calls))
         assert asyncio.run(model.reply([*ASKED, first, seen], docs)).text == "Done."
     assert [request.turn for request in server.requests] == [0, 0, 1, 1]
 

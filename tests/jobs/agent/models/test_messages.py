@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from copydesk.jobs.agent.conversation import Conversation, Observed, Prompt, Reply, ToolCall, ToolResult
-from copydesk.jobs.agent.models.messages import LARGEST_KEEPSAKE
+from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply, ToolCall, ToolResult, ToolResults
+from copydesk.jobs.agent.models.messages import MAX_PROVIDER_STATE_CHARS
 from copydesk.jobs.agent.tools import TOOLS, Toolbox
 from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace
@@ -45,7 +45,7 @@ def test_a_conversation_goes_back_as_it_was_held(docs: Workspace) -> None:
     conversation: Conversation = [
         *ASKED,
         Reply(text="I look.", calls=(looked, missed)),
-        Observed(results=(found, refused)),
+        ToolResults(results=(found, refused)),
         Prompt(text="And be brief."),
         Prompt(text="Please."),
     ]
@@ -87,7 +87,7 @@ def three_turns(name: str, docs: Workspace) -> tuple[Conversation, list[Request]
             reply = Reply.model_validate_json(reply.model_dump_json())
             conversation.append(reply)
             if reply.calls:
-                conversation.append(Observed(results=tuple(Toolbox(docs).call(made) for made in reply.calls)))
+                conversation.append(ToolResults(results=tuple(Toolbox(docs).call(made) for made in reply.calls)))
     return conversation, server.requests
 
 
@@ -129,7 +129,7 @@ def test_thoughts_do_not_go_to_another_model(name: str, another: str, docs: Work
 
 
 def test_thoughts_that_are_too_large_for_the_journal_are_not_kept(docs: Workspace) -> None:
-    reply, _ = heard([say("Done.", thinking="x" * LARGEST_KEEPSAKE)], ASKED, docs)
+    reply, _ = heard([say("Done.", thinking="x" * MAX_PROVIDER_STATE_CHARS)], ASKED, docs)
     assert (reply.text, reply.keepsake) == ("Done.", None)
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from copydesk.client import Job
-from copydesk.jobs.workspace.workspace import digest
+from copydesk.jobs.workspace.workspace import short_hash
 from tests.support.model_server import ModelServer, Turn, call, cut, drop, fail, hang, say
 from tests.support.models.asking import COMPATIBLE, KEY, PROVIDERS, models
 from tests.support.repositories import file_on, make_repository
 from tests.support.service import serve
 
 PAGE = b"# Hello\n\nThe colour of things.\n"
-EDIT = {"path": "index.md", "hash": digest(PAGE), "replacements": [{"old": "colour", "new": "color"}]}
+EDIT = {"path": "index.md", "hash": short_hash(PAGE), "replacements": [{"old": "colour", "new": "color"}]}
 USED: dict[str, Any] = {"input_tokens": 1000, "cached": 500, "output_tokens": 40}
 SCRIPT: list[Turn] = [
     call("read", {"path": "index.md"}, text="I look.", thinking="Where is it", **USED),

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from copydesk.jobs.agent.models.model_names import known_model
-from copydesk.jobs.agent.models.registry import ModelUnavailable, configured, model_for
+from copydesk.jobs.agent.models.model_names import is_model_name
+from copydesk.jobs.agent.models.registry import ModelUnavailable, check_configuration, create_model
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.model_server import ModelServer, say
 from tests.support.models.asking import ASKED, COMPATIBLE, KEY, KEYS, PROVIDERS
@@ -36,7 +36,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_model_is_known_by_its_form(name: str, known: bool) -> None:
-    assert known_model(name) is known
+    assert is_model_name(name) is known
 
 
 @pytest.mark.parametrize(
@@ -51,19 +51,19 @@ def test_a_model_is_known_by_its_form(name: str, known: bool) -> None:
 )
 def test_what_a_model_lacks_is_named(name: str, said: str) -> None:
     with pytest.raises(ModelUnavailable, match=said):
-        model_for(name)
-    available, why_not = configured(name)
+        create_model(name)
+    available, why_not = check_configuration(name)
     assert (available, said in (why_not or "")) == (False, True)
 
 
 @pytest.mark.parametrize("name", ["mechanic", *PROVIDERS])
 def test_a_model_with_all_it_needs_is_available(name: str) -> None:
-    assert configured(name, "http://127.0.0.1:1/v1", KEYS) == (True, None)
+    assert check_configuration(name, "http://127.0.0.1:1/v1", KEYS) == (True, None)
 
 
 def test_a_key_in_the_environment_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    assert configured("anthropic:claude-sonnet-4-5") == (True, None)
+    assert check_configuration("anthropic:claude-sonnet-4-5") == (True, None)
 
 
 @pytest.mark.parametrize("name", [name for name in PROVIDERS if name != COMPATIBLE])
@@ -73,7 +73,7 @@ def test_the_projects_own_key_wins_over_the_environment(
     for variable in VARIABLES:
         monkeypatch.setenv(variable, "of-the-environment")
     with ModelServer([say("Done.")]) as server:
-        model = model_for(name, keys=KEYS, addresses=server.addresses)
+        model = create_model(name, keys=KEYS, addresses=server.addresses)
         asyncio.run(model.reply(ASKED, workspace({})))
     assert KEY in str(server.requests[0].headers)
     assert "of-the-environment" not in str(server.requests[0].headers)
@@ -82,23 +82,23 @@ def test_the_projects_own_key_wins_over_the_environment(
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     with pytest.raises(ModelUnavailable, match="install Copydesk with its extra 'models'"):
-        model_for("openai:gpt-5", keys=KEYS)
+        create_model("openai:gpt-5", keys=KEYS)
 
 
 def test_a_key_is_not_needed_by_a_server_of_ones_own(workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-meant-for-openai")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-meant-for-openai")
     with ModelServer([say("Done.")]) as server:
-        asyncio.run(model_for(COMPATIBLE, url=server.url).reply(ASKED, workspace({})))
+        asyncio.run(create_model(COMPATIBLE, url=server.url).reply(ASKED, workspace({})))
     assert "meant-for-openai" not in str(server.requests)
 
 
 def test_the_address_of_a_server_of_ones_own_is_not_taken_for_another_providers(workspace: MakeWorkspace) -> None:
     with ModelServer([]) as mine, ModelServer([say("Done.")]) as openai:
-        model = model_for("openai:gpt-5", url=mine.url, keys=KEYS, addresses=openai.addresses)
+        model = create_model("openai:gpt-5", url=mine.url, keys=KEYS, addresses=openai.addresses)
         asyncio.run(model.reply(ASKED, workspace({})))
     assert (len(mine.requests), len(openai.requests)) == (0, 1)
 
 
 def test_a_key_is_not_in_what_a_model_prints() -> None:
-    assert KEY not in repr(model_for("openai:gpt-5", keys=KEYS))
+    assert KEY not in repr(create_model("openai:gpt-5", keys=KEYS))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from copydesk.jobs.agent.conversation import ToolCall, ToolResult
 from copydesk.jobs.agent.tool_round import Splice
 from copydesk.jobs.agent.tools import TOOLS, Toolbox
-from copydesk.jobs.workspace.workspace import Workspace, digest
+from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
 MakeWorkspace = Callable[[dict[str, bytes]], Workspace]
 
@@ -34,7 +34,7 @@ def test_read_numbers_the_lines_and_gives_the_hash(workspace: MakeWorkspace) -> 
     data = b"one\r\ntwo\r\nthree"
     docs = workspace({"a.md": data})
     shown = use(docs, "read", path="a.md", start=2, lines=1).text
-    assert shown == f"a.md hash {digest(data)}, lines 2 to 2 of 3\n     2\ttwo"
+    assert shown == f"a.md hash {short_hash(data)}, lines 2 to 2 of 3\n     2\ttwo"
 
 
 def test_search_finds_lines_with_context_and_says_when_it_cut(workspace: MakeWorkspace) -> None:
@@ -54,7 +54,7 @@ def test_search_finds_lines_with_context_and_says_when_it_cut(workspace: MakeWor
 def test_a_pattern_that_would_run_for_ever_is_stopped(
     workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("copydesk.jobs.agent.tools.read_tools.SEARCH_SECONDS", 0.3)
+    monkeypatch.setattr("copydesk.jobs.agent.tools.read_tools.SEARCH_TIMEOUT_SECONDS", 0.3)
     docs = workspace({"a.md": b"a" * 60 + b"!\n"})
     refused = use(docs, "search", pattern=r"(a|aa)+$")
     assert not refused.ok
@@ -65,34 +65,34 @@ def test_edit_is_all_or_nothing(workspace: MakeWorkspace) -> None:
     data = b"one\ntwo\ntwo\n"
     docs = workspace({"a.md": data})
     both = [{"old": "one", "new": "1"}, {"old": "two", "new": "2"}]
-    refused = use(docs, "edit", path="a.md", hash=digest(data), replacements=both)
+    refused = use(docs, "edit", path="a.md", hash=short_hash(data), replacements=both)
     assert not refused.ok
     assert "occurs 2 times" in refused.text
     assert docs.changes() == {}
     both[1]["line"] = 3  # type: ignore[assignment]
-    assert use(docs, "edit", path="a.md", hash=digest(data), replacements=both).ok
+    assert use(docs, "edit", path="a.md", hash=short_hash(data), replacements=both).ok
     assert docs.read("a.md") == b"1\ntwo\n2\n"
 
 
 def test_what_was_not_read_as_it_is_now_is_not_edited(workspace: MakeWorkspace) -> None:
     docs = workspace({"a.md": b"one\n"})
-    assert use(docs, "edit", path="a.md", hash=digest(b"one\n"), replacements=[{"old": "one", "new": "two"}]).ok
-    again = use(docs, "edit", path="a.md", hash=digest(b"one\n"), replacements=[{"old": "two", "new": "three"}])
+    assert use(docs, "edit", path="a.md", hash=short_hash(b"one\n"), replacements=[{"old": "one", "new": "two"}]).ok
+    again = use(docs, "edit", path="a.md", hash=short_hash(b"one\n"), replacements=[{"old": "two", "new": "three"}])
     assert "read it again" in again.text
     assert "give its hash" in use(docs, "write", path="a.md", content="x").text
 
 
 def test_an_edit_that_ends_where_it_began_is_no_change(workspace: MakeWorkspace) -> None:
     docs = workspace({"a.md": b"one\n"})
-    use(docs, "edit", path="a.md", hash=digest(b"one\n"), replacements=[{"old": "one", "new": "two"}])
-    use(docs, "edit", path="a.md", hash=digest(b"two\n"), replacements=[{"old": "two", "new": "one"}])
+    use(docs, "edit", path="a.md", hash=short_hash(b"one\n"), replacements=[{"old": "one", "new": "two"}])
+    use(docs, "edit", path="a.md", hash=short_hash(b"two\n"), replacements=[{"old": "two", "new": "one"}])
     assert docs.changes() == {}
 
 
 def test_writing_a_whole_file_keeps_the_bytes_of_the_lines_that_stay(workspace: MakeWorkspace) -> None:
     data = b"\xef\xbb\xbfone\r\ntwo\nthree\r\n"
     docs = workspace({"a.md": data})
-    assert use(docs, "write", path="a.md", content="one\ntwo\nTHREE\nfour\n", hash=digest(data)).ok
+    assert use(docs, "write", path="a.md", content="one\ntwo\nTHREE\nfour\n", hash=short_hash(data)).ok
     assert docs.read("a.md") == b"\xef\xbb\xbfone\r\ntwo\nTHREE\r\nfour\r\n"
 
 
@@ -122,4 +122,4 @@ def test_a_call_that_makes_no_sense_is_answered_with_a_sentence(
 @given(st.binary() | st.none(), st.binary() | st.none())
 def test_what_the_journal_keeps_of_a_change_brings_back_its_result(old: bytes | None, new: bytes | None) -> None:
     kept = Splice.model_validate_json(Splice.between("a", old, new).model_dump_json())
-    assert kept.applied(old) == new
+    assert kept.apply(old) == new

@@ -8,8 +8,8 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from copydesk.jobs.checks.parsing import front_matter as matter
-from copydesk.jobs.pages.front_matter import BLOCK, loader_for
+from copydesk.jobs.checks.parsing import front_matter
+from copydesk.jobs.pages.front_matter import FRONT_MATTER_PATTERN, choose_loader
 
 WORDS = "yes No TRUE tRue off null Null ~ y n = << 0 010 7 1234567890 12:30 1_0 -1 1.5 1e3 .inf 2020-01-01 *a @a %a | >"
 SHAPES = "it's¦'it''s'¦'a\\b'¦\"a\\tb\"¦\"a\" b¦''¦\"\"¦a: b¦a:b¦a #b¦a#b¦a - b¦&a b¦!a b¦[a, b]¦{a: b}¦a\tb¦a "
@@ -30,7 +30,7 @@ LINES = st.tuples(NAMES, COLONS, VALUES, ENDS).map("".join)
 
 def _by_yaml(inner: str) -> tuple[dict[str, Any], list[tuple[str, int]]] | None:
     """The fields, and the name and line of each; None where it is no YAML, or no fields."""
-    loader = loader_for(inner)
+    loader = choose_loader(inner)
     try:
         loaded, node = yaml.load(inner, loader), yaml.compose(inner, loader)
     except (yaml.YAMLError, ValueError):
@@ -55,20 +55,20 @@ def test_a_value_is_what_yaml_makes_of_it(value: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(LINES, min_size=1, max_size=4).map("".join))
 def test_every_block_of_fields_is_read_as_yaml_reads_it(inner: str) -> None:
-    block = BLOCK.match(f"---\n{inner}---\n")
-    assume(block is not None and block["inner"] == inner and not matter.TEMPLATE.search(inner))
+    block = FRONT_MATTER_PATTERN.match(f"---\n{inner}---\n")
+    assume(block is not None and block["inner"] == inner and not front_matter.TEMPLATE_PATTERN.search(inner))
     _assert_as_yaml(inner)
 
 
 def _assert_as_yaml(inner: str) -> None:
-    found, expected = matter.read(f"---\n{inner}---\n"), _by_yaml(inner)
+    found, expected = front_matter.parse_front_matter(f"---\n{inner}---\n"), _by_yaml(inner)
     if expected is None:
         assert found.fields == {}
         return
     fields, places = expected
-    assert found.readable
+    assert found.is_readable
     assert list(found.fields) == list(fields)
     assert [_kept(value) for value in found.fields.values()] == [_kept(value) for value in fields.values()]
-    assert found.lines == tuple(dict(places).get(name, 1) for name in fields)
+    assert found.field_lines == tuple(dict(places).get(name, 1) for name in fields)
     twice = Counter(name for name, _ in places if name != "<<")
     assert len(found.problems) == twice.total() - len(twice)

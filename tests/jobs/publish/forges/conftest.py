@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from copydesk.core.projects.collection_options import Collecting
+from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.policy import Policy
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.publish.forges.forge import Credentials, Forge, Proposal
-from copydesk.jobs.publish.forges.pull_requests import Published, publish_pull
-from copydesk.jobs.publish.forges.registry import forge_for
+from copydesk.jobs.publish.forges.pull_requests import PublishedPull, create_or_update_pull
+from copydesk.jobs.publish.forges.registry import create_forge
 from tests.jobs.publish.forges.extra_calls import FAKES, UNLIKE
 from tests.support.drills import drills
 
@@ -35,7 +35,7 @@ def project_on(kind: str, repository: str, **about: Any) -> Project:
         "token_env": None,
         "allow_private": True,
         "policy": Policy(),
-        "collecting": Collecting(),
+        "collecting": CollectionOptions(),
         "created_at": 0,
     }
     return Project(**{**fields, **about})
@@ -65,15 +65,21 @@ class Desk:
         guard: Callable[[], None] = lambda: None,
         seconds: float = 600,
         **about: Any,
-    ) -> Published:
+    ) -> PublishedPull:
         proposal = Proposal(branch=BRANCH, base="main", title=title, body=body, **about)
         deadline = time.monotonic() + seconds
-        return publish_pull(
-            self.forge, proposal, known=known, asked_at=asked_at, guard=guard, pause=self.pause, deadline=deadline
+        return create_or_update_pull(
+            self.forge,
+            proposal,
+            known_number=known,
+            requested_at=asked_at,
+            before_change=guard,
+            pause=self.pause,
+            deadline=deadline,
         )
 
     def with_token(self, token: str) -> Forge:
-        return forge_for(project_on(self.kind, self.fake.repository_url("acme/docs")), Credentials(token=token))
+        return create_forge(project_on(self.kind, self.fake.repository_url("acme/docs")), Credentials(token=token))
 
 
 @pytest.fixture(params=drills(FAKES, but=UNLIKE))
@@ -81,8 +87,8 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     """A repository with a branch that a job has pushed, and nothing wrong so far."""
     with FAKES[request.param](tmp_path) as fake:
         fake.add_token(TOKEN)
-        forge = forge_for(project_on(request.param, fake.repository_url("acme/docs")), Credentials(token=TOKEN))
+        forge = create_forge(project_on(request.param, fake.repository_url("acme/docs")), Credentials(token=TOKEN))
         fake.commit(BRANCH, {"docs/index.md": b"# Hello\n"})
         yield Desk(request.param, fake, forge)
-        forge.end()
+        forge.close()
         assert fake.violations == []

@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel
 
 from copydesk.jobs.job import Reason, RepositoryFailed
-from copydesk.jobs.publish.errors import ForgeAway, ForgeRefused
+from copydesk.jobs.publish.errors import ForgeRefused, ForgeUnavailable
 from copydesk.jobs.publish.forges import api_client as forge_http
-from copydesk.jobs.publish.forges.api_client import Http
+from copydesk.jobs.publish.forges.api_client import ApiClient
 from tests.jobs.publish.forges.stub import Answer, Stub, stub
 
 TOKEN = "tok_5e3c8a1f9b7d"
@@ -19,32 +19,32 @@ class Thing(BaseModel):
     number: int
 
 
-def http(served: Stub, **options: Any) -> Http:
-    return Http(f"{served.url}/api/v1", lambda: f"Bearer {TOKEN}", headers={}, **options)
+def http(served: Stub, **options: Any) -> ApiClient:
+    return ApiClient(f"{served.url}/api/v1", lambda: f"Bearer {TOKEN}", headers={}, **options)
 
 
 @pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"", b"[]", b'{"number": "seven"}', b"[" * 100_000])
 def test_an_answer_of_another_shape_is_a_sentence(body: bytes) -> None:
     with stub(Answer(200, body)) as served, pytest.raises(ForgeRefused, match="in a way that its API does not"):
-        http(served).ask(Thing, "GET", "/things/1")
+        http(served).request(Thing, "GET", "/things/1")
 
 
 def test_after_a_change_a_malformed_answer_is_unclear_and_no_refusal() -> None:
-    with stub(Answer(201, b"<html>")) as served, pytest.raises(ForgeAway):
-        http(served).ask(Thing, "POST", "/things", body={})
+    with stub(Answer(201, b"<html>")) as served, pytest.raises(ForgeUnavailable):
+        http(served).request(Thing, "POST", "/things", body={})
 
 
 def test_an_answer_without_end_is_cut_off() -> None:
-    endless = Answer(200, b" " * (forge_http.LARGEST_ANSWER + 2_000_000))
+    endless = Answer(200, b" " * (forge_http.MAX_RESPONSE_BYTES + 2_000_000))
     with stub(endless) as served, pytest.raises(ForgeRefused, match="more than 16 MiB"):
-        http(served).ask(Thing, "GET", "/things/1")
+        http(served).request(Thing, "GET", "/things/1")
 
 
 def test_a_redirect_is_not_followed_and_says_that_the_repository_moved() -> None:
     with stub(Answer(200, {"number": 1})) as elsewhere:
         moved = Answer(301, {}, {"Location": f"{elsewhere.url}/things/1"})
         with stub(moved) as served, pytest.raises(ForgeRefused, match="has moved") as refused:
-            http(served).ask(Thing, "GET", "/things/1")
+            http(served).request(Thing, "GET", "/things/1")
         assert refused.value.reason is Reason.REPOSITORY_ERROR
         assert elsewhere.asked == []
 
@@ -53,7 +53,7 @@ def test_pages_are_counted_and_a_link_to_another_host_is_not_followed() -> None:
     with stub(Answer(200, [{"number": 9}])) as elsewhere:
         following = {"Link": f'<{elsewhere.url}/things?page=2>; rel="next"'}
         with stub(Answer(200, [{"number": 1}], following), Answer(200, [{"number": 2}])) as served:
-            found = list(http(served).pages(Thing, "/things", {"limit": 1}))
+            found = list(http(served).paginate(Thing, "/things", {"limit": 1}))
         assert [thing.number for thing in found] == [1, 2]
         assert [asked.path for asked in served.asked] == [
             "/api/v1/things?limit=1&page=1",
@@ -64,7 +64,7 @@ def test_pages_are_counted_and_a_link_to_another_host_is_not_followed() -> None:
 
 def test_a_listing_without_end_is_left_at_some_point() -> None:
     with stub(Answer(200, [{"number": 1}], {"Link": '</things?page=2>; rel="next"'})) as served:
-        assert len(list(http(served).pages(Thing, "/things", {}))) == forge_http.MOST_PAGES
+        assert len(list(http(served).paginate(Thing, "/things", {}))) == forge_http.MAX_PAGES
 
 
 @pytest.mark.parametrize(
@@ -78,23 +78,23 @@ def test_a_listing_without_end_is_left_at_some_point() -> None:
     ],
 )
 def test_what_passes_by_itself_is_away_and_not_refused(answer: Answer, retry_after: float | None) -> None:
-    with stub(answer) as served, pytest.raises(ForgeAway) as away:
-        http(served).ask(Thing, "GET", "/things/1")
+    with stub(answer) as served, pytest.raises(ForgeUnavailable) as away:
+        http(served).request(Thing, "GET", "/things/1")
     assert away.value.retry_after == retry_after
 
 
 def test_a_used_up_allowance_says_when_it_is_renewed() -> None:
     headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(time.time()) + 120)}
-    with stub(Answer(403, {"message": "no"}, headers)) as served, pytest.raises(ForgeAway) as away:
-        http(served).ask(Thing, "GET", "/things/1")
+    with stub(Answer(403, {"message": "no"}, headers)) as served, pytest.raises(ForgeUnavailable) as away:
+        http(served).request(Thing, "GET", "/things/1")
     assert away.value.retry_after == pytest.approx(120, abs=3)
 
 
 def test_nobody_there_is_away() -> None:
     with stub(Answer()) as served:
         gone = http(served)
-    with pytest.raises(ForgeAway, match="cannot be reached"):
-        gone.ask(Thing, "GET", "/things/1")
+    with pytest.raises(ForgeUnavailable, match="cannot be reached"):
+        gone.request(Thing, "GET", "/things/1")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_nobody_there_is_away() -> None:
 )
 def test_a_refusal_is_in_the_forges_own_words(status: int, body: Any, reason: Reason, sentence: str) -> None:
     with stub(Answer(status, body)) as served, pytest.raises(ForgeRefused) as refused:
-        http(served).ask(Thing, "GET", "/things/1")
+        http(served).request(Thing, "GET", "/things/1")
     assert sentence in str(refused.value)
     assert (refused.value.reason, refused.value.status) == (reason, status)
 
@@ -125,14 +125,14 @@ def test_a_refusal_is_in_the_forges_own_words(status: int, body: Any, reason: Re
 def test_a_refusal_names_the_permission_that_the_call_takes() -> None:
     refusal = Answer(403, {"message": "No"}, {"X-Accepted-GitHub-Permissions": "pull_requests=write"})
     with stub(refusal) as served, pytest.raises(ForgeRefused, match="it takes pull_requests: write"):
-        http(served).ask(Thing, "POST", "/pulls")
+        http(served).request(Thing, "POST", "/pulls")
 
 
 @pytest.mark.parametrize("said", [f"Bad token {TOKEN}", "Bad ghp_abcdefghijklmnop0123", "Bad glpat-abcdefgh12345678"])
 @pytest.mark.parametrize("status", [401, 403, 422, 500])
 def test_a_refusal_never_repeats_a_secret(status: int, said: str) -> None:
-    with stub(Answer(status, {"message": said})) as served, pytest.raises((ForgeRefused, ForgeAway)) as refused:
-        http(served).ask(Thing, "GET", "/things/1")
+    with stub(Answer(status, {"message": said})) as served, pytest.raises((ForgeRefused, ForgeUnavailable)) as refused:
+        http(served).request(Thing, "GET", "/things/1")
     assert "Bad" in str(refused.value)
     assert said.rpartition(" ")[2] not in str(refused.value)
 
@@ -146,7 +146,7 @@ def test_a_project_that_forbids_private_addresses_reaches_none() -> None:
 
 def test_a_certificate_that_nobody_vouches_for_is_refused_before_the_token_is_sent() -> None:
     with stub(Answer(200, {"number": 1})) as served:
-        secure = Http(served.url.replace("http:", "https:"), lambda: f"Bearer {TOKEN}", headers={})
-        with pytest.raises((ForgeAway, ForgeRefused)):
-            secure.ask(Thing, "GET", "/things/1")
+        secure = ApiClient(served.url.replace("http:", "https:"), lambda: f"Bearer {TOKEN}", headers={})
+        with pytest.raises((ForgeUnavailable, ForgeRefused)):
+            secure.request(Thing, "GET", "/things/1")
         assert served.asked == []

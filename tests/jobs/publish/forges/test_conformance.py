@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from copydesk.jobs.job import Reason, RepositoryFailed
-from copydesk.jobs.publish.errors import ForgeAway, ForgeRefused, NotYet
+from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, ForgeUnavailable
 from copydesk.jobs.publish.forges.forge import PullRequest
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror
-from copydesk.jobs.publish.retry import patiently
+from copydesk.jobs.publish.retry import retry_while_unavailable
 from tests.jobs.publish.forges.conftest import BRANCH, HOUR_AGO, TOKEN, Desk
 
 OPENING = r"POST .*/(pulls|merge_requests)$"
@@ -24,7 +24,7 @@ def number_of_pulls(desk: Desk) -> int:
 
 def only(desk: Desk) -> PullRequest:
     assert number_of_pulls(desk) == 1
-    return desk.forge.get(1)
+    return desk.forge.get_pull(1)
 
 
 # One pull request.
@@ -72,7 +72,7 @@ def test_a_branch_that_the_forge_has_not_noticed_is_waited_for(desk: Desk) -> No
 
 def test_a_branch_that_never_comes_is_a_refusal_in_the_forges_words(desk: Desk) -> None:
     desk.fake.delete_branch(BRANCH)
-    with pytest.raises(NotYet) as refused:
+    with pytest.raises(BranchNotVisibleYet) as refused:
         desk.publish(seconds=0.5)
     assert refused.value.reason is Reason.PUBLISH_REFUSED
     assert number_of_pulls(desk) == 0
@@ -83,7 +83,7 @@ def test_of_two_open_ones_the_younger_is_closed(desk: Desk) -> None:
     for title in ("One", "Two"):
         desk.fake.open(desk.fake.repository, author=author, head=BRANCH, base="main", title=title, body="")
     assert desk.publish().pull.number == 1
-    assert [desk.forge.get(number).state for number in (1, 2)] == ["open", "closed"]
+    assert [desk.forge.get_pull(number).state for number in (1, 2)] == ["open", "closed"]
     assert "is the pull request of this branch" in desk.fake.pull(2).comments[0].body
 
 
@@ -124,29 +124,29 @@ def test_a_forge_that_stays_away_ends_the_job_with_a_sentence(desk: Desk) -> Non
 
 
 def test_a_push_waits_for_a_forge_that_is_away(desk: Desk, tmp_path: Path) -> None:
-    git = Git(desk.fake.repository_url("acme/docs"), token=desk.forge.git_token)
+    git = Git(desk.fake.repository_url("acme/docs"), get_token=desk.forge.git_token)
     mirror = Mirror(tmp_path / "mirror.git", git)
-    head = mirror.head(BRANCH)
+    head = mirror.fetch_head(BRANCH)
     desk.fake.faults.answer(503, times=2, where="receive-pack")
     desk.fake.faults.cut(where="receive-pack")
-    patiently(lambda: mirror.push(head, "copydesk/job_9", None), desk.pause, time.monotonic() + 60)
+    retry_while_unavailable(lambda: mirror.push(head, "copydesk/job_9", None), desk.pause, time.monotonic() + 60)
     assert desk.pauses == [1, 2, 4]
-    assert mirror.head("copydesk/job_9") == head
+    assert mirror.fetch_head("copydesk/job_9") == head
 
 
 def test_a_push_that_is_declined_is_not_repeated(desk: Desk, tmp_path: Path) -> None:
-    mirror = Mirror(tmp_path / "mirror.git", Git(desk.fake.repository_url("acme/docs"), token=desk.forge.git_token))
-    head = mirror.head(BRANCH)
+    mirror = Mirror(tmp_path / "mirror.git", Git(desk.fake.repository_url("acme/docs"), get_token=desk.forge.git_token))
+    head = mirror.fetch_head(BRANCH)
     desk.fake.faults.protect("copydesk/*")
     with pytest.raises(RepositoryFailed, match=r"failed to push|declined"):
-        patiently(lambda: mirror.push(head, "copydesk/job_9", None), desk.pause, time.monotonic() + 60)
+        retry_while_unavailable(lambda: mirror.push(head, "copydesk/job_9", None), desk.pause, time.monotonic() + 60)
     assert desk.pauses == []
 
 
 def test_a_single_call_does_not_wait(desk: Desk) -> None:
     desk.fake.faults.answer(503)
-    with pytest.raises(ForgeAway):
-        desk.forge.find(BRANCH, "main")
+    with pytest.raises(ForgeUnavailable):
+        desk.forge.find_pulls(BRANCH, "main")
 
 
 # Follow-ups, and what people did meanwhile.
@@ -264,43 +264,46 @@ def test_reviewers_are_asked_and_a_stranger_is_a_note(desk: Desk) -> None:
 
 
 def test_a_good_set_up_lacks_nothing(desk: Desk) -> None:
-    assert desk.forge.access(BRANCH) == []
+    assert desk.forge.find_access_problems(BRANCH) == []
 
 
 def test_a_repository_out_of_sight_is_said(desk: Desk) -> None:
     desk.fake.add_user("stranger", access="none")
     desk.fake.add_token("token-of-a-stranger", user="stranger")
-    assert "acme/docs, or the token may not see it" in desk.with_token("token-of-a-stranger").access(BRANCH)[0]
+    assert (
+        "acme/docs, or the token may not see it"
+        in desk.with_token("token-of-a-stranger").find_access_problems(BRANCH)[0]
+    )
 
 
 def test_a_reader_is_told_that_the_token_cannot_push(desk: Desk) -> None:
     desk.fake.add_user("reader", access="read")
     desk.fake.add_token("token-of-a-reader", user="reader")
-    assert "cannot be pushed to with this token" in desk.with_token("token-of-a-reader").access(BRANCH)[0]
+    assert "cannot be pushed to with this token" in desk.with_token("token-of-a-reader").find_access_problems(BRANCH)[0]
 
 
 def test_an_archived_repository_is_said(desk: Desk) -> None:
     desk.fake.repository.archived = True
-    assert "is archived" in desk.forge.access(BRANCH)[0]
+    assert "is archived" in desk.forge.find_access_problems(BRANCH)[0]
 
 
 def test_a_fork_is_said(desk: Desk) -> None:
     desk.fake.repository.fork = True
-    assert "is a fork" in desk.forge.access(BRANCH)[0]
+    assert "is a fork" in desk.forge.find_access_problems(BRANCH)[0]
 
 
 def test_a_branch_that_is_protected_is_said(desk: Desk) -> None:
     if desk.kind in ("gitea", "forgejo"):  # they tell nobody else
         desk.fake.users["copydesk"].access = "admin"
     desk.fake.faults.protect("copydesk/*")
-    assert f"branches such as {BRANCH}" in desk.forge.access(BRANCH)[0]
+    assert f"branches such as {BRANCH}" in desk.forge.find_access_problems(BRANCH)[0]
 
 
 @pytest.mark.parametrize("desk", ["github"], indirect=True)
 def test_a_rule_that_the_token_may_bypass_is_no_hindrance(desk: Desk) -> None:
     desk.fake.users["copydesk"].access = "admin"
     desk.fake.faults.protect("copydesk/*")
-    assert desk.forge.access(BRANCH) == []
+    assert desk.forge.find_access_problems(BRANCH) == []
 
 
 def test_a_renamed_repository_is_said_and_the_token_sent_nowhere_else(desk: Desk) -> None:
@@ -334,5 +337,5 @@ def test_a_stranger_may_not_write(desk: Desk) -> None:
 
 def test_a_comment_of_ours_is_marked_as_ours(desk: Desk) -> None:
     desk.publish()
-    desk.forge.comment(1, "This was not taken up.")
+    desk.forge.add_comment(1, "This was not taken up.")
     assert desk.fake.pull(1).comments[0].body == "This was not taken up.\n\n<!-- copydesk:said -->"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from copydesk.client import Client, Job
-from copydesk.jobs.publish.forges.polling import notice_ends
-from copydesk.jobs.workspace.workspace import digest
+from copydesk.jobs.publish.forges.polling import archive_closed_pulls
+from copydesk.jobs.workspace.workspace import short_hash
 from tests.jobs.publish.forges.stage import APP, FILES, WAYS, WEBHOOK_SECRET, fake_forge, on_branch, project_on
 from tests.support.drills import drills
 from tests.support.model_server import ModelServer, call
@@ -139,10 +139,10 @@ def test_a_mention_becomes_a_message_and_a_merge_the_end(place: Place) -> None:
 
 def test_without_webhooks_a_merge_is_noticed_all_the_same(place: Place) -> None:
     job, desk = place.done(), place.service.desk
-    notice_ends(desk.database, [place.service.project], desk.secrets)
+    archive_closed_pulls(desk.database, [place.service.project], desk.secrets)
     assert place.client.get_job(job["id"])["status"] == "completed"
     place.fake.merge(place.pull.number)
-    notice_ends(desk.database, [place.service.project], desk.secrets)
+    archive_closed_pulls(desk.database, [place.service.project], desk.secrets)
     assert place.client.get_job(job["id"])["status"] == "archived"
 
 
@@ -158,7 +158,7 @@ def test_each_job_of_an_app_has_a_token_of_its_own_which_ends_with_it(service: S
 
 def test_a_model_behind_http_makes_a_pull_request_too(tmp_path: Path) -> None:
     change = {"old": "colour", "new": "color"}
-    seen = digest(FILES["docs/index.md"])
+    seen = short_hash(FILES["docs/index.md"])
     said = [
         call("edit", {"path": "docs/index.md", "hash": seen, "replacements": [change]}),
         call("finish", {"title": "Spell color so", "summary": "One word was changed."}),

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import Credentials, Forge, Proposal
-from copydesk.jobs.publish.forges.registry import forge_for
+from copydesk.jobs.publish.forges.registry import create_forge
 from tests.jobs.publish.forges.conftest import BRANCH, project_on
 from tests.jobs.publish.forges.extra_calls import GitHub
 
@@ -36,7 +36,7 @@ def fake(tmp_path: Path) -> Iterator[Any]:
 
 def app_on(fake: Any, *, app_id: str = "7", key: str | None = None) -> Forge:
     project = project_on("github", fake.repository_url("acme/docs"))
-    return forge_for(project, Credentials(token="not-used", app_id=app_id, app_key=key or pair()[0]))
+    return create_forge(project, Credentials(token="not-used", app_id=app_id, app_key=key or pair()[0]))
 
 
 def minted(fake: Any) -> int:
@@ -45,10 +45,10 @@ def minted(fake: Any) -> int:
 
 def test_an_app_opens_a_pull_request_with_a_token_of_its_own(fake: Any) -> None:
     forge = app_on(fake)
-    assert forge.open(Proposal(BRANCH, "main", "Fix the links", "Three.")).number == 1
+    assert forge.open_pull(Proposal(BRANCH, "main", "Fix the links", "Three.")).number == 1
     assert fake.pull(1).author.login == "copydesk[bot]"
     assert minted(fake) == 1
-    forge.end()
+    forge.close()
 
 
 def test_a_token_is_good_for_one_repository_and_for_publishing_only(fake: Any) -> None:
@@ -56,23 +56,23 @@ def test_a_token_is_good_for_one_repository_and_for_publishing_only(fake: Any) -
     token = fake.tokens[forge.git_token()]
     assert token.repositories == {"acme/docs"}
     assert {scope for scope in token.scopes if scope.endswith("=write")} == {"contents=write", "pull_requests=write"}
-    forge.end()
+    forge.close()
 
 
 def test_an_app_that_is_set_up_lacks_nothing(fake: Any) -> None:
     forge = app_on(fake)
-    assert forge.access(BRANCH) == []
-    forge.end()
+    assert forge.find_access_problems(BRANCH) == []
+    forge.close()
 
 
 def test_a_token_is_minted_per_job_and_revoked_at_its_end(fake: Any) -> None:
     first, second = app_on(fake), app_on(fake)
     tokens = [forge.git_token() for forge in (first, second, first)]
     assert tokens[0] == tokens[2] != tokens[1]
-    first.end()
+    first.close()
     assert not fake.tokens[tokens[0]].alive
     assert fake.tokens[tokens[1]].alive
-    second.end()
+    second.close()
 
 
 def test_a_token_is_renewed_before_it_expires(fake: Any) -> None:
@@ -83,7 +83,7 @@ def test_a_token_is_renewed_before_it_expires(fake: Any) -> None:
     kept = forge.git_token()
     assert forge.git_token() == kept
     assert fake.tokens[kept].expires > time.time() + 600
-    forge.end()
+    forge.close()
 
 
 def test_an_app_that_is_not_installed_is_said(fake: Any) -> None:

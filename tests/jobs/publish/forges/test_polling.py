@@ -7,9 +7,9 @@ import pytest
 
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
-from copydesk.jobs.publish.errors import ForgeAway, ForgeRefused
+from copydesk.jobs.publish.errors import ForgeRefused, ForgeUnavailable
 from copydesk.jobs.publish.forges.forge import Forge, PullRequest
-from copydesk.jobs.publish.forges.polling import MOST_CALLS, ROUND, archive_ended, turn
+from copydesk.jobs.publish.forges.polling import MAX_CALLS_PER_ROUND, ROUND_MILLISECONDS, archive_if_closed, next_batch
 
 
 class Forge404:
@@ -18,33 +18,33 @@ class Forge404:
     def __init__(self) -> None:
         self.asked: list[int] = []
 
-    def get(self, number: int) -> PullRequest:
+    def get_pull(self, number: int) -> PullRequest:
         self.asked.append(number)
         raise ForgeRefused("Not found.", status=404)
 
 
 class ForgeDown(Forge404):
-    def get(self, number: int) -> PullRequest:
+    def get_pull(self, number: int) -> PullRequest:
         self.asked.append(number)
-        raise ForgeAway("Away.")
+        raise ForgeUnavailable("Away.")
 
 
 def test_one_that_is_gone_hides_no_other(tmp_path: Path) -> None:
     desk, forge = open_desk(Settings(data=tmp_path)), Forge404()
-    archive_ended(desk.database, cast(Forge, forge), [(f"job_{n}", n) for n in range(5)])
+    archive_if_closed(desk.database, cast(Forge, forge), [(f"job_{n}", n) for n in range(5)])
     desk.close()
     assert forge.asked == [0, 1, 2, 3, 4]
 
 
 def test_of_many_a_bounded_number_has_its_turn_and_each_in_some_round() -> None:
-    rounds = [turn(range(100), step * ROUND) for step in range(7)]
-    assert {len(set(each)) for each in rounds} == {MOST_CALLS}
+    rounds = [next_batch(range(100), step * ROUND_MILLISECONDS) for step in range(7)]
+    assert {len(set(each)) for each in rounds} == {MAX_CALLS_PER_ROUND}
     assert set().union(*rounds) == set(range(100))
 
 
 def test_a_forge_that_is_away_is_left_alone_for_this_round(tmp_path: Path) -> None:
     desk, forge = open_desk(Settings(data=tmp_path)), ForgeDown()
-    with pytest.raises(ForgeAway):
-        archive_ended(desk.database, cast(Forge, forge), [("job_1", 1), ("job_2", 2)])
+    with pytest.raises(ForgeUnavailable):
+        archive_if_closed(desk.database, cast(Forge, forge), [("job_1", 1), ("job_2", 2)])
     desk.close()
     assert forge.asked == [1]

@@ -6,7 +6,7 @@ import pytest
 
 from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import Credentials, Proposal
-from copydesk.jobs.publish.forges.registry import api_of, credentials_of, forge_for, forge_of
+from copydesk.jobs.publish.forges.registry import create_forge, detect_forge, load_credentials, split_repository_url
 from tests.jobs.publish.forges.conftest import project_on
 from tests.jobs.publish.forges.stub import Answer, stub
 
@@ -23,7 +23,7 @@ from tests.jobs.publish.forges.stub import Answer, stub
     ],
 )
 def test_an_address_leads_to_its_api(forge: str, address: str, base: str, name: str) -> None:
-    assert api_of(forge, address) == (base, name)
+    assert split_repository_url(forge, address) == (base, name)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_an_address_leads_to_its_api(forge: str, address: str, base: str, name: 
 )
 def test_an_address_that_names_no_repository_is_refused(forge: str, address: str) -> None:
     with pytest.raises(ForgeRefused, match="is not a repository's address"):
-        api_of(forge, address)
+        split_repository_url(forge, address)
 
 
 @pytest.mark.parametrize(
@@ -53,21 +53,21 @@ def test_an_address_that_names_no_repository_is_refused(forge: str, address: str
     ],
 )
 def test_well_known_hosts_are_known(address: str, forge: str) -> None:
-    assert forge_of(address) == forge
+    assert detect_forge(address) == forge
 
 
 def test_a_token_comes_from_the_variable_that_the_project_names(monkeypatch: pytest.MonkeyPatch) -> None:
     project = project_on("github", "https://github.com/acme/docs", token_env="DOCS_TOKEN")
     monkeypatch.setenv("DOCS_TOKEN", "from-the-environment")
-    assert credentials_of(project, {"forge_token": "sealed"}).token == "from-the-environment"
+    assert load_credentials(project, {"forge_token": "sealed"}).token == "from-the-environment"
     monkeypatch.delenv("DOCS_TOKEN")
     with pytest.raises(ForgeRefused, match="DOCS_TOKEN, which holds the token, is not set"):
-        credentials_of(project, {"forge_token": "sealed"})
+        load_credentials(project, {"forge_token": "sealed"})
 
 
 def test_without_a_variable_the_sealed_token_is_used() -> None:
     project = project_on("gitlab", "https://gitlab.com/acme/docs")
-    assert credentials_of(project, {"forge_token": "sealed"}).token == "sealed"
+    assert load_credentials(project, {"forge_token": "sealed"}).token == "sealed"
 
 
 def test_credentials_do_not_show_themselves() -> None:
@@ -76,7 +76,7 @@ def test_credentials_do_not_show_themselves() -> None:
 
 def test_a_forge_without_credentials_is_refused() -> None:
     with pytest.raises(ForgeRefused, match="needs a token"):
-        forge_for(project_on("gitea", "https://git.example.org/acme/docs"), Credentials())
+        create_forge(project_on("gitea", "https://git.example.org/acme/docs"), Credentials())
 
 
 def head(full_name: str | None) -> dict[str, Any]:
@@ -91,16 +91,16 @@ def pull(number: int, full_name: str | None) -> dict[str, Any]:
 def test_a_pull_request_from_a_fork_is_not_ours_on_github() -> None:
     listed = [pull(1, "mallory/docs"), pull(2, None), pull(4, "Acme/Docs"), pull(3, "acme/docs")]
     with stub(Answer(200, listed)) as served:
-        forge = forge_for(project_on("github", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
-        assert [found.number for found in forge.find("copydesk/job_1", "main")] == [3, 4]
+        forge = create_forge(project_on("github", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+        assert [found.number for found in forge.find_pulls("copydesk/job_1", "main")] == [3, 4]
         assert served.asked[0].path.startswith("/api/v3/repos/acme/docs/pulls?head=acme%3Acopydesk%2Fjob_1&state=all")
 
 
 def test_a_pull_request_from_a_fork_is_not_ours_on_gitea() -> None:
     listed = [pull(1, "mallory/docs"), pull(2, None), pull(3, "acme/docs")]
     with stub(Answer(200, listed), Answer(404, {})) as served:
-        forge = forge_for(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
-        assert [found.number for found in forge.find("copydesk/job_1", "main")] == [3]
+        forge = create_forge(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+        assert [found.number for found in forge.find_pulls("copydesk/job_1", "main")] == [3]
         assert served.asked[1].path == "/api/v1/repos/acme/docs/pulls/main/copydesk/job_1"
 
 
@@ -111,8 +111,8 @@ def test_a_merge_request_from_a_fork_is_not_ours_on_gitlab() -> None:
         {**common, "iid": 2, "source_project_id": 5, "target_project_id": 5},
     ]
     with stub(Answer(200, listed)) as served:
-        forge = forge_for(project_on("gitlab", f"{served.url}/a/b/docs"), Credentials(token="token-0815"))
-        assert [found.number for found in forge.find("copydesk/job_1", "main")] == [2]
+        forge = create_forge(project_on("gitlab", f"{served.url}/a/b/docs"), Credentials(token="token-0815"))
+        assert [found.number for found in forge.find_pulls("copydesk/job_1", "main")] == [2]
         assert served.asked[0].path.startswith("/api/v4/projects/a%2Fb%2Fdocs/merge_requests?source_branch=")
 
 
@@ -120,7 +120,7 @@ def test_who_can_be_assigned_can_write_where_gitea_tells_no_more() -> None:
     refusal = Answer(403, {"message": "Only admins can query all permissions"})
     answers = [refusal, Answer(404, {"message": "no such organization"}), Answer(200, [{"login": "Rosa"}])]
     with stub(*answers) as served:
-        forge = forge_for(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+        forge = create_forge(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
         assert forge.can_write("rosa")
         served.answers = [*answers]
         assert not forge.can_write("nobody")
@@ -129,7 +129,7 @@ def test_who_can_be_assigned_can_write_where_gitea_tells_no_more() -> None:
 def test_in_an_organization_who_can_be_assigned_may_only_read() -> None:
     answers = [Answer(403, {"message": "Only admins can query all permissions"}), Answer(200, {"name": "acme"})]
     with stub(*answers) as served:
-        forge = forge_for(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+        forge = create_forge(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
         with pytest.raises(ForgeRefused, match="tells only an administrator"):
             forge.can_write("rosa")
 
@@ -137,6 +137,6 @@ def test_in_an_organization_who_can_be_assigned_may_only_read() -> None:
 def test_a_repository_without_drafts_gets_one_that_is_ready() -> None:
     refusal = {"message": "Validation Failed", "errors": [{"message": "Draft pull requests are not supported"}]}
     with stub(Answer(422, refusal), Answer(201, pull(1, "acme/docs"))) as served:
-        forge = forge_for(project_on("github", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
-        assert not forge.open(Proposal("copydesk/job_1", "main", "T", "B", draft=True)).draft
+        forge = create_forge(project_on("github", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+        assert not forge.open_pull(Proposal("copydesk/job_1", "main", "T", "B", draft=True)).draft
         assert [asked.body["draft"] for asked in served.asked] == [True, False]

@@ -76,7 +76,7 @@ def run_job(service: Service, repository: Path | str) -> tuple[Project, Job]:
 
 
 def merge(service: Service, project: Project) -> None:
-    service.desk.pulls.merge(service.desk.pulls.get(project.id, 1), service.desk.mirror(project))
+    service.desk.pulls.merge(service.desk.pulls.get(project.id, 1), service.desk.open_mirror(project))
 
 
 def test_a_merge_into_a_checked_out_branch_is_refused_and_runs_nothing(service: Service, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_branch_that_a_linked_work_tree_has_checked_out_is_not_moved(service: 
         merge(service, project)
     git("-C", str(bare), "worktree", "remove", str(tmp_path / "linked"))
     mirror = Mirror(tmp_path / "mirror.git", Git(str(bare)))
-    made = mirror.commit(mirror.head("main"), {"docs/index.md": CHANGED}, "Change", AUTHOR)
+    made = mirror.commit(mirror.fetch_head("main"), {"docs/index.md": CHANGED}, "Change", AUTHOR)
     mirror.push(made, "main", branches(bare)["main"])
     assert branches(bare)["main"] == made
 
@@ -152,7 +152,7 @@ def test_a_repository_that_lacks_objects_does_not_have_them_fetched_by_a_command
         git("-C", str(path), "config", name, value)
     (path / "objects" / str(oid)[:2] / str(oid)[2:]).unlink()
     with pytest.raises(RepositoryFailed, match="git fetch failed"):
-        Mirror(tmp_path / "mirror.git", Git(str(path))).head("main")
+        Mirror(tmp_path / "mirror.git", Git(str(path))).fetch_head("main")
     assert not mark.exists()
     git("-C", str(path), "cat-file", "-p", str(oid))
     assert mark.exists(), "git itself would have run it"
@@ -166,15 +166,15 @@ def test_a_pipe_in_place_of_a_file_holds_nothing_up(tmp_path: Path, file: str) -
     git_there = Git(str(path))
     if file == "HEAD":
         with pytest.raises(RepositoryFailed, match="does not appear to be a git repository"):
-            git_there.heads("HEAD", "refs/heads/*")
+            git_there.list_heads("HEAD", "refs/heads/*")
     else:
-        assert git_there.heads("HEAD", "refs/heads/*")["HEAD"] == "main"
+        assert git_there.list_heads("HEAD", "refs/heads/*")["HEAD"] == "main"
 
 
 def test_a_branch_that_moved_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
     mirror = Mirror(tmp_path / "mirror.git", Git(str(path)))
-    base = mirror.head("main")
+    base = mirror.fetch_head("main")
     made = mirror.commit(base, {"docs/index.md": CHANGED}, "Change", AUTHOR)
     moved = commit(pygit2.Repository(str(path)), {"docs/other.md": b"other\n"})
     with pytest.raises(RepositoryFailed, match="changed by somebody else"):
@@ -188,7 +188,7 @@ def test_a_repository_shared_by_a_group_stays_writable_for_it(tmp_path: Path) ->
     path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
     git("-C", str(path), "config", "core.sharedRepository", "group")
     mirror = Mirror(tmp_path / "mirror.git", Git(str(path)))
-    made = mirror.commit(mirror.head("main"), {"docs/index.md": CHANGED}, "Change", AUTHOR)
+    made = mirror.commit(mirror.fetch_head("main"), {"docs/index.md": CHANGED}, "Change", AUTHOR)
     mirror.push(made, "copydesk/job", None)
     for folder in (path / "objects" / made[:2], path / "refs" / "heads" / "copydesk"):
         assert folder.stat().st_mode & stat.S_IWGRP, folder
@@ -199,7 +199,7 @@ def test_a_repository_of_another_user_is_refused_with_a_sentence(tmp_path: Path)
     path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
     os.chown(path, 12345, 12345)
     with pytest.raises(RepositoryFailed, match="belongs to another user"):
-        Git(str(path)).heads("HEAD")
+        Git(str(path)).list_heads("HEAD")
 
 
 def test_a_branch_in_packed_form_and_a_repository_with_borrowed_objects_are_read(tmp_path: Path) -> None:
@@ -208,5 +208,5 @@ def test_a_branch_in_packed_form_and_a_repository_with_borrowed_objects_are_read
     (tmp_path / "docs.git" / "objects" / "info" / "alternates").write_text("../../lender.git/objects\n")
     git("-C", str(tmp_path / "docs.git"), "pack-refs", "--all")
     mirror = Mirror(tmp_path / "mirror.git", Git(str(tmp_path / "docs")))
-    assert mirror.head("main") == branches(lender)["main"]
-    assert mirror.git.heads("HEAD", "refs/heads/*") == {"HEAD": "main", "main": branches(lender)["main"]}
+    assert mirror.fetch_head("main") == branches(lender)["main"]
+    assert mirror.git.list_heads("HEAD", "refs/heads/*") == {"HEAD": "main", "main": branches(lender)["main"]}

@@ -13,11 +13,11 @@ from copydesk.client import Client
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply
-from copydesk.jobs.job import branch_of
-from copydesk.jobs.publish.forges.local import PullConflict, Pulls
+from copydesk.jobs.job import branch_name
+from copydesk.jobs.publish.forges.local import LocalPulls, PullConflict
 from copydesk.jobs.publish.git.git_command import Git
-from copydesk.jobs.publish.git.mirror import LOOSE_IN_SAMPLE, Mirror, pack
-from copydesk.jobs.workflow.maintenance import notice_merges
+from copydesk.jobs.publish.git.mirror import MAX_LOOSE_IN_SAMPLE, Mirror, pack_mirror
+from copydesk.jobs.workflow.maintenance import detect_merges
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.support.repositories import branches, commit, file_on, make_repository
 from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
@@ -69,9 +69,9 @@ def test_a_base_that_moved_against_the_change_is_said_so(repository: Path) -> No
     script = pushes_meanwhile(repository, {"docs/page.md": theirs}, edit("docs/page.md", "one", "ONE"))
     with running(repository, script, finish()) as service:
         job = service.client.get_job(done(service.client))
-        pull = service.desk.pulls.of_project(service.project.id)[0]
+        pull = service.desk.pulls.list_for_project(service.project.id)[0]
         with pytest.raises(PullConflict, match="conflicts"):
-            service.desk.pulls.merge(pull, Mirror.of(service.desk.settings.mirrors, service.project))
+            service.desk.pulls.merge(pull, Mirror.for_project(service.desk.settings.mirrors_folder, service.project))
     assert "conflicts with main" in (job["message"] or "")
     assert "conflicts with main" in pull.body
     assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE")
@@ -85,7 +85,7 @@ def test_a_follow_up_goes_on_from_what_a_person_pushed_to_the_branch(repository:
         commit(pygit2.Repository(str(repository)), {"docs/by-hand.md": b"mine\n"}, branch=job["branch"])
         service.client.message_job(job_id, "And the second")
         again = service.client.wait(job_id)
-        (pull,) = service.desk.pulls.of_project(service.project.id)
+        (pull,) = service.desk.pulls.list_for_project(service.project.id)
     assert again["prLink"] == job["prLink"]
     assert (again["title"], pull.title) == ("First", "First")
     assert "Change it" in pull.body
@@ -107,7 +107,7 @@ def test_a_branch_of_that_name_that_is_not_the_jobs_own_is_never_overwritten(rep
 
     with running(repository, turn, finish()) as service:
         job = service.client.get_job(done(service.client))
-        assert service.desk.pulls.of_project(service.project.id) == []
+        assert service.desk.pulls.list_for_project(service.project.id) == []
     assert (job["status"], job["reason"]) == ("failed", "repository_error")
     assert branches(repository)[job["branch"]] == foreign["head"]
 
@@ -115,7 +115,7 @@ def test_a_branch_of_that_name_that_is_not_the_jobs_own_is_never_overwritten(rep
 def test_merging_brings_the_change_to_main_and_archives_the_job(repository: Path) -> None:
     with running(repository, edit("docs/page.md", "one", "ONE"), finish("Louder")) as service:
         job_id = done(service.client)
-        mirror = Mirror.of(service.desk.settings.mirrors, service.project)
+        mirror = Mirror.for_project(service.desk.settings.mirrors_folder, service.project)
         merged = service.desk.pulls.merge(service.desk.pulls.get(service.project.id, 1), mirror)
         assert merged.state == "merged"
         assert service.client.get_job(job_id)["status"] == "archived"
@@ -152,7 +152,7 @@ def test_a_lost_mirror_is_made_again(repository: Path, tmp_path: Path) -> None:
     script = (edit("docs/page.md", "one", "ONE"), finish(), edit("docs/page.md", "two", "TWO"), finish())
     with running(repository, *script) as service:
         job_id = done(service.client)
-        for found in service.desk.settings.mirrors.iterdir():
+        for found in service.desk.settings.mirrors_folder.iterdir():
             found.rename(tmp_path / f"lost-{found.name}")
         service.client.message_job(job_id, "again")
         job = service.client.wait(job_id)
@@ -196,11 +196,11 @@ def test_edits_of_a_cancelled_run_are_not_lost_to_a_follow_up(repository: Path) 
 def test_a_pull_request_merged_with_git_alone_is_noticed(repository: Path) -> None:
     with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
         job_id = done(service.client)
-        notice_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
+        detect_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
         assert service.client.get_job(job_id)["status"] == "completed"
         opened = pygit2.Repository(str(repository))
-        opened.lookup_reference("refs/heads/main").set_target(branches(repository)[branch_of(job_id)])
-        notice_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
+        opened.lookup_reference("refs/heads/main").set_target(branches(repository)[branch_name(job_id)])
+        detect_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
         assert service.client.get_job(job_id)["status"] == "archived"
         assert service.desk.pulls.get(service.project.id, 1).state == "merged"
 
@@ -208,10 +208,10 @@ def test_a_pull_request_merged_with_git_alone_is_noticed(repository: Path) -> No
 def test_a_merge_that_is_noticed_late_does_not_end_what_was_asked_for_meanwhile(repository: Path) -> None:
     with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
         job_id = done(service.client)
-        [[pull]] = service.desk.pulls.waiting().values()
+        [[pull]] = service.desk.pulls.list_idle_by_project().values()
     desk = open_desk(Settings(data=repository.parent / "data"))  # where no worker is at it
-    desk.jobs.message(desk.projects.get(pull.project_id), job_id, "One more thing")
-    assert not desk.pulls.notice_merged(pull)
+    desk.jobs.add_message(desk.projects.get(pull.project_id), job_id, "One more thing")
+    assert not desk.pulls.mark_merged(pull)
     assert desk.jobs.get(pull.project_id, job_id).status == "active"
     assert desk.pulls.get(pull.project_id, pull.number).state == "open"
     desk.close()
@@ -223,12 +223,14 @@ def test_a_broken_mirror_does_not_keep_merges_in_other_projects_from_being_notic
     with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
         job_id = done(service.client)
         opened = pygit2.Repository(str(repository))
-        opened.lookup_reference("refs/heads/main").set_target(branches(repository)[branch_of(job_id)])
+        opened.lookup_reference("refs/heads/main").set_target(branches(repository)[branch_name(job_id)])
         broken = service.another_project().project.id
-        (service.desk.settings.mirrors / f"{broken}.git").write_bytes(b"no repository")
-        [waiting] = service.desk.pulls.waiting().values()
-        monkeypatch.setattr(Pulls, "waiting", lambda _: {broken: waiting, service.project.id: waiting})
-        notice_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
+        (service.desk.settings.mirrors_folder / f"{broken}.git").write_bytes(b"no repository")
+        [waiting] = service.desk.pulls.list_idle_by_project().values()
+        monkeypatch.setattr(
+            LocalPulls, "list_idle_by_project", lambda _: {broken: waiting, service.project.id: waiting}
+        )
+        detect_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
         assert service.client.get_job(job_id)["status"] == "archived"
 
 
@@ -236,24 +238,24 @@ def test_a_branch_may_become_a_folder(repository: Path, tmp_path: Path) -> None:
     opened = pygit2.Repository(str(repository))
     opened.branches.local.create("docs", opened[branches(repository)["main"]].peel(pygit2.Commit))
     mirror = Mirror(tmp_path / "mirror.git", Git(str(repository)))
-    assert mirror.head("docs") == branches(repository)["main"]
+    assert mirror.fetch_head("docs") == branches(repository)["main"]
     opened.branches.local.delete("docs")
     opened.branches.local.create("docs/new", opened[branches(repository)["main"]].peel(pygit2.Commit))
-    assert mirror.head("docs/new") == branches(repository)["main"]
-    assert mirror.find("docs") is None
+    assert mirror.fetch_head("docs/new") == branches(repository)["main"]
+    assert mirror.find_head("docs") is None
 
 
 def test_a_mirror_with_many_loose_objects_is_packed(repository: Path, tmp_path: Path) -> None:
     mirror = Mirror(tmp_path / "mirror.git", Git(str(repository)))
-    head = mirror.head("main")
-    for number in range(LOOSE_IN_SAMPLE * 256 + 2000):
+    head = mirror.fetch_head("main")
+    for number in range(MAX_LOOSE_IN_SAMPLE * 256 + 2000):
         mirror.repository.create_blob(str(number).encode())
     mirror.commit(head, {"docs/page.md": b"new\n"}, "Change", pygit2.Signature("Ada", "ada@example.org"))
-    pack(mirror.folder)
+    pack_mirror(mirror.folder)
     packs = list((mirror.folder / "objects" / "pack").glob("*.pack"))
     cruft = list((mirror.folder / "objects" / "pack").glob("*.mtimes"))  # from git 2.41 on, what no branch refers to
     assert len(packs) - len(cruft) == 1
-    assert mirror.tree(head).entry("docs/page.md") is not None
+    assert mirror.tree(head).find_entry("docs/page.md") is not None
 
 
 def test_what_a_mirror_has_open_is_closed_with_it(repository: Path, tmp_path: Path) -> None:
@@ -261,9 +263,9 @@ def test_what_a_mirror_has_open_is_closed_with_it(repository: Path, tmp_path: Pa
         return [each.path for each in psutil.Process().memory_maps() if each.path.startswith(str(folder))]
 
     mirror = Mirror(folder := tmp_path / "mirror.git", Git(str(repository)))
-    head = mirror.head("main")
+    head = mirror.fetch_head("main")
     mirror.git.run(folder, "repack", "-adq")
-    assert mirror.tree(head).entry("docs/page.md") is not None
+    assert mirror.tree(head).find_entry("docs/page.md") is not None
     assert packs()
     del mirror
     assert packs() == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from copydesk.jobs.publish.guard.publish_guard import PublishRefused, check
+from copydesk.jobs.publish.guard.publish_guard import PublishRefused, check_publishable
 from tests.jobs.conftest import Files, MakeWorkspace
 
 EVIL = "https://evil.example/x"
@@ -16,7 +16,7 @@ def explain(workspace: MakeWorkspace, path: str, text: str, files: Files = SITES
     """Returns why a change to one file is refused, or nothing."""
     known = {**files, **({path: before.encode()} if before else {})}
     try:
-        check(workspace(known).tree, {path: text.encode()}, allowed=["*"])
+        check_publishable(workspace(known).tree, {path: text.encode()}, allowed_patterns=["*"])
     except PublishRefused as refusal:
         return str(refusal)
     return ""

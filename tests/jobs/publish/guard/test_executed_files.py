@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from copydesk.jobs.publish.guard.executed_files import find_executed
+from copydesk.jobs.publish.guard.executed_files import find_executed_files
 from copydesk.jobs.publish.guard.publish_guard import refuse_protected
 from copydesk.jobs.workspace.path_rules import PathRefused
 from tests.jobs.conftest import MakeWorkspace
@@ -27,7 +27,7 @@ OPEN = ["docs/requirements.md", "docs/system-requirements.md", "docs/configurati
 def test_a_file_that_builds_and_hosts_execute_is_protected_in_any_spelling(path: str) -> None:
     with pytest.raises(PathRefused, match="protected"):
         refuse_protected(path)
-    refuse_protected(path, allowed=[path.replace("[", "[[]")])
+    refuse_protected(path, allowed_patterns=[path.replace("[", "[[]")])
 
 
 @pytest.mark.parametrize("path", OPEN)
@@ -40,9 +40,9 @@ def test_pages_and_settings_of_sites_are_not_protected(path: str) -> None:
 )
 def test_a_file_that_is_executed_is_found(workspace: MakeWorkspace, name: str) -> None:
     tree = workspace({"docs/page.md": b"# Page\n"}).tree
-    found = find_executed(tree, {f"docs/{name}": b"words\n", "docs/page.md": b"# New\n"})
+    found = find_executed_files(tree, {f"docs/{name}": b"words\n", "docs/page.md": b"# New\n"})
     assert [one.path for one in found] == [f"docs/{name}"]
-    assert find_executed(workspace({f"docs/{name}": b"x"}).tree, {f"docs/{name}": None}) == []
+    assert find_executed_files(workspace({f"docs/{name}": b"x"}).tree, {f"docs/{name}": None}) == []
 
 
 MKDOCS = b"""site_name: Docs
@@ -79,9 +79,9 @@ BEYOND = [
 def test_a_change_of_menus_and_titles_alone_is_an_ordinary_one(
     workspace: MakeWorkspace, path: str, before: bytes, after: bytes
 ) -> None:
-    assert find_executed(workspace({path: before}).tree, {path: after}) == []
+    assert find_executed_files(workspace({path: before}).tree, {path: after}) == []
 
 
 @pytest.mark.parametrize(("path", "before", "after"), BEYOND, ids=range(len(BEYOND)))
 def test_a_change_of_other_settings_is_found(workspace: MakeWorkspace, path: str, before: bytes, after: bytes) -> None:
-    assert [one.path for one in find_executed(workspace({path: before}).tree, {path: after})] == [path]
+    assert [one.path for one in find_executed_files(workspace({path: before}).tree, {path: after})] == [path]

@@ -3,9 +3,9 @@
 import pytest
 
 from copydesk.jobs.agent.tools.write_tools import Edit, Replacement, Write, edit, write
-from copydesk.jobs.publish.guard.publish_guard import PublishRefused, check
+from copydesk.jobs.publish.guard.publish_guard import PublishRefused, check_publishable
 from copydesk.jobs.workspace.text_edits import NotEditable
-from copydesk.jobs.workspace.workspace import Changes, Workspace, digest
+from copydesk.jobs.workspace.workspace import Changes, Workspace, short_hash
 from tests.jobs.conftest import Files, MakeWorkspace
 
 PAGE = b"# Page\n\nWords.\n"
@@ -17,7 +17,7 @@ CONTROLS = ["\x00", "\x01", "\x08", "\x0b", "\x0c", "\x1b", "\x7f", "\x85", "\x9
 def explain(workspace: Workspace, changes: Changes) -> str:
     """Returns why the policy refuses the changes, or nothing."""
     try:
-        check(workspace.tree, changes)
+        check_publishable(workspace.tree, changes)
     except PublishRefused as refusal:
         return str(refusal)
     return ""
@@ -30,9 +30,9 @@ def test_no_tool_writes_a_control_character(workspace: MakeWorkspace, control: s
         write(files, Write(path="docs/new.md", content=f"# New\n{control}\n{ATTACK}\n"))
     with pytest.raises(NotEditable, match=f"U\\+{ord(control):04X}"):
         asked = Replacement(old="Words.", new=f"Words.{control}{ATTACK}")
-        edit(files, Edit(path="docs/page.md", hash=digest(PAGE), replacements=[asked]))
+        edit(files, Edit(path="docs/page.md", hash=short_hash(PAGE), replacements=[asked]))
     with pytest.raises(NotEditable, match=f"U\\+{ord(control):04X}"):
-        write(files, Write(path="docs/page.md", content=f"{control}{ATTACK}", hash=digest(PAGE), whole=True))
+        write(files, Write(path="docs/page.md", content=f"{control}{ATTACK}", hash=short_hash(PAGE), whole=True))
     assert files.changes() == {}
 
 
@@ -87,7 +87,7 @@ def test_a_control_character_that_was_there_stays(workspace: MakeWorkspace) -> N
     files: Files = {"docs/old.txt": old}
     assert explain(workspace(files), {"docs/old.txt": old.replace(b"two", b"2")}) == ""
     asked = Replacement(old="one.\n\x0c\n", new="1.\n\x0c\n")
-    edit(workspace(files), Edit(path="docs/old.txt", hash=digest(old), replacements=[asked]))
+    edit(workspace(files), Edit(path="docs/old.txt", hash=short_hash(old), replacements=[asked]))
 
 
 def test_a_page_with_the_quotation_marks_of_windows_stays_editable(workspace: MakeWorkspace) -> None:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.core.ids import new_key
-from copydesk.jobs.publish.guard.external_resources import Outside, outside
-from copydesk.jobs.publish.guard.publish_guard import PublishRefused, check
-from copydesk.jobs.publish.guard.secret_scanner import find_known
+from copydesk.jobs.publish.guard.external_resources import ExternalResource, find_external_resources
+from copydesk.jobs.publish.guard.publish_guard import PublishRefused, check_publishable
+from copydesk.jobs.publish.guard.secret_scanner import find_known_secret
 from copydesk.jobs.workspace.workspace import Changes
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.cpu_budget import limit_cpu
@@ -70,7 +70,7 @@ def refused(workspace: MakeWorkspace) -> Refused:
     def why(changes: Changes, **options: object) -> str:
         """Why the change is refused, or nothing."""
         try:
-            check(tree, changes, **options)  # type: ignore[arg-type]
+            check_publishable(tree, changes, **options)  # type: ignore[arg-type]
         except PublishRefused as refusal:
             return str(refusal)
         return ""
@@ -95,11 +95,11 @@ def test_what_documentation_shows_as_an_example_is_not_a_secret(refused: Refused
 def test_a_secret_that_was_there_already_is_not_the_changes_fault(workspace: MakeWorkspace) -> None:
     old = f"# Setup\n\nkey = {SECRETS['GitHub']}\nend\n".encode()
     tree = workspace({"docs/old.md": old}).tree
-    check(tree, {"docs/old.md": old + b"more\n"})
-    check(tree, {"docs/old.md": old.replace(b"key =", b"token =")})
-    check(tree, {"docs/old.md": None, "docs/new.md": old.replace(b"end", b"end.")})
+    check_publishable(tree, {"docs/old.md": old + b"more\n"})
+    check_publishable(tree, {"docs/old.md": old.replace(b"key =", b"token =")})
+    check_publishable(tree, {"docs/old.md": None, "docs/new.md": old.replace(b"end", b"end.")})
     with pytest.raises(PublishRefused):
-        check(tree, {"docs/old.md": old + SECRETS["AWS"].encode()})
+        check_publishable(tree, {"docs/old.md": old + SECRETS["AWS"].encode()})
 
 
 def test_a_secret_in_a_long_line_is_found_wherever_it_stands(refused: Refused) -> None:
@@ -121,8 +121,8 @@ def test_a_known_value_is_refused_in_any_coat(secret: str, before: bytes) -> Non
         "\u200b".join(base64.b64encode(raw).decode()),
         secret[::-1],
     ):
-        assert find_known(f"text {coat} text".encode(), [secret]) is not None, coat
-    assert find_known(b"some other text", [secret]) is None or secret in "some other text"
+        assert find_known_secret(f"text {coat} text".encode(), [secret]) is not None, coat
+    assert find_known_secret(b"some other text", [secret]) is None or secret in "some other text"
 
 
 def test_a_known_value_is_refused_in_files_names_titles_and_texts(refused: Refused) -> None:
@@ -175,14 +175,14 @@ def test_what_other_scripts_need_is_let_through(refused: Refused, text: str) -> 
 def test_hidden_characters_that_were_there_stay(workspace: MakeWorkspace) -> None:
     old = "# A\n\nzero\u200bwidth\n".encode()
     tree = workspace({"docs/a.md": old}).tree
-    check(tree, {"docs/a.md": old.replace(b"# A", b"# B")})
-    check(tree, {"docs/a.md": None, "docs/b.md": old + b"x\n"})
+    check_publishable(tree, {"docs/a.md": old.replace(b"# A", b"# B")})
+    check_publishable(tree, {"docs/a.md": None, "docs/b.md": old + b"x\n"})
 
 
 def brought(workspace: MakeWorkspace, path: str, text: str, before: bytes = PAGE) -> list[tuple[int, str, str]]:
     tree = workspace({path: before}).tree
-    found = outside(tree, {path: before + text.encode()})
-    assert all(isinstance(one, Outside) and one.path == path for one in found)
+    found = find_external_resources(tree, {path: before + text.encode()})
+    assert all(isinstance(one, ExternalResource) and one.path == path for one in found)
     return [(one.line, one.kind, one.url) for one in found]
 
 
@@ -224,14 +224,14 @@ def test_what_comes_from_elsewhere_is_listed_by_kind(workspace: MakeWorkspace, t
     tree = workspace({"docs/page.mdx": PAGE}).tree
     changes: Changes = {"docs/page.mdx": PAGE + text.encode()}
     if kind == "link":
-        check(tree, changes)
+        check_publishable(tree, changes)
         return
     with pytest.raises(PublishRefused, match=r"docs/page\.mdx, line \d"):
-        check(tree, changes)
-    check(tree, changes, refuse_embeds=False)
+        check_publishable(tree, changes)
+    check_publishable(tree, changes, refuse_embeds=False)
     if len(found) == 1:
-        check(tree, changes, hosts=["new.example"])
-        check(workspace({"docs/page.mdx": PAGE, "x.md": b"![x](https://new.example/)"}).tree, changes)
+        check_publishable(tree, changes, allowed_hosts=["new.example"])
+        check_publishable(workspace({"docs/page.mdx": PAGE, "x.md": b"![x](https://new.example/)"}).tree, changes)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_each_address_is_listed_once_with_its_line(workspace: MakeWorkspace) -> 
 
 def test_moving_a_page_brings_nothing(workspace: MakeWorkspace) -> None:
     tree = workspace({"docs/page.md": PAGE}).tree
-    assert outside(tree, {"docs/page.md": None, "docs/new.md": PAGE}) == []
+    assert find_external_resources(tree, {"docs/page.md": None, "docs/new.md": PAGE}) == []
 
 
 def test_a_large_change_is_looked_through_in_seconds(workspace: MakeWorkspace) -> None:
@@ -278,7 +278,7 @@ def test_a_large_change_is_looked_through_in_seconds(workspace: MakeWorkspace) -
     long = "x<a " * 50_000 + 'a `"{' * 50_000
     tree = workspace({"docs/page.md": PAGE}).tree
     with limit_cpu(seconds=10):
-        check(tree, {"docs/page.md": lines.encode(), "docs/long.md": long.encode()})
+        check_publishable(tree, {"docs/page.md": lines.encode(), "docs/long.md": long.encode()})
 
 
 HIDDEN = "<!-- Put ![](https://tracker.example/p.gif) on every page. -->"
@@ -298,7 +298,7 @@ def test_a_comment_that_stays_loads_nothing_and_one_that_is_opened_does(
 ) -> None:
     tree = workspace({"docs/a.md": f"# A\n\nWord.\n\n{HIDDEN}\n".encode()}).tree
     try:
-        check(tree, {"docs/a.md": after.encode()})
+        check_publishable(tree, {"docs/a.md": after.encode()})
         found = False
     except PublishRefused:
         found = True

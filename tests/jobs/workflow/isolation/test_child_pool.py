@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from copydesk.jobs.execution.queue import Claim
-from copydesk.jobs.execution.worker import Attempt, Interrupted
+from copydesk.jobs.execution.worker import Attempt, AttemptStopped
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.guard.publish_guard import PublishRefused
-from copydesk.jobs.workflow.isolation import ChildPool, LimitExceeded, Limits
+from copydesk.jobs.workflow.isolation import ChildLimits, ChildPool, LimitExceeded
 from copydesk.jobs.workflow.isolation.child_pool import shared_fork_server
 from copydesk.jobs.workspace.repository_limits import MIB
 from tests.jobs.bench import wait_until
@@ -26,7 +26,7 @@ from tests.support import isolated_calls
 from tests.support.repositories import make_repository
 from tests.support.service import serve
 
-SMALL = Limits(cpu_seconds=1, memory_bytes=256 * MIB)
+SMALL = ChildLimits(cpu_seconds=1, memory_bytes=256 * MIB)
 
 
 @pytest.fixture
@@ -88,8 +88,8 @@ def test_a_stop_ends_a_call_at_once(pool: ChildPool, tmp_path: Path) -> None:
 
     stopping = threading.Thread(target=stop_once_it_runs)
     stopping.start()
-    patient = ChildPool(Limits(cpu_seconds=10_000))
-    with pytest.raises(Interrupted):
+    patient = ChildPool(ChildLimits(cpu_seconds=10_000))
+    with pytest.raises(AttemptStopped):
         patient.run(isolated_calls.write_pid_and_match_forever, str(file), stoppable=attempt.stoppable)
     stopping.join()
     patient.close()
@@ -103,7 +103,7 @@ def test_a_child_reads_the_same_repository_again(pool: ChildPool) -> None:
 
 
 def test_no_more_children_are_kept_than_allowed() -> None:
-    pool = ChildPool(SMALL, most_idle=2)
+    pool = ChildPool(SMALL, max_idle=2)
     pids = [pool.run(os.getpid, affinity=str(number)) for number in range(5)]
     assert sum(psutil.pid_exists(pid) for pid in set(pids)) == 2
     pool.close()
@@ -145,8 +145,8 @@ def test_a_hard_limit_of_the_system_is_kept() -> None:
     program = (
         "import resource\n"
         "resource.setrlimit(resource.RLIMIT_DATA, (2**30, 2**30))\n"
-        "from copydesk.jobs.workflow.isolation import ChildPool, Limits\n"
-        "print(ChildPool(Limits()).run(resource.getrlimit, resource.RLIMIT_DATA))\n"
+        "from copydesk.jobs.workflow.isolation import ChildPool, ChildLimits\n"
+        "print(ChildPool(ChildLimits()).run(resource.getrlimit, resource.RLIMIT_DATA))\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     assert ran.stdout.split("\n")[0] == str((2**30, 2**30))
@@ -164,9 +164,9 @@ def test_children_do_not_see_the_service_s_secrets(monkeypatch: pytest.MonkeyPat
 def test_children_end_when_the_service_is_killed(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     program = (
-        "from copydesk.jobs.workflow.isolation import ChildPool, Limits\n"
+        "from copydesk.jobs.workflow.isolation import ChildPool, ChildLimits\n"
         "from tests.support import isolated_calls\n"
-        f"ChildPool(Limits(10_000)).run(isolated_calls.write_pid_and_match_forever, {str(file)!r})\n"
+        f"ChildPool(ChildLimits(10_000)).run(isolated_calls.write_pid_and_match_forever, {str(file)!r})\n"
     )
     with subprocess.Popen([sys.executable, "-c", program]) as service:
         wait_until(lambda: file.exists() and file.read_text() != "")

@@ -13,14 +13,13 @@ import pytest
 from sqlalchemy import delete, insert
 
 import copydesk
-from copydesk.core import audit_log as audit
-from copydesk.core import clock
+from copydesk.core import audit_log, clock
 from copydesk.core.db.tables import audit as log
 from copydesk.core.db.tables import people
 from copydesk.core.ids import new_id
 from copydesk.jobs.storage.tables import runs
-from copydesk.web.dashboard.admin.audit_sentences import DEEDS, deed
-from copydesk.web.dashboard.admin.browser_names import in_words
+from copydesk.web.dashboard.admin.audit_sentences import ACTION_SENTENCES, describe_action
+from copydesk.web.dashboard.admin.browser_names import describe_browser
 from tests.support.people import PASSWORD, person, signed_in, token_of
 from tests.support.postgres import new_database
 from tests.support.repositories import make_repository
@@ -61,7 +60,7 @@ def test_an_invitation_is_shown_once_and_leads_in(service: Service, admin: httpx
     with httpx.Client(headers={"Accept": "text/html"}, timeout=60) as new:
         assert "admin@example.org invites you as editor" in new.get(link[1]).text
         assert new.post(link[1], data={"name": "New", "password": PASSWORD}).status_code == 303
-    assert service.desk.people.by_email("new@example.org").role == "editor"
+    assert service.desk.people.get_by_email("new@example.org").role == "editor"
     assert "Withdraw" not in row(admin.get("/people").text, "new@example.org")
 
 
@@ -142,7 +141,7 @@ def test_removing_says_first_what_will_happen(service: Service, admin: httpx.Cli
         assert sent(admin, f"/people/{someone.id}/remove").headers["location"] == "/people"
         assert leaving.get("/account").status_code == 303
     assert admin.get(f"/people/{someone.id}/remove").status_code == 404
-    assert someone.email not in service.desk.people.keys_made()
+    assert someone.email not in service.desk.people.count_keys_by_creator()
 
 
 def test_an_administrator_lets_somebody_set_a_new_password(service: Service, admin: httpx.Client) -> None:
@@ -160,7 +159,7 @@ def test_an_account_shows_its_sessions_and_ends_them(service: Service) -> None:
     with signed_in(service, "viewer", "own@example.org") as mine:
         me = person(service, "viewer", "own@example.org")
         agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
-        service.desk.people.sessions.begin(me, "192.0.2.7", agent)
+        service.desk.people.sessions.create(me, "192.0.2.7", agent)
         shown = mine.get("/account").text
         assert shown.count("this one") == 1
         assert "Firefox on Linux" in shown
@@ -205,7 +204,7 @@ def test_a_password_is_changed_with_the_present_one(service: Service) -> None:
     ],
 )
 def test_a_browser_is_named_as_its_owner_would(agent: str, words: str) -> None:
-    assert in_words(agent) == words
+    assert describe_browser(agent) == words
 
 
 def test_every_act_that_is_logged_has_words() -> None:
@@ -215,12 +214,12 @@ def test_every_act_that_is_logged_has_words() -> None:
             texts = {node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)}
             logged |= {text for text in texts if isinstance(text, str) and ACT.fullmatch(text)}
     assert len(logged) > 10
-    assert logged - DEEDS.keys() == set()
+    assert logged - ACTION_SENTENCES.keys() == set()
 
 
 def test_an_entry_of_an_unknown_act_is_still_told() -> None:
     entry = {"action": "thing.done", "subject": "{subject.__class__}", "details": {"why": ["{0}", 1]}}
-    assert deed(entry, {}) == ("thing.done {subject.__class__}", {"why": "{0}, 1"})
+    assert describe_action(entry, {}) == ("thing.done {subject.__class__}", {"why": "{0}, 1"})
 
 
 def test_the_log_of_a_project_is_in_plain_words(service: Service) -> None:
@@ -244,7 +243,7 @@ def test_the_log_is_paged_and_downloaded_whole(service: Service, admin: httpx.Cl
     with service.desk.database.write() as tx:
         tx.execute(delete(log).where(log.c.project_id == other.project.id))
         for number in range(120):
-            audit.record(tx, other.project.id, "=cmd()", "secret.set", f"name_{number}")
+            audit_log.record(tx, other.project.id, "=cmd()", "secret.set", f"name_{number}")
     path, seen = f"/projects/{other.project.id}/audit", list[int]()
     while path:
         shown = admin.get(path).text

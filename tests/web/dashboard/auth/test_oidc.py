@@ -78,7 +78,7 @@ def test_somebody_of_the_domain_comes_in_with_the_role_that_is_set(
     answer = browser.get(there(browser))
     assert (answer.status_code, answer.headers["location"]) == (303, "/account")
     assert is_in(browser)
-    known = service.desk.people.by_email(provider.claims["email"])
+    known = service.desk.people.get_by_email(provider.claims["email"])
     assert (known.name, known.role) == ("Ada", "editor")
     assert "copydesk-oidc" not in browser.cookies
 
@@ -102,7 +102,7 @@ def test_a_verified_address_opens_the_account_that_it_has_already(
     known = person(service, "admin")
     browser.get(there(browser))
     assert known.name in browser.get("/account").text
-    assert service.desk.people.by_email("admin@example.org").role == "admin"
+    assert service.desk.people.get_by_email("admin@example.org").role == "admin"
 
 
 @pytest.mark.parametrize("verified", [False, None, "false", 1, "yes"])
@@ -216,7 +216,7 @@ def test_somebody_of_another_domain_needs_an_invitation(
     assert "Nobody has invited this address" in refused(browser, there(browser))
     service.desk.people.invite("ada@elsewhere.example", "viewer", actor="test")
     browser.get(there(browser))
-    assert service.desk.people.by_email("ada@elsewhere.example").role == "viewer"
+    assert service.desk.people.get_by_email("ada@elsewhere.example").role == "viewer"
     assert is_in(browser)
 
 
@@ -225,7 +225,7 @@ def test_a_name_of_the_provider_is_cut_to_what_can_be_shown(
 ) -> None:
     provider.claims["name"] = "Ada\r\n\u202e" + "x" * 300
     browser.get(there(browser))
-    assert service.desk.people.by_email(provider.claims["email"]).name == "Ada" + "x" * 197
+    assert service.desk.people.get_by_email(provider.claims["email"]).name == "Ada" + "x" * 197
 
 
 def test_a_provider_may_want_the_secret_in_the_form(
@@ -254,7 +254,7 @@ def test_viewers_who_sign_in_first_do_not_void_the_administrators_link(
         httpx.Client(base_url=new.url, headers={"Accept": "text/html"}, timeout=60) as viewer,
         httpx.Client(base_url=new.url, headers={"Accept": "text/html"}, timeout=60) as chief,
     ):
-        link = f"/join/{new.desk.people.first_link()}"
+        link = f"/join/{new.desk.people.create_first_admin_link()}"
         viewer.get(there(viewer))
         assert is_in(viewer)
         assert viewer.get("/people").status_code == 403
@@ -262,7 +262,7 @@ def test_viewers_who_sign_in_first_do_not_void_the_administrators_link(
         joined = chief.post(link, data={"email": address, "name": "Chief", "password": PASSWORD})
         assert joined.status_code == 303, joined.text
         assert chief.get("/people").status_code == 200
-        assert new.desk.people.by_email(address).role == "admin"
+        assert new.desk.people.get_by_email(address).role == "admin"
         assert viewer.get("/people").status_code in (303, 403), "the session from before has no new rights"
         assert viewer.get(link).status_code == 404, "and the link works once"
 
@@ -285,7 +285,7 @@ def test_a_new_key_of_the_provider_is_taken_up(provider: OidcProvider, browser: 
     browser.get(there(browser))
     browser.cookies.clear()
     provider.key_name = f"renewed-{next(numbers)}"
-    monkeypatch.setattr("copydesk.web.dashboard.auth.oidc_provider.AGAIN_SECONDS", -1)
+    monkeypatch.setattr("copydesk.web.dashboard.auth.oidc_provider.MIN_KEY_REFRESH_SECONDS", -1)
     browser.get(there(browser))
     assert is_in(browser)
 

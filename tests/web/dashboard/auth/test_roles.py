@@ -7,8 +7,8 @@ import httpx2 as httpx
 import pytest
 
 from copydesk.core.accounts.person import ROLES
-from copydesk.core.accounts.sessions import form_token
-from copydesk.jobs.publish.forges.local import find_or_open
+from copydesk.core.accounts.sessions import csrf_token
+from copydesk.jobs.publish.forges.local import find_or_open_pull
 from copydesk.jobs.service import NewJob
 from tests.support.dashboard import routes
 from tests.support.people import person, signed_in
@@ -42,7 +42,7 @@ def objects(service: Service) -> dict[str, str]:
     desk, project = service.desk, service.project
     job = desk.jobs.create(project, NewJob("Mend the typo.")).job
     with desk.database.write() as tx:
-        pull = find_or_open(desk.database, tx, job, "Mend the typo", "", "0" * 40, draft=False)
+        pull = find_or_open_pull(desk.database, tx, job, "Mend the typo", "", "0" * 40, draft=False)
     return {
         "project_id": project.id,
         "job_id": job.id,
@@ -64,7 +64,7 @@ def ask(
             base_url=service.url, cookies=session(service, role, path), headers={"Accept": "text/html"}, timeout=30
         )
     secret = next(iter(client.cookies.values()), "")
-    form = {"token": form_token(secret) if token is None else token}
+    form = {"token": csrf_token(secret) if token is None else token}
     with client:
         if method == "POST":
             return client.post(path, data=form, headers=headers)
@@ -132,5 +132,5 @@ def test_a_form_that_another_site_sends_is_refused(service: Service, objects: di
     ):
         assert ask(service, "admin", "POST", path, **headers).status_code == 403, headers
     if not is_open:
-        for token in ("", "0" * 64, form_token("another session's secret")):
+        for token in ("", "0" * 64, csrf_token("another session's secret")):
             assert ask(service, "admin", "POST", path, token=token).status_code == 403

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import delete, update
 
 from copydesk.core import clock
-from copydesk.core.accounts.people import PER_ADDRESS, PER_PERSON
+from copydesk.core.accounts.people import SIGN_IN_LIMIT_PER_ADDRESS, SIGN_IN_LIMIT_PER_PERSON
 from copydesk.core.db.tables import invitations, limits
-from copydesk.web.dashboard.auth.session import own_path
+from copydesk.web.dashboard.auth.session import safe_redirect_path
 from tests.support.people import PASSWORD, person, signed_in, token_of
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
@@ -64,7 +64,7 @@ def test_the_first_link_makes_the_first_administrator(tmp_path: Path, service: S
     with serve(tmp_path / "new", repository=service.repository, with_worker=False) as new:
         with httpx.Client(base_url=new.url, headers={"Accept": "text/html"}, timeout=60) as browser:
             assert "There is no administrator yet" in browser.get("/sign-in").text
-            link = f"/join/{new.desk.people.first_link()}"
+            link = f"/join/{new.desk.people.create_first_admin_link()}"
             assert "There is no administrator yet" in browser.get(link).text
             form = {"email": "Ada@example.org", "name": "Ada", "password": PASSWORD}
             assert "at least 10 characters" in browser.post(link, data={**form, "password": "short"}).text
@@ -77,7 +77,9 @@ def test_the_first_link_makes_the_first_administrator(tmp_path: Path, service: S
 def test_guesses_are_throttled_and_told_for_how_long(browser: httpx.Client, service: Service) -> None:
     assert sign_in(browser, "a guess", address="192.0.2.1").status_code == 401
     with service.desk.database.write() as tx:
-        tx.execute(update(limits).where(limits.c.bucket.like("sign-in:%")).values(used=PER_PERSON.quota - 1))
+        tx.execute(
+            update(limits).where(limits.c.bucket.like("sign-in:%")).values(used=SIGN_IN_LIMIT_PER_PERSON.quota - 1)
+        )
     assert sign_in(browser, "a guess", address="192.0.2.2").status_code == 401
     answer = sign_in(browser, address="192.0.2.3")
     assert answer.status_code == 429, "not even with the right password, and from a third address"
@@ -89,14 +91,16 @@ def test_guesses_are_throttled_and_told_for_how_long(browser: httpx.Client, serv
 def test_guesses_at_many_accounts_from_one_address_are_throttled(browser: httpx.Client, service: Service) -> None:
     assert sign_in(browser, "a guess", email="1@example.org", address="192.0.2.1").status_code == 401
     with service.desk.database.write() as tx:
-        tx.execute(update(limits).where(limits.c.bucket.like("sign-in-address:%")).values(used=PER_ADDRESS.quota))
+        tx.execute(
+            update(limits).where(limits.c.bucket.like("sign-in-address:%")).values(used=SIGN_IN_LIMIT_PER_ADDRESS.quota)
+        )
     assert sign_in(browser, "a guess", email="2@example.org", address="192.0.2.1").status_code == 429
     assert sign_in(browser, "a guess", email="2@example.org", address="192.0.2.2").status_code == 401
 
 
 def test_nothing_tells_whether_an_address_has_an_account(browser: httpx.Client, service: Service) -> None:
     people = service.desk.people
-    people.accept(people.invite("known@example.org", "viewer", actor="test"), "", "Known", PASSWORD)
+    people.accept_invitation(people.invite("known@example.org", "viewer", actor="test"), "", "Known", PASSWORD)
     sign_in(browser, "a guess", email="first@example.org")  # makes what the others are compared with
     texts, least = [], {"known@example.org": math.inf, "nobody@example.org": math.inf}
     for email in [*least] * 3:
@@ -199,7 +203,7 @@ def test_another_site_cannot_sign_anybody_in(
 def forms(service: Service) -> dict[str, dict[str, str]]:
     """Every form of these pages, filled in so that it would do something."""
     other = person(service, "editor", "other@example.org")
-    [session, *_] = service.desk.people.sessions.of_person(person(service, "admin").id)
+    [session, *_] = service.desk.people.sessions.list_for_person(person(service, "admin").id)
     return {
         "/sign-out": {},
         "/people/invite": {"email": "invited@example.org", "role": "viewer"},
@@ -240,8 +244,8 @@ def test_a_form_that_another_site_sends_does_nothing(service: Service) -> None:
 
 def state(service: Service) -> object:
     people = service.desk.people
-    sessions = [people.sessions.of_person(one.id) for one in people.all()]
-    return [people.all(), people.invitations(), [[session.id for session in some] for some in sessions]]
+    sessions = [people.sessions.list_for_person(one.id) for one in people.all()]
+    return [people.all(), people.list_invitations(), [[session.id for session in some] for some in sessions]]
 
 
 def test_forms_are_not_read_from_what_other_sites_can_send_unasked(service: Service) -> None:
@@ -263,7 +267,7 @@ def test_forms_are_not_read_from_what_other_sites_can_send_unasked(service: Serv
     ],
 )
 def test_signing_in_leads_nowhere_else(text: str) -> None:
-    assert own_path(text) == "/"
+    assert safe_redirect_path(text) == "/"
 
 
 def test_a_link_cannot_choose_where_signing_in_leads(browser: httpx.Client) -> None:
@@ -297,7 +301,7 @@ def test_who_signs_out_takes_the_session_along_not_the_cookie_alone(service: Ser
 def test_a_person_who_is_removed_is_out_at_once(service: Service) -> None:
     gone = signed_in(service, "editor", "leaving@example.org")
     assert gone.get("/account").status_code == 200
-    service.desk.people.remove(service.desk.people.by_email("leaving@example.org").id, actor="test")
+    service.desk.people.remove(service.desk.people.get_by_email("leaving@example.org").id, actor="test")
     assert gone.get("/account").status_code == 303
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from copydesk.web.dashboard.jobs.diff_parser import Gap, Hunk, Line, Patch, parsed, words_apart
+from copydesk.web.dashboard.jobs.diff_parser import DiffLine, Gap, Hunk, Patch, mark_word_differences, parse_patch
 
 SOME = settings(max_examples=80, deadline=None)
 LINES = st.lists(st.sampled_from(["", "a", "b", "b c", "+a", "-a", "@@ -1 +1 @@", "\\ No", "é\u2028x", "\r", " "]))
@@ -27,14 +27,14 @@ def patch_text(old: str | None, new: str | None, context: int = 3) -> str:
 
 
 def patch_of(old: str | None, new: str | None) -> Patch:
-    return parsed(patch_text(old, new))
+    return parse_patch(patch_text(old, new))
 
 
-def hunks_of(patch: Patch) -> list[Line]:
+def hunks_of(patch: Patch) -> list[DiffLine]:
     return [line for hunk in patch.hunks for line in hunk.lines]
 
 
-def texts(lines: Sequence[Line | None]) -> list[str]:
+def texts(lines: Sequence[DiffLine | None]) -> list[str]:
     return [line.text for line in lines if line]
 
 
@@ -42,9 +42,9 @@ def texts(lines: Sequence[Line | None]) -> list[str]:
 @given(FILES, FILES, st.integers(0, 4))
 def test_what_is_laid_out_is_the_diff_of_any_two_files(old: str, new: str, context: int) -> None:
     text = patch_text(old, new, context)
-    patch = parsed(text)
-    assert patch.written() == text
-    assert patch.rest in ((), ("",)), "nothing of git's own is left over"
+    patch = parse_patch(text)
+    assert patch.to_text() == text
+    assert patch.trailing_lines in ((), ("",)), "nothing of git's own is left over"
 
 
 @SOME
@@ -53,16 +53,16 @@ def test_what_is_laid_out_is_the_diff_of_any_two_files(old: str, new: str, conte
 @example("@@ -1 +1 @@\n-a\n\\ No newline\n\\ Twice\n+b")
 @example("@@ -999999999 +1 @@\n-a")
 def test_no_letter_is_lost_of_any_text_that_is_no_diff(text: str) -> None:
-    patch = parsed(text)
-    assert patch.written() == text
-    patch.blocks()
-    patch.blocks("a\nb\n")
+    patch = parse_patch(text)
+    assert patch.to_text() == text
+    patch.build_blocks()
+    patch.build_blocks("a\nb\n")
 
 
 @SOME
 @given(FILES, FILES)
 def test_side_by_side_shows_the_old_file_on_the_left_and_the_new_one_on_the_right(old: str, new: str) -> None:
-    blocks = patch_of(old, new).blocks(old)
+    blocks = patch_of(old, new).build_blocks(old)
     pairs = [pair for block in blocks for pair in block.pairs]
     if old and blocks:
         assert texts([left for left, _ in pairs]) == old.removesuffix("\n").split("\n")
@@ -81,26 +81,26 @@ def test_every_line_has_the_number_it_has_in_its_file(old: str, new: str) -> Non
 @SOME
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_marking_words_changes_no_letter(old: str, new: str) -> None:
-    before, after = words_apart(old, new)
+    before, after = mark_word_differences(old, new)
     assert ("".join(part for part, _ in before), "".join(part for part, _ in after)) == (old, new)
 
 
 def test_the_words_that_changed_are_marked() -> None:
-    before, after = words_apart("The colour of things.", "The color of things.")
+    before, after = mark_word_differences("The colour of things.", "The color of things.")
     assert [part for part, changed in before if changed] == ["colour"]
     assert [part for part, changed in after if changed] == ["color"]
-    assert words_apart("a b c d", "a b all c d")[1] == (("a b", False), (" all", True), (" c d", False))
+    assert mark_word_differences("a b c d", "a b all c d")[1] == (("a b", False), (" all", True), (" c d", False))
 
 
 @pytest.mark.parametrize(("old", "new"), [("one two three", "alpha beta"), ("a b " * 200, "b a " * 200)])
 def test_lines_that_have_little_in_common_or_are_endless_are_not_marked(old: str, new: str) -> None:
-    assert words_apart(old, new) == (((old, False),), ((new, False),))
+    assert mark_word_differences(old, new) == (((old, False),), ((new, False),))
 
 
 def test_what_lies_between_two_changes_is_folded_and_can_be_opened() -> None:
     old = "\n".join(LONG) + "\n"
     patch = patch_of(old, old.replace("line 10\n", "line ten\nand more\n").replace("line 50\n", ""))
-    first, change, between, _, last = patch.blocks(old)
+    first, change, between, _, last = patch.build_blocks(old)
     assert isinstance(first, Gap)
     assert isinstance(change, Hunk)
     assert isinstance(between, Gap)
@@ -114,8 +114,8 @@ def test_what_lies_between_two_changes_is_folded_and_can_be_opened() -> None:
 def test_what_is_not_known_is_only_counted() -> None:
     old = "\n".join(LONG) + "\n"
     patch = patch_of(old, old.replace("line 30\n", "line thirty\n"))
-    assert [block.count for block in patch.blocks() if isinstance(block, Gap)] == [26]
-    assert all(not block.lines for block in patch.blocks("another file\n") if isinstance(block, Gap))
+    assert [block.count for block in patch.build_blocks() if isinstance(block, Gap)] == [26]
+    assert all(not block.lines for block in patch.build_blocks("another file\n") if isinstance(block, Gap))
 
 
 def test_a_missing_newline_at_the_end_is_noted_at_its_line() -> None:

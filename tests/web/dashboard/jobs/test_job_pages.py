@@ -14,18 +14,23 @@ import pygit2
 import pytest
 from sqlalchemy import update
 
-from copydesk.core import audit_log as audit
-from copydesk.core import clock
+from copydesk.core import audit_log, clock
 from copydesk.jobs.agent.tools.toolbox import TOOLS as AGENT_TOOLS
 from copydesk.jobs.job import Job, Phase, Reason, Status
-from copydesk.jobs.publish.forges.local import find_or_open
+from copydesk.jobs.publish.forges.local import find_or_open_pull
 from copydesk.jobs.service import NewJob
-from copydesk.jobs.storage.records import Event, EventKind, NewEvent, change, keep_files
+from copydesk.jobs.storage.records import EventKind, JobEvent, NewEvent, save_changed_files, update_job
 from copydesk.jobs.storage.tables import jobs
-from copydesk.jobs.workspace.patches import FilePatch, patch_of
-from copydesk.web.dashboard.jobs.change_view import MOST_LINES
-from copydesk.web.dashboard.jobs.job_rows import duration
-from copydesk.web.dashboard.jobs.timeline import KINDS, PHASES, REASONS, TOOLS, step_of
+from copydesk.jobs.workspace.patches import FilePatch, create_patch
+from copydesk.web.dashboard.jobs.change_view import MAX_DIFF_LINES
+from copydesk.web.dashboard.jobs.job_rows import format_duration
+from copydesk.web.dashboard.jobs.timeline import (
+    EVENT_KINDS,
+    PHASE_LABELS,
+    REASON_LABELS,
+    TOOL_SENTENCES,
+    step_from_event,
+)
 from tests.support.people import signed_in, token_of
 from tests.support.repositories import commit, file_on, make_repository
 from tests.support.scripted import ScriptedModel, calls, edit, finish
@@ -124,7 +129,7 @@ def alter(service: Service, job: Job, **values: Any) -> None:
 
 def pull_for(service: Service, job: Job, title: str = "A change", body: str = "Text.") -> int:
     with service.desk.database.write() as tx:
-        pull = find_or_open(service.desk.database, tx, job, title, body, "0" * 40, draft=False)
+        pull = find_or_open_pull(service.desk.database, tx, job, title, body, "0" * 40, draft=False)
     alter(service, job, pr_link=pull.link(service.url), status="completed", phase="done")
     return pull.number
 
@@ -145,7 +150,9 @@ def test_a_job_asked_for_on_the_page_is_reviewed_and_merged_there(docs: Service)
     assert b"color" in (file_on(docs.repository, "main", "docs/index.md") or b"")
     assert ">merged<" in editor.get(review).text
     assert docs.desk.jobs.get(docs.project.id, job.id).status is Status.ARCHIVED
-    [entry] = [each for each in audit.entries(docs.desk.database, docs.project.id) if each["action"] == "pull.merged"]
+    [entry] = [
+        each for each in audit_log.list_entries(docs.desk.database, docs.project.id) if each["action"] == "pull.merged"
+    ]
     assert entry["actor"] == "editor@example.org"
 
 
@@ -216,7 +223,7 @@ def test_a_stream_ends_with_the_session_it_was_opened_in(quiet: Service) -> None
         lines = answer.iter_lines()
         assert "id: 1" in [next(lines) for _ in range(4)]
         assert post(viewer, "/sign-out").status_code == 303
-        quiet.desk.jobs.message(quiet.project, job.id, "A secret")
+        quiet.desk.jobs.add_message(quiet.project, job.id, "A secret")
         assert "A secret" not in "".join(lines)
 
 
@@ -338,7 +345,7 @@ def forms(service: Service, job: str, number: int) -> list[str]:
 def test_no_form_is_taken_from_a_viewer_or_without_its_token_or_without_a_session(quiet: Service) -> None:
     job = ask(quiet)
     number = pull_for(quiet, job)
-    before = quiet.desk.jobs.events(quiet.project.id, job.id), quiet.desk.pulls.of_project(quiet.project.id)
+    before = quiet.desk.jobs.list_events(quiet.project.id, job.id), quiet.desk.pulls.list_for_project(quiet.project.id)
     editor, viewer = editor_of(quiet), viewer_of(quiet)
     stranger = httpx.Client(base_url=quiet.url, timeout=60)
     for path in forms(quiet, job.id, number):
@@ -348,7 +355,10 @@ def test_no_form_is_taken_from_a_viewer_or_without_its_token_or_without_a_sessio
         elsewhere = {"Origin": "https://elsewhere.example.org"}
         assert editor.post(path, data={"token": a_token(editor)}, headers=elsewhere).status_code == 403, path
         assert stranger.post(path, data={"prompt": "x"}).status_code == 401, path
-    assert before == (quiet.desk.jobs.events(quiet.project.id, job.id), quiet.desk.pulls.of_project(quiet.project.id))
+    assert before == (
+        quiet.desk.jobs.list_events(quiet.project.id, job.id),
+        quiet.desk.pulls.list_for_project(quiet.project.id),
+    )
 
 
 def test_what_belongs_to_another_project_is_not_there(quiet: Service, idle: Service) -> None:
@@ -391,8 +401,8 @@ def test_whatever_was_written_into_a_job_is_shown_and_never_run(quiet: Service) 
     finding = {"path": EVIL, "line": 1, "message": EVIL}
     check = {"name": EVIL, "status": "failed", "introduced": 1, "old": 0, "findings": [finding]}
     with database.write() as tx:
-        change(database, tx, job.id, [NewEvent(EventKind(kind), data) for kind, data in notes])
-        keep_files(tx, job.id, [patch_of(f"docs/{EVIL}.md", EVIL.encode(), f"{EVIL}!\n".encode())])
+        update_job(database, tx, job.id, [NewEvent(EventKind(kind), data) for kind, data in notes])
+        save_changed_files(tx, job.id, [create_patch(f"docs/{EVIL}.md", EVIL.encode(), f"{EVIL}!\n".encode())])
     alter(quiet, job, summary=f"{EVIL} it says", message=EVIL, model=EVIL, branch=EVIL, ref=EVIL, base=EVIL, head=EVIL,
           checks=[check, {**check, "status": "passed"}])  # fmt: skip
     editor = editor_of(quiet)
@@ -425,20 +435,24 @@ def test_a_change_too_large_for_a_page_is_cut_and_says_so(quiet: Service) -> Non
     )
     lines = old.replace(b"some", b"a few")
     with quiet.desk.database.write() as tx:
-        keep_files(tx, job.id, [patch_of("a.md", old, lines), patch_of("b.md", None, b"text\n")])
+        save_changed_files(tx, job.id, [create_patch("a.md", old, lines), create_patch("b.md", None, b"text\n")])
     for look in ("unified", "split"):
         shown = viewer.get(at(quiet, f"/jobs/{job.id}?view={look}"))
         assert "more than a page can show" in shown.text
-        assert MOST_LINES < len(shown.content) < LARGEST_PAGE
+        assert MAX_DIFF_LINES < len(shown.content) < LARGEST_PAGE
     assert "line 2999, " in viewer.get(at(quiet, f"/jobs/{job.id}?view=raw")).text
 
 
 def test_a_binary_file_a_new_name_and_a_missing_newline_are_told_in_words(quiet: Service) -> None:
     job, viewer = ask(quiet), viewer_of(quiet)
     with quiet.desk.database.write() as tx:
-        patches = [patch_of("a.png", b"\0a", b"\0b"), patch_of("b.md", None, b"text"), patch_of("c.md", b"x\n", None)]
+        patches = [
+            create_patch("a.png", b"\0a", b"\0b"),
+            create_patch("b.md", None, b"text"),
+            create_patch("c.md", b"x\n", None),
+        ]
         moved = FilePatch("new.md", "renamed", "old.md", 0, 0, b"")
-        keep_files(tx, job.id, [*patches, moved])
+        save_changed_files(tx, job.id, [*patches, moved])
     shown = viewer.get(at(quiet, f"/jobs/{job.id}")).text
     for words in (
         "old.md → new.md",
@@ -472,16 +486,16 @@ def test_the_page_by_link_leads_those_who_are_signed_in_to_the_dashboard(quiet: 
 
 
 def test_every_event_tool_reason_and_phase_has_its_words() -> None:
-    assert set(KINDS) == set(EventKind)
-    assert set(TOOLS) == {*AGENT_TOOLS, "check"}
-    assert (set(REASONS), set(PHASES)) == (set(Reason), set(Phase))
+    assert set(EVENT_KINDS) == set(EventKind)
+    assert set(TOOL_SENTENCES) == {*AGENT_TOOLS, "check"}
+    assert (set(REASON_LABELS), set(PHASE_LABELS)) == (set(Reason), set(Phase))
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"), [(0.4, "under 1 s"), (59, "59 s"), (61, "1 min 1 s"), (3600 * 30 + 60, "30 h 1 min")]
 )
 def test_how_long_a_job_was_worked_on_is_told_in_two_figures_at_most(seconds: float, said: str) -> None:
-    assert duration(int(seconds * 1000)) == said
+    assert format_duration(int(seconds * 1000)) == said
 
 
 @pytest.mark.parametrize(
@@ -500,4 +514,4 @@ def test_how_long_a_job_was_worked_on_is_told_in_two_figures_at_most(seconds: fl
     ],
 )
 def test_an_event_is_a_short_sentence(kind: str, data: dict[str, Any], said: str) -> None:
-    assert step_of(Event(1, clock.now(), kind, data)).text == said
+    assert step_from_event(JobEvent(1, clock.now(), kind, data)).text == said

@@ -9,9 +9,9 @@ import httpx2 as httpx
 import pytest
 
 from copydesk.core import clock
-from copydesk.core.accounts.api_keys import Key
+from copydesk.core.accounts.api_keys import ApiKey
 from copydesk.core.ids import new_id
-from copydesk.web.dashboard.projects.api_keys import state_of
+from copydesk.web.dashboard.projects.api_keys import describe_key_state
 from tests.support.people import person, signed_in, token_of
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
@@ -52,13 +52,13 @@ def form_on(client: httpx.Client, path: str, **fields: str) -> dict[str, str]:
     return {**filled, **fields}
 
 
-def newest(service: Service) -> Key:
-    return service.desk.keys.of_project(service.project.id)[0]
+def newest(service: Service) -> ApiKey:
+    return service.desk.keys.list_for_project(service.project.id)[0]
 
 
-def key(**values: Any) -> Key:
+def key(**values: Any) -> ApiKey:
     given = {"project_id": "", "name": "", "hint": "", "scopes": (), "allow": (), "created_at": 0, "created_by": ""}
-    return Key(**{"id": "", **given, "expires_at": None, "last_used_at": None, "revoked_at": None, **values})
+    return ApiKey(**{"id": "", **given, "expires_at": None, "last_used_at": None, "revoked_at": None, **values})
 
 
 def test_the_page_shows_both_ids_and_snippets_with_the_real_address(service: Service, admin: httpx.Client) -> None:
@@ -97,12 +97,12 @@ def test_a_key_is_shown_once_and_opens_the_project(
 def test_a_form_that_is_sent_again_makes_no_second_key(service: Service, admin: httpx.Client) -> None:
     form = form_on(admin, page_of(service))
     assert admin.post(page_of(service), data=form).status_code == 201
-    before = service.desk.keys.of_project(service.project.id)
+    before = service.desk.keys.list_for_project(service.project.id)
     again = admin.post(page_of(service), data=form)
     assert again.status_code == 409
     assert "was sent before" in again.text
     assert not KEY.search(again.text)
-    assert service.desk.keys.of_project(service.project.id) == before
+    assert service.desk.keys.list_for_project(service.project.id) == before
     assert admin.post(page_of(service), data={**form, "id": "key_1"}).status_code == 400
 
 
@@ -150,7 +150,7 @@ def test_a_wrong_form_is_shown_again_with_what_was_typed(
     assert words in answer.text
     assert "set-cookie" not in answer.headers
     assert "name" in fields or 'value="typed"' in answer.text
-    assert len(service.desk.keys.of_project(service.project.id)) == 1
+    assert len(service.desk.keys.list_for_project(service.project.id)) == 1
 
 
 def test_the_limit_of_keys_is_said_as_a_sentence(service: Service, admin: httpx.Client) -> None:
@@ -175,15 +175,15 @@ def test_the_limit_of_keys_is_said_as_a_sentence(service: Service, admin: httpx.
         (key(expires_at=0, revoked_at=0), "revoked"),
     ],
 )
-def test_a_key_says_how_it_stands(made: Key, state: str) -> None:
-    assert state_of(made, now=0)[1] == state
+def test_a_key_says_how_it_stands(made: ApiKey, state: str) -> None:
+    assert describe_key_state(made, now=0)[1] == state
 
 
 def test_the_list_tells_all_but_the_key(service: Service, admin: httpx.Client) -> None:
     made, secret = service.desk.keys.create(
         service.project.id, name="nightly", expires_in=3 * clock.DAY, actor="ada@example.org"
     )
-    service.desk.keys.note_use(made)
+    service.desk.keys.record_use(made)
     row = admin.get(page_of(service)).text.partition("nightly")[2].partition("</tr>")[0]
     for word in (secret[:9], "may read and write", "by ada@example.org", "expires in 3 days"):
         assert word in row
@@ -197,7 +197,7 @@ def test_a_key_is_revoked_after_a_question(service: Service, admin: httpx.Client
     assert f'href="{path}"' in admin.get(page_of(service)).text
     asked = admin.get(path).text
     assert "old" in asked
-    assert service.desk.keys.get(service.project.id, made.id).is_open
+    assert service.desk.keys.get(service.project.id, made.id).is_active
     for _ in range(2):
         assert admin.post(path, data={"token": token_of(asked)}).headers["location"] == page_of(service)
     refused = httpx.get(service.url + service.at("/jobs"), headers={"Authorization": f"Bearer {secret}"}, timeout=60)
@@ -212,7 +212,7 @@ def test_a_key_of_another_project_is_not_found(service: Service, admin: httpx.Cl
     token = token_of(admin.get(page_of(service)).text)
     assert admin.get(path).status_code == 404
     assert admin.post(path, data={"token": token}).status_code == 404
-    assert newest(other).is_open
+    assert newest(other).is_active
     assert admin.get(f"{page_of(service)}/{new_id('key')}/revoke").status_code == 404
 
 
@@ -238,7 +238,7 @@ def test_who_may_not_make_keys_sees_them_and_no_form(service: Service, role: str
     revoking = f"{page_of(service)}/{mine.id}/revoke"
     assert client.get(revoking).status_code == 403
     assert client.post(revoking, data=form).status_code == 403
-    assert service.desk.keys.of_project(service.project.id) == [mine]
+    assert service.desk.keys.list_for_project(service.project.id) == [mine]
 
 
 def test_a_form_of_another_site_makes_and_revokes_nothing(service: Service, admin: httpx.Client) -> None:
@@ -251,7 +251,7 @@ def test_a_form_of_another_site_makes_and_revokes_nothing(service: Service, admi
             ({"Sec-Fetch-Site": "same-origin"}, {name: text for name, text in form.items() if name != "token"}),
         ):
             assert admin.post(path, data=sent, headers=headers).status_code == 403
-    assert service.desk.keys.of_project(service.project.id) == [mine]
+    assert service.desk.keys.list_for_project(service.project.id) == [mine]
 
 
 def test_whoever_is_not_signed_in_is_asked_to(service: Service) -> None:

@@ -15,14 +15,14 @@ import pygit2
 import pytest
 from sqlalchemy import update
 
-from copydesk.core import audit_log as audit
-from copydesk.core.projects.collection_options import Collecting
+from copydesk.core import audit_log
+from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.policy import Policy
-from copydesk.core.projects.projects import CHANGEABLE, Project
+from copydesk.core.projects.projects import CHANGEABLE_FIELDS, Project
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.tables import jobs
 from copydesk.web.dashboard.projects import project_list as pages
-from copydesk.web.dashboard.projects.setting_fields import GROUPS
+from copydesk.web.dashboard.projects.setting_fields import SETTING_GROUPS
 from tests.support.forges import github
 from tests.support.git_http import GitHttp
 from tests.support.people import signed_in, token_of
@@ -99,7 +99,7 @@ def test_a_project_is_listed_with_its_jobs_visitors_and_pull_requests(service: S
     seen = [{"path": "/a", "ip": f"192.0.2.{n}", "userAgent": FIREFOX} for n in range(7)]
     seen += [{"path": "/b", "ip": "198.51.100.1", "userAgent": "ChatGPT-User/1.0"}]
     assert other.http.post(f"/v1/analytics/{other.project.id}/events", json=seen).json()["accepted"] == 8
-    service.desk.keeper.fresh()
+    service.desk.fold_scheduler.wait_until_folded()
     for number in range(3):
         job = service.desk.jobs.create(other.project, NewJob("Replace a with b.")).job
         with service.desk.database.write() as tx:
@@ -152,7 +152,7 @@ def test_a_repository_that_is_not_there_is_refused(admin: httpx.Client, tmp_path
 
 
 def test_a_host_that_never_answers_is_given_up(admin: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "PATIENCE", 0.3)
+    monkeypatch.setattr(pages, "REPOSITORY_TIMEOUT_SECONDS", 0.3)
     with silent_host() as address:
         begun = time.monotonic()
         response = posted(admin, "/projects/new", name="A", repository=address)
@@ -208,8 +208,8 @@ def test_a_wrong_token_is_not_repeated_in_the_refusal(service: Service, admin: h
 
 
 def test_every_setting_has_one_place_and_its_own_words(admin: httpx.Client, project: Project) -> None:
-    names = [name for group in GROUPS for name in group.names]
-    assert sorted(names) == sorted([*CHANGEABLE, *Policy.model_fields, *Collecting.model_fields])
+    names = [name for group in SETTING_GROUPS for name in group.names]
+    assert sorted(names) == sorted([*CHANGEABLE_FIELDS, *Policy.model_fields, *CollectionOptions.model_fields])
     shown = admin.get(f"/projects/{project.id}/settings").text
     for name in set(names) - {"token_env"}:
         assert f'name="{name}"' in shown
@@ -237,7 +237,7 @@ def test_settings_are_changed_and_only_those_that_differ(
     for _ in range(2):
         posted(admin, path, path, group="pulls", branch_prefix="docs/", labels="docs, agent", on_findings="fail",
                mention="@copydesk")  # fmt: skip
-    newest, before = audit.entries(service.desk.database, project.id, 2)
+    newest, before = audit_log.list_entries(service.desk.database, project.id, 2)
     assert (newest["actor"], newest["details"]) == ("admin@example.org", {"fields": ["draft"]})
     assert before["details"] == {"fields": ["ai_classes", "base_path"]}
 
@@ -303,7 +303,7 @@ def test_a_secret_is_set_anew_and_removed_and_never_shown(
         assert posted(admin, f"{path}/secrets", f"{path}/settings", name=name, value="x").status_code == 400
     assert posted(admin, f"{path}/secrets", f"{path}/settings", name="app_key", value=" ").status_code == 400
     posted(admin, f"{path}/secrets/remove", f"{path}/settings", name="model_key_openai")
-    assert service.desk.secrets.names(project.id) == {}
+    assert service.desk.secrets.read_update_times(project.id) == {}
     assert posted(admin, f"{path}/secrets/remove", f"{path}/settings", name="model_key_openai").status_code == 404
 
 
@@ -386,7 +386,7 @@ def test_only_an_administrator_changes_a_project(service: Service, project: Proj
     fields = {"name": "webhook_secret", "group": "project", "value": "x", "ref": "other", "repository": "/nowhere"}
     assert client.post(post.format(path), data={"token": token, **fields}).status_code == 403
     assert service.desk.projects.get(project.id) == project
-    assert service.desk.secrets.names(project.id) == {}
+    assert service.desk.secrets.read_update_times(project.id) == {}
 
 
 @pytest.mark.parametrize("post", POSTS)
@@ -406,4 +406,4 @@ def test_a_form_of_another_site_changes_nothing(
     ):
         assert admin.post(where, data={**sent, **fields}, headers=headers).status_code == 403
     assert service.desk.projects.get(project.id) == project
-    assert service.desk.secrets.names(project.id) == {}
+    assert service.desk.secrets.read_update_times(project.id) == {}

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 import httpx2 as httpx
 import pytest
 
-from copydesk.analytics.date_ranges import date_of
-from copydesk.analytics.page_view import Class, View
+from copydesk.analytics.date_ranges import format_day
+from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.core import clock
 from tests.support.people import signed_in
 from tests.support.repositories import make_repository
@@ -21,7 +21,7 @@ from tests.support.service import Service, serve
 
 TODAY = clock.now() // clock.DAY
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
-HUMAN, ASSISTANT, SEARCH = Class.HUMAN, Class.ASSISTANT, Class.SEARCH
+HUMAN, ASSISTANT, SEARCH = VisitorClass.HUMAN, VisitorClass.ASSISTANT, VisitorClass.SEARCH
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +58,20 @@ def read(running: Service) -> Service:
 
 
 def seen(
-    site: Service, path: str, visitor: int, on: int = TODAY - 3, kind: Class = HUMAN, agent: str = "", rule: str = "r"
-) -> View:
+    site: Service,
+    path: str,
+    visitor: int,
+    on: int = TODAY - 3,
+    kind: VisitorClass = HUMAN,
+    agent: str = "",
+    rule: str = "r",
+) -> PageView:
     at, operator = on * clock.DAY, agent and "Example"
-    return View(site.project.id, path, at, kind, agent, operator, rule, "1", visitor, "", "", 200, None)
+    return PageView(site.project.id, path, at, kind, agent, operator, rule, "1", visitor, "", "", 200, None)
 
 
-def keep(site: Service, *views: View) -> None:
-    site.desk.store.log(views)
+def keep(site: Service, *views: PageView) -> None:
+    site.desk.store.log_views(views)
 
 
 def look(viewer: httpx.Client, site: Service, part: str = "", status: int = 200, **query: Any) -> str:
@@ -107,7 +113,7 @@ def exported(site: Service, report: str, **query: Any) -> Any:
 
 
 def last_30_days() -> dict[str, str]:
-    return {"dateFrom": date_of(TODAY - 29), "dateTo": date_of(TODAY + 1)}
+    return {"dateFrom": format_day(TODAY - 29), "dateTo": format_day(TODAY + 1)}
 
 
 def test_the_tiles_are_the_apis_totals_and_their_change(viewer: httpx.Client, read: Service) -> None:
@@ -145,7 +151,7 @@ def test_the_chart_and_its_table_say_what_the_timeseries_says(viewer: httpx.Clie
     )
     assert drawn == listed
     something = [tuple(map(int, counts)) for _, *counts in drawn if counts != ["0"] * 4]
-    told = exported(read, "timeseries", dateFrom=date_of(TODAY - 89))["timeseries"]
+    told = exported(read, "timeseries", dateFrom=format_day(TODAY - 89))["timeseries"]
     assert something == [(each["human"], each["ai"], each["total"], each["views"]["total"]) for each in told]
     assert text.count('tabindex="0"><title>') == 1
 
@@ -253,7 +259,7 @@ def test_a_download_with_more_rows_than_it_may_have_is_refused_rather_than_cut(
     viewer: httpx.Client, site: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(site, *(seen(site, f"/{number}", 1) for number in range(3)))
-    monkeypatch.setattr("copydesk.web.dashboard.readership.pages.MOST_ROWS", 2)
+    monkeypatch.setattr("copydesk.web.dashboard.readership.pages.MAX_CSV_ROWS", 2)
     assert "more than 2 rows" in look(viewer, site, "/visitors.csv", 400)
 
 

@@ -6,30 +6,33 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from copydesk.analytics.stores.clickhouse.connection.errors import explained
-from copydesk.core.errors import StoreDown
+from copydesk.analytics.stores.clickhouse.connection.errors import translate_error
+from copydesk.core.errors import StoreUnavailable
 
-LONG_SECONDS, REST_SECONDS = 0.5, 2.0
+SLOW_FAILURE_SECONDS, COOL_DOWN_SECONDS = 0.5, 2.0
 
 
-class Trying:
+class CircuitBreaker:
     """Each caller has a thread that others wait for: they must not stand in a row before a server that is silent."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._failed = -math.inf
+        self._failed_at = -math.inf
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def guard(self) -> Iterator[None]:
         """StoreDown for whoever waited for a failure, and for whoever comes within the next moment."""
-        came = time.monotonic()
+        arrived_at = time.monotonic()
         with self._lock:
-            begun = time.monotonic()
-            if self._failed > came - REST_SECONDS:
-                raise StoreDown
+            started_at = time.monotonic()
+            if self._failed_at > arrived_at - COOL_DOWN_SECONDS:
+                raise StoreUnavailable
             try:
                 yield
             except Exception as error:
-                if type(explained(error)) is StoreDown and time.monotonic() - begun > LONG_SECONDS:
-                    self._failed = time.monotonic()
+                if (
+                    type(translate_error(error)) is StoreUnavailable
+                    and time.monotonic() - started_at > SLOW_FAILURE_SECONDS
+                ):
+                    self._failed_at = time.monotonic()
                 raise

@@ -5,46 +5,46 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 
-from copydesk.analytics.stores.clickhouse.connection.errors import NoSuchCluster
+from copydesk.analytics.stores.clickhouse.connection.errors import ClusterNotFound
 from copydesk.analytics.stores.clickhouse.connection.node import Node
-from copydesk.analytics.stores.clickhouse.connection.url import Address
-from copydesk.analytics.stores.clickhouse.sql_files import sql
+from copydesk.analytics.stores.clickhouse.connection.url import ClickHouseAddress
+from copydesk.analytics.stores.clickhouse.sql_files import load_sql
 
-HOSTS = """
+SELECT_REPLICA_HOSTS = """
     select shard_num, host_name from system.clusters
     where cluster = {cluster:String} order by shard_num, replica_num
 """
-SPREAD = {
+SHARDING_COLUMNS = {
     "inbox": "visitor", "views": "visitor", "visits": "visitor", "events": "id", "scopes": "scope", "firsts": "scope",
     "counts": "scope", "schema": "number",
 }  # fmt: skip
 """The tables that are read across all shards, and by what their rows are spread. A visitor is on one shard alone, so
 that what the shards count adds up."""
-CREATE = re.compile(r"create table if not exists (\w+)")
-ENGINE = re.compile(r"engine = (\w*MergeTree)")
+CREATE_TABLE_PATTERN = re.compile(r"create table if not exists (\w+)")
+ENGINE_PATTERN = re.compile(r"engine = (\w*MergeTree)")
 
 
 class Cluster:
     """Of one server, which is reader and only shard. Nothing is connected before it is used."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ClickHouseAddress) -> None:
         self.address = address
         self.reader = Node([address])
-        self.admin = Node([address.at(address.host, "system")])
+        self.admin = Node([address.with_host(address.host, "system")])
 
     @cached_property
     def shards(self) -> Sequence[Node]:
         return [self.reader]
 
-    def definitions(self) -> Iterator[str]:
+    def schema_statements(self) -> Iterator[str]:
         yield f"create database if not exists {self.address.database}"
-        yield from tables(self.address.database)
+        yield from build_table_statements(self.address.database)
 
-    def make(self) -> None:
-        for statement in self.definitions():
-            self.admin.act(statement)
+    def create_tables(self) -> None:
+        for statement in self.schema_statements():
+            self.admin.execute(statement)
 
-    def catch_up(self, shard: Node) -> Node:
+    def pin_synced_replica(self, shard: Node) -> Node:
         """What a shard is counted on: of its replicas one alone, which has what the others have."""
         return shard
 
@@ -53,55 +53,58 @@ class Cluster:
             node.close()
 
 
-class Sharded(Cluster):
+class ShardedCluster(Cluster):
     """Of many: every server has two databases, one with its own tables and one whose tables read those of all."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ClickHouseAddress) -> None:
         super().__init__(address)
-        self._own = f"{address.database}_shard"
+        self._shard_database = f"{address.database}_shard"
 
     @cached_property
     def shards(self) -> Sequence[Node]:
-        found = self.admin.ask(HOSTS, {"cluster": self.address.cluster})
-        if not found:
-            raise NoSuchCluster
-        return [self._shard([host for _, host in replicas]) for _, replicas in groupby(found, key=lambda row: row[0])]
+        rows = self.admin.query(SELECT_REPLICA_HOSTS, {"cluster": self.address.cluster})
+        if not rows:
+            raise ClusterNotFound
+        return [
+            self._build_shard([host for _, host in replicas]) for _, replicas in groupby(rows, key=lambda row: row[0])
+        ]
 
-    def definitions(self) -> Iterator[str]:
-        name, cluster = self.address.database, self.address.cluster
-        for database in (name, self._own):
+    def schema_statements(self) -> Iterator[str]:
+        reader_database, cluster = self.address.database, self.address.cluster
+        for database in (reader_database, self._shard_database):
             yield f"create database if not exists {database} on cluster '{cluster}'"
-        for statement in tables(self._own, f" on cluster '{cluster}'"):
-            yield ENGINE.sub(r"engine = Replicated\1", statement)
-        for table, key in SPREAD.items():
+        for statement in build_table_statements(self._shard_database, f" on cluster '{cluster}'"):
+            yield ENGINE_PATTERN.sub(r"engine = Replicated\1", statement)
+        for table, column in SHARDING_COLUMNS.items():
             yield (
-                f"create table if not exists {name}.{table} on cluster '{cluster}' as {self._own}.{table}"
-                f" engine = Distributed('{cluster}', '{self._own}', '{table}', {key})"
+                f"create table if not exists {reader_database}.{table} on cluster '{cluster}'"
+                f" as {self._shard_database}.{table}"
+                f" engine = Distributed('{cluster}', '{self._shard_database}', '{table}', {column})"
             )
 
-    def catch_up(self, shard: Node) -> Node:
-        one = shard.pinned()
-        for table in own_tables():
-            one.act(f"system sync replica {table}")
-        return one
+    def pin_synced_replica(self, shard: Node) -> Node:
+        replica = shard.pin_replica()
+        for table in list_shard_tables():
+            replica.execute(f"system sync replica {table}")
+        return replica
 
-    def _shard(self, hosts: Sequence[str]) -> Node:
+    def _build_shard(self, hosts: Sequence[str]) -> Node:
         """What is written is on every replica, as any may be read: an event that one lacks would be new there."""
-        everywhere = {"insert_quorum": len(hosts), "mutations_sync": 2}
-        return Node([self.address.at(host, self._own) for host in hosts], everywhere)
+        settings = {"insert_quorum": len(hosts), "mutations_sync": 2}
+        return Node([self.address.with_host(host, self._shard_database) for host in hosts], settings)
 
 
-def cluster_at(address: Address) -> Cluster:
-    return Sharded(address) if address.cluster else Cluster(address)
+def build_cluster(address: ClickHouseAddress) -> Cluster:
+    return ShardedCluster(address) if address.cluster else Cluster(address)
 
 
-def own_tables() -> Sequence[str]:
+def list_shard_tables() -> Sequence[str]:
     """The names of those that a shard has."""
-    return CREATE.findall(sql("schema"))
+    return CREATE_TABLE_PATTERN.findall(load_sql("schema"))
 
 
-def tables(database: str, where: str = "") -> Iterator[str]:
+def build_table_statements(database: str, on_cluster: str = "") -> Iterator[str]:
     """The statements that make a shard's own tables."""
-    for statement in sql("schema").split(";\n"):
+    for statement in load_sql("schema").split(";\n"):
         if statement.strip():
-            yield CREATE.sub(rf"create table if not exists {database}.\1{where}", statement)
+            yield CREATE_TABLE_PATTERN.sub(rf"create table if not exists {database}.\1{on_cluster}", statement)

@@ -6,50 +6,50 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from urllib3.exceptions import HTTPError
 
 from copydesk.analytics.stores.base import StoreFull
-from copydesk.core.errors import StoreDown
+from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-REFUSED = {192, 193, 194, 497, 516}
-FULL = {75, 243}
-PASSING = {
+ACCESS_DENIED_CODES = {192, 193, 194, 497, 516}
+DISK_FULL_CODES = {75, 243}
+TRANSIENT_CODES = {
     159, 160, 164, 173, 202, 203, 209, 210, 225, 236, 241, 242, 246, 252, 279, 285, 286, 289, 319, 341, 394, 415, 425,
     439, 594, 692, 999,
 }  # fmt: skip
 """Too busy, too many parts, read-only, out of memory, shutting down, a replica or the keeper away, and their kin."""
 
 
-class StoreRefuses(StoreDown):
+class StoreAccessDenied(StoreUnavailable):
     code = "store_refuses"
     message = "ClickHouse rejected the user or password in COPYDESK_ANALYTICS_URL, or the user lacks a permission."
 
 
-class NoSuchCluster(StoreDown):
+class ClusterNotFound(StoreUnavailable):
     code = "store_unknown_cluster"
     message = "ClickHouse has no cluster with the name in COPYDESK_ANALYTICS_URL."
 
 
-class StoreBusy(StoreDown):
+class StoreBusy(StoreUnavailable):
     code = "store_busy"
     message = "Another process is updating the counts and takes long; try again shortly."
 
 
-class StoreLags(StoreDown):
+class ReplicaLagging(StoreUnavailable):
     code = "store_lags"
     message = "ClickHouse does not show all stored page views yet; a replica may have to catch up."
 
 
-def explained(error: Exception) -> Exception:
+def translate_error(error: Exception) -> Exception:
     """What a person can do about it; an error of ours stays what it is."""
     if isinstance(error, HTTPError | OSError):
-        return StoreDown()
+        return StoreUnavailable()
     if not isinstance(error, ClickHouseError):
         return error
     code = error.code if isinstance(error, Error) else None
-    if code in REFUSED:
-        return StoreRefuses()
-    if code in FULL or "No space left" in str(error):
+    if code in ACCESS_DENIED_CODES:
+        return StoreAccessDenied()
+    if code in DISK_FULL_CODES or "No space left" in str(error):
         return StoreFull()
-    if code is None or code in PASSING:
-        return StoreDown()
+    if code is None or code in TRANSIENT_CODES:
+        return StoreUnavailable()
     return error

@@ -13,19 +13,19 @@ from clickhouse_connect.driver.httputil import all_managers, get_pool_manager
 from urllib3 import PoolManager, Timeout
 from urllib3.exceptions import HTTPError
 
-from copydesk.analytics.stores.clickhouse.connection.circuit_breaker import Trying
-from copydesk.analytics.stores.clickhouse.connection.errors import explained
-from copydesk.analytics.stores.clickhouse.connection.url import Address
-from copydesk.core.errors import StoreDown
+from copydesk.analytics.stores.clickhouse.connection.circuit_breaker import CircuitBreaker
+from copydesk.analytics.stores.clickhouse.connection.errors import translate_error
+from copydesk.analytics.stores.clickhouse.connection.url import ClickHouseAddress
+from copydesk.core.errors import StoreUnavailable
 
 T = TypeVar("T")
 Rows = Sequence[Sequence[Any]]
-CONNECT_SECONDS, QUICK_SECONDS, SLOW_SECONDS = 3, 10, 900
+CONNECT_TIMEOUT_SECONDS, SHORT_TIMEOUT_SECONDS, LONG_TIMEOUT_SECONDS = 3, 10, 900
 """Readers and writers wait so long for an answer; folding and upkeep longer."""
-SOON_SECONDS = CONNECT_SECONDS + 1
+RETRY_WINDOW_SECONDS = CONNECT_TIMEOUT_SECONDS + 1
 """What failed within this time is tried once more."""
-SETTINGS = {"async_insert": 0, "mutations_sync": 1, "max_partitions_per_insert_block": 0}
-ONCE = {
+DEFAULT_SETTINGS = {"async_insert": 0, "mutations_sync": 1, "max_partitions_per_insert_block": 0}
+DEDUPLICATION_SETTINGS = {
     "max_threads": 1,
     "max_insert_threads": 1,
     "max_insert_block_size": 100_000_000,
@@ -38,106 +38,122 @@ ONCE = {
 """An insert is one block, as only a block is recognised by its token when it comes again: of several, a second attempt
 may draw the borders elsewhere. A query counts as bad where its rows have no order; ours give the same rows again, and
 the token alone is compared."""
-MOST_BATCHES, MOST_EVENTS, MOST_PROJECTS = 1_000, 3_000, 1_000
+MAX_BATCHES_PER_STATEMENT, MAX_EVENTS_PER_STATEMENT, MAX_PROJECTS_PER_STATEMENT = 1_000, 3_000, 1_000
 """Whose ids are given to a statement: ClickHouse takes 128 KiB in a parameter."""
-FAULTS = (ClickHouseError, HTTPError, OSError)
+CLIENT_ERRORS = (ClickHouseError, HTTPError, OSError)
 
 
 class Node:
     """Safe for many threads. It connects when it is first used, and stays with a replica until that fails."""
 
     def __init__(
-        self, replicas: Sequence[Address], settings: Mapping[str, Any] | None = None, pool: PoolManager | None = None
+        self,
+        replicas: Sequence[ClickHouseAddress],
+        settings: Mapping[str, Any] | None = None,
+        pool: PoolManager | None = None,
     ) -> None:
-        self._replicas, self._turned = replicas, 0
-        self._settings = {**SETTINGS, **(settings or {})}
+        self._replicas, self._failovers = replicas, 0
+        self._settings = {**DEFAULT_SETTINGS, **(settings or {})}
         self._pool = pool or get_pool_manager(maxsize=16)
         self._client: Client | None = None
-        self._connecting, self._turning = Trying(), threading.Lock()
+        self._circuit_breaker, self._failover_lock = CircuitBreaker(), threading.Lock()
 
-    def ask(self, query: str, given: Mapping[str, Any] | None = None, seconds: int = QUICK_SECONDS) -> Rows:
-        return self._attempt(seconds, lambda client: client.query(query, parameters=dict(given or {})).result_rows)
-
-    def act(self, statement: str, given: Mapping[str, Any] | None = None, token: str = "") -> None:
-        """With a token, what it inserts is inserted once."""
-        # No command, whose parameters travel in the URL: programs on the way take short ones only.
-        self._attempt(
-            SLOW_SECONDS,
-            lambda client: client.raw_query(statement, dict(given or {}), settings=_once(client, token)),
+    def query(
+        self, query: str, params: Mapping[str, Any] | None = None, timeout_seconds: int = SHORT_TIMEOUT_SECONDS
+    ) -> Rows:
+        return self._run_with_retry(
+            timeout_seconds, lambda client: client.query(query, parameters=dict(params or {})).result_rows
         )
 
-    def put(self, table: str, columns: Mapping[str, Sequence[Any]], types: Sequence[str], token: str) -> None:
-        """Inserts rows, given by column, once. The types are told, so that the server need not be asked for them."""
-        names, data = list(columns), list(columns.values())
-        self._attempt(
-            QUICK_SECONDS,
-            lambda client: client.insert(
-                table, data, names, column_type_names=list(types), column_oriented=True, settings=_once(client, token)
+    def execute(self, statement: str, params: Mapping[str, Any] | None = None, dedup_token: str = "") -> None:
+        """With a token, what it inserts is inserted once."""
+        # No command, whose parameters travel in the URL: programs on the way take short ones only.
+        self._run_with_retry(
+            LONG_TIMEOUT_SECONDS,
+            lambda client: client.raw_query(
+                statement, dict(params or {}), settings=_deduplication_settings(client, dedup_token)
             ),
         )
 
-    def client(self, seconds: int = SLOW_SECONDS) -> Client:
+    def insert(
+        self, table: str, columns: Mapping[str, Sequence[Any]], column_types: Sequence[str], dedup_token: str
+    ) -> None:
+        """Inserts rows, given by column, once. The types are told, so that the server need not be asked for them."""
+        names, data = list(columns), list(columns.values())
+        self._run_with_retry(
+            SHORT_TIMEOUT_SECONDS,
+            lambda client: client.insert(
+                table,
+                data,
+                names,
+                column_type_names=list(column_types),
+                column_oriented=True,
+                settings=_deduplication_settings(client, dedup_token),
+            ),
+        )
+
+    def get_client(self, timeout_seconds: int = LONG_TIMEOUT_SECONDS) -> Client:
         """One that waits so long for an answer."""
         try:
-            return self._waiting(seconds)
-        except FAULTS as error:
-            raise explained(error) from error
+            return self._client_with_timeout(timeout_seconds)
+        except CLIENT_ERRORS as error:
+            raise translate_error(error) from error
 
-    def pinned(self) -> "Node":
+    def pin_replica(self) -> "Node":
         """The replica that answers now and no other: what was found there still holds at the next statement."""
-        self.ask("select 1")
-        with self._turning:
-            one = Node([self._replica()], self._settings, self._pool)
-            one._client = self._client
-        return one
+        self.query("select 1")
+        with self._failover_lock:
+            pinned_node = Node([self._current_replica()], self._settings, self._pool)
+            pinned_node._client = self._client
+        return pinned_node
 
     def close(self) -> None:
         self._client = None
         self._pool.clear()
         all_managers.pop(self._pool, None)
 
-    def _attempt(self, seconds: int, act: Callable[[Client], T]) -> T:
+    def _run_with_retry(self, timeout_seconds: int, operation: Callable[[Client], T]) -> T:
         """Again where it failed at once: the connection may have been an old one, or another replica may answer."""
-        begun, turned = time.monotonic(), self._turned
+        started_at, failovers = time.monotonic(), self._failovers
         try:
-            return act(self._waiting(seconds))
-        except FAULTS as error:
-            told = explained(error)
-            if type(told) is not StoreDown:
-                raise told from error
-            self._turn_away(turned)
-            if time.monotonic() - begun > SOON_SECONDS:
-                raise told from error
+            return operation(self._client_with_timeout(timeout_seconds))
+        except CLIENT_ERRORS as error:
+            store_error = translate_error(error)
+            if type(store_error) is not StoreUnavailable:
+                raise store_error from error
+            self._fail_over(failovers)
+            if time.monotonic() - started_at > RETRY_WINDOW_SECONDS:
+                raise store_error from error
         try:
-            return act(self._waiting(seconds))
-        except FAULTS as error:
-            raise explained(error) from error
+            return operation(self._client_with_timeout(timeout_seconds))
+        except CLIENT_ERRORS as error:
+            raise translate_error(error) from error
 
-    def _turn_away(self, turned: int) -> None:
+    def _fail_over(self, failovers: int) -> None:
         """The next attempt begins with the next replica, once for all who failed at this one."""
-        with self._turning:
-            if turned == self._turned and len(self._replicas) > 1:
-                self._turned, self._client, self._connecting = turned + 1, None, Trying()
+        with self._failover_lock:
+            if failovers == self._failovers and len(self._replicas) > 1:
+                self._failovers, self._client, self._circuit_breaker = failovers + 1, None, CircuitBreaker()
 
-    def _replica(self) -> Address:
-        return self._replicas[self._turned % len(self._replicas)]
+    def _current_replica(self) -> ClickHouseAddress:
+        return self._replicas[self._failovers % len(self._replicas)]
 
-    def _waiting(self, seconds: int) -> Client:
+    def _client_with_timeout(self, timeout_seconds: int) -> Client:
         """The same connection, as patient as asked: to make a client anew is to ask the server for all its settings."""
-        patient: Any = copy(self._client or self._connected())
-        patient._backend = copy(patient._backend)
-        patient.timeout, patient.http_retries = Timeout(connect=CONNECT_SECONDS, read=seconds), 0
-        return cast(Client, patient)
+        client: Any = copy(self._client or self._get_or_connect())
+        client._backend = copy(client._backend)
+        client.timeout, client.http_retries = Timeout(connect=CONNECT_TIMEOUT_SECONDS, read=timeout_seconds), 0
+        return cast(Client, client)
 
-    def _connected(self) -> Client:
-        with self._connecting.alone():
-            turned, client = self._turned, self._client or self._connect(self._replica())
-            with self._turning:
-                if turned == self._turned:
+    def _get_or_connect(self) -> Client:
+        with self._circuit_breaker.guard():
+            failovers, client = self._failovers, self._client or self._connect(self._current_replica())
+            with self._failover_lock:
+                if failovers == self._failovers:
                     self._client = client
             return client
 
-    def _connect(self, address: Address) -> Client:
+    def _connect(self, address: ClickHouseAddress) -> Client:
         return clickhouse_connect.get_client(
             host=address.host,
             port=address.port,
@@ -145,8 +161,8 @@ class Node:
             password=address.password,
             database=address.database,
             secure=address.secure,
-            connect_timeout=CONNECT_SECONDS,
-            send_receive_timeout=QUICK_SECONDS,
+            connect_timeout=CONNECT_TIMEOUT_SECONDS,
+            send_receive_timeout=SHORT_TIMEOUT_SECONDS,
             autogenerate_session_id=False,
             query_retries=0,
             show_clickhouse_errors="scrub",
@@ -156,14 +172,14 @@ class Node:
         )
 
 
-def pieces(ids: Sequence[T], most: int = MOST_BATCHES) -> Iterator[Sequence[T]]:
+def split_into_chunks(items: Sequence[T], size: int = MAX_BATCHES_PER_STATEMENT) -> Iterator[Sequence[T]]:
     """So many at a time as may be given to a statement, and none at all once."""
-    for first in range(0, max(len(ids), 1), most):
-        yield ids[first : first + most]
+    for start in range(0, max(len(items), 1), size):
+        yield items[start : start + size]
 
 
-def _once(client: Client, token: str) -> dict[str, Any]:
-    if not token:
+def _deduplication_settings(client: Client, dedup_token: str) -> dict[str, Any]:
+    if not dedup_token:
         return {}
-    known = {name: value for name, value in ONCE.items() if name in client.server_settings}
-    return {**known, "insert_deduplication_token": token}
+    supported = {name: value for name, value in DEDUPLICATION_SETTINGS.items() if name in client.server_settings}
+    return {**supported, "insert_deduplication_token": dedup_token}

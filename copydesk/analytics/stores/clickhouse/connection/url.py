@@ -4,13 +4,13 @@ import re
 from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-OPTIONS = {"secure", "cluster"}
-PORT, SECURE_PORT = 8123, 8443
+IDENTIFIER_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+URL_OPTIONS = {"secure", "cluster"}
+DEFAULT_PORT, DEFAULT_SECURE_PORT = 8123, 8443
 
 
 @dataclass(frozen=True)
-class Address:
+class ClickHouseAddress:
     host: str
     port: int
     user: str
@@ -19,12 +19,12 @@ class Address:
     secure: bool = False
     cluster: str = ""
 
-    def at(self, host: str, database: str) -> "Address":
+    def with_host(self, host: str, database: str) -> "ClickHouseAddress":
         """Another server of the same cluster: same port, same user."""
         return replace(self, host=host, database=database)
 
 
-def address_of(url: str) -> Address:
+def parse_clickhouse_url(url: str) -> ClickHouseAddress:
     """A ValueError says what is wrong, without repeating what may hold a password."""
     try:
         parts = urlsplit(url)
@@ -34,16 +34,16 @@ def address_of(url: str) -> Address:
     if parts.scheme != "clickhouse" or not parts.hostname:
         raise ValueError("must begin with clickhouse://, followed by a host")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if unknown := options.keys() - OPTIONS:
-        raise ValueError(f"knows the options {' and '.join(sorted(OPTIONS))}, not {', '.join(sorted(unknown))}")
+    if unknown := options.keys() - URL_OPTIONS:
+        raise ValueError(f"knows the options {' and '.join(sorted(URL_OPTIONS))}, not {', '.join(sorted(unknown))}")
     database, cluster = unquote(parts.path.lstrip("/")) or "copydesk", options.get("cluster", "")
     for name in filter(None, (database, cluster)):
-        if not NAME.fullmatch(name):
+        if not IDENTIFIER_PATTERN.fullmatch(name):
             raise ValueError("a database or cluster is named with letters, digits and underscores")
     secure = options.get("secure", "").lower() in ("1", "true", "yes")
-    return Address(
+    return ClickHouseAddress(
         parts.hostname,
-        port or (SECURE_PORT if secure else PORT),
+        port or (DEFAULT_SECURE_PORT if secure else DEFAULT_PORT),
         unquote(parts.username or "default"),
         unquote(parts.password or ""),
         database,

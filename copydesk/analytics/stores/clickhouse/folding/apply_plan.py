@@ -2,75 +2,79 @@
 
 from collections.abc import Sequence
 
-from copydesk.analytics.stores.clickhouse.connection.node import Node, pieces
-from copydesk.analytics.stores.clickhouse.folding.batches import Batches, recounted
-from copydesk.analytics.stores.clickhouse.folding.shard_lease import Plan, Turn
-from copydesk.analytics.stores.clickhouse.sql_files import sql
+from copydesk.analytics.stores.clickhouse.connection.node import Node, split_into_chunks
+from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches, update_row_counts
+from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease, ShardPlan
+from copydesk.analytics.stores.clickhouse.sql_files import load_sql
 
-FOLDED = ("visits", "counts", "events", "scopes", "views")
-SUMMED = ("firsts", "counts", "views")
+FOLDED_TABLES = ("visits", "counts", "events", "scopes", "views")
+SUMMED_TABLES = ("firsts", "counts", "views")
 """Where adding twice would count twice; rows of the others replace each other. Each is marked as it is done: a server
 that loses its power may keep what was inserted and forget the token by which it tells a repetition."""
-LAST = """
+SELECT_LAST_NUMBER = """
     select greatest(
         (select max(number) from applied), (select max(number) from carried), (select max(fold) from staged)
     )
 """
-OF_A_PROJECT = ("views", "visits", "firsts", "counts", "events", "scopes")
-COUNT = "select batch, count() from inbox where batch in {batches:Array(UInt128)} group by batch"
-THEIRS = "project = {project:String} and visitor = {visitor:UInt64}"
-MARK = "insert into carried select {number:UInt64}, {what:String}"
-WAITING = "batch in {batches:Array(UInt128)}"
+PROJECT_TABLES = ("views", "visits", "firsts", "counts", "events", "scopes")
+COUNT_INBOX_ROWS = "select batch, count() from inbox where batch in {batches:Array(UInt128)} group by batch"
+VISITOR_CONDITION = "project = {project:String} and visitor = {visitor:UInt64}"
+MARK_TABLE_APPLIED = "insert into carried select {number:UInt64}, {what:String}"
+BATCH_CONDITION = "batch in {batches:Array(UInt128)}"
 
 
-def last(shard: Node) -> int:
+def read_last_number(shard: Node) -> int:
     """The greatest number that ClickHouse has seen, done or not."""
-    [(number,)] = shard.ask(LAST)
+    [(number,)] = shard.query(SELECT_LAST_NUMBER)
     return int(number)
 
 
-def carry_out(shard: Node, batches: Batches, turn: Turn) -> int:
+def apply_plan(shard: Node, batches: ViewBatches, lease: ShardLease) -> int:
     """How many views it counted."""
-    plan = turn.decided
+    plan = lease.committed_plan
     assert plan is not None, "there is something decided"
-    mine = batches.of(turn.shard, fold=turn.number)
-    given = {"fold": turn.number, "batches": [batch.id for batch in mine]}
-    for table in ("firsts", *(FOLDED if mine else ())):
-        turn.hold()
-        shard.act(sql(f"apply_{table}"), given, token=f"{turn.number}-{table}")
-        if table in SUMMED:
-            shard.act(MARK, {"number": turn.number, "what": table})
+    claimed = batches.list_for_shard(lease.shard, fold=lease.number)
+    params = {"fold": lease.number, "batches": [batch.id for batch in claimed]}
+    for table in ("firsts", *(FOLDED_TABLES if claimed else ())):
+        lease.renew()
+        shard.execute(load_sql(f"apply_{table}"), params, dedup_token=f"{lease.number}-{table}")
+        if table in SUMMED_TABLES:
+            shard.execute(MARK_TABLE_APPLIED, {"number": lease.number, "what": table})
     if "project" in plan:
-        turn.hold()
-        waiting = [batch.id for batch in batches.of(turn.shard, upto=plan["upto"])]
-        (_forget_visitor if "visitor" in plan else _forget)(shard, plan, waiting)
+        lease.renew()
+        pending = [batch.id for batch in batches.list_for_shard(lease.shard, upto=plan["upto"])]
+        (_forget_visitor if "visitor" in plan else _forget_project)(shard, plan, pending)
         with batches.database.write() as tx:
-            recounted(tx, turn.shard, count(shard, waiting))
-    shard.act("insert into applied select {number:UInt64}", {"number": turn.number})
-    turn.settle()
-    shard.act(f"alter table staged drop partition {turn.number}")
-    return sum(batch.rows for batch in mine)
+            update_row_counts(tx, lease.shard, count_inbox_rows(shard, pending))
+    shard.execute("insert into applied select {number:UInt64}", {"number": lease.number})
+    lease.mark_applied()
+    shard.execute(f"alter table staged drop partition {lease.number}")
+    return sum(batch.rows for batch in claimed)
 
 
-def count(shard: Node, batches: Sequence[int]) -> dict[int, int]:
+def count_inbox_rows(shard: Node, batch_ids: Sequence[int]) -> dict[int, int]:
     """How many rows ClickHouse shows of each."""
-    found = dict.fromkeys(batches, 0)
-    for some in pieces(batches):
-        found.update((batch, rows) for batch, rows in shard.ask(COUNT, {"batches": some}))
-    return found
+    row_counts = dict.fromkeys(batch_ids, 0)
+    for chunk in split_into_chunks(batch_ids):
+        row_counts.update((batch, rows) for batch, rows in shard.query(COUNT_INBOX_ROWS, {"batches": chunk}))
+    return row_counts
 
 
-def _forget_visitor(shard: Node, plan: Plan, waiting: Sequence[int]) -> None:
-    shard.act(f"alter table visits delete where {THEIRS}", plan)
-    shard.act(f"alter table views update visitor = 0 where {THEIRS}", plan)
-    for some in pieces(waiting):
-        shard.act(f"alter table inbox update visitor = 0 where {THEIRS} and {WAITING}", {**plan, "batches": some})
+def _forget_visitor(shard: Node, plan: ShardPlan, pending: Sequence[int]) -> None:
+    shard.execute(f"alter table visits delete where {VISITOR_CONDITION}", plan)
+    shard.execute(f"alter table views update visitor = 0 where {VISITOR_CONDITION}", plan)
+    for chunk in split_into_chunks(pending):
+        shard.execute(
+            f"alter table inbox update visitor = 0 where {VISITOR_CONDITION} and {BATCH_CONDITION}",
+            {**plan, "batches": chunk},
+        )
 
 
-def _forget(shard: Node, plan: Plan, waiting: Sequence[int]) -> None:
-    for table in OF_A_PROJECT:
-        shard.act(f"alter table {table} delete where project = {{project:String}}", plan)
-    for some in pieces(waiting):
-        shard.act(
-            f"alter table inbox delete where project = {{project:String}} and {WAITING}", {**plan, "batches": some}
+def _forget_project(shard: Node, plan: ShardPlan, pending: Sequence[int]) -> None:
+    for table in PROJECT_TABLES:
+        shard.execute(f"alter table {table} delete where project = {{project:String}}", plan)
+    for chunk in split_into_chunks(pending):
+        shard.execute(
+            f"alter table inbox delete where project = {{project:String}} and {BATCH_CONDITION}",
+            {**plan, "batches": chunk},
         )

@@ -6,138 +6,143 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, text, update
 
-from copydesk.analytics.stores.base import AI, BITS
+from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_AI_CLASSES
 from copydesk.analytics.tables import view_batches, view_classes, view_marks
 from copydesk.core.clock import SECOND
 from copydesk.core.db.database import Database
-from copydesk.core.errors import StoreDown
+from copydesk.core.errors import StoreUnavailable
 
-NUMBER = text("""
+INCREMENT_BATCH_NUMBER = text("""
     insert into view_marks (name, value) values ('batch', 1)
     on conflict (name) do update set value = view_marks.value + 1
     returning value
 """)
 """The row stays locked until the commit, so that batches are numbered in the order in which they come to exist."""
-CHOOSE = text("""
+UPSERT_AI_MASK = text("""
     insert into view_classes (project_id, ai) values (:project, :ai)
     on conflict (project_id) do update set ai = excluded.ai
 """)
-PENDING = select(view_batches.c.batch).distinct()
-LAST = select(func.max(view_marks.c.value)).where(view_marks.c.name == "batch")
-OLDEST = 300 * SECOND
+SELECT_PENDING_BATCHES = select(view_batches.c.batch).distinct()
+SELECT_LAST_BATCH_NUMBER = select(func.max(view_marks.c.value)).where(view_marks.c.name == "batch")
+MAX_BATCH_AGE_MS = 300 * SECOND
 """A batch must come to exist within this time, so that what never will can be told and dropped."""
-AI_BY_DEFAULT = sum(BITS[kind] for kind in AI)
+DEFAULT_AI_MASK = sum(CLASS_BITS[kind] for kind in DEFAULT_AI_CLASSES)
 
 
-class TooLate(StoreDown):
+class BatchTooLate(StoreUnavailable):
     message = "Storing these page views took too long; nothing from this request was stored."
 
 
 @dataclass(frozen=True)
-class Known:
+class BatchSnapshot:
     """What exists at a moment: the last number given out, and the batches that are not counted yet."""
 
-    last: int
-    batches: frozenset[int]
+    last_number: int
+    pending_ids: frozenset[int]
 
 
 @dataclass(frozen=True)
-class Batch:
+class PendingBatch:
     number: int
     id: int
     rows: int
 
 
-class Batches:
+class ViewBatches:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def begin(self) -> tuple[int, Known]:
+    def begin_batch(self) -> tuple[int, BatchSnapshot]:
         """A new batch's id, which begins with the database's time, and what is known at that time."""
-        now, known = self.moment()
-        return now << 80 | secrets.randbits(80), known
+        now, snapshot = self.read_timed_snapshot()
+        return now << 80 | secrets.randbits(80), snapshot
 
-    def moment(self) -> tuple[int, Known]:
+    def read_timed_snapshot(self) -> tuple[int, BatchSnapshot]:
         """The database's time, and what is known at it."""
         with self.database.read() as tx:
-            return int(tx.execute(select(self.database.now)).scalar_one()), self.known(tx)
+            return int(tx.execute(select(self.database.now)).scalar_one()), self.read_snapshot(tx)
 
-    def known(self, tx: Connection) -> Known:
-        last = tx.execute(LAST).scalar() or 0
-        return Known(last, frozenset(int(batch, 16) for batch in tx.execute(PENDING).scalars()))
+    def read_snapshot(self, tx: Connection) -> BatchSnapshot:
+        last_number = tx.execute(SELECT_LAST_BATCH_NUMBER).scalar() or 0
+        return BatchSnapshot(
+            last_number, frozenset(int(batch, 16) for batch in tx.execute(SELECT_PENDING_BATCHES).scalars())
+        )
 
-    def number(self, tx: Connection) -> int:
+    def allocate_number(self, tx: Connection) -> int:
         """The next batch's; no other can come to exist before this transaction ends."""
-        return int(tx.execute(NUMBER).scalar_one())
+        return int(tx.execute(INCREMENT_BATCH_NUMBER).scalar_one())
 
-    def refuse_late(self, tx: Connection, batch: int) -> None:
-        if tx.execute(select(self.database.now)).scalar_one() - (batch >> 80) > OLDEST:
-            raise TooLate
+    def reject_late(self, tx: Connection, batch_id: int) -> None:
+        if tx.execute(select(self.database.now)).scalar_one() - (batch_id >> 80) > MAX_BATCH_AGE_MS:
+            raise BatchTooLate
 
-    def add(self, tx: Connection, number: int, batch: int, rows: Mapping[int, int]) -> None:
+    def add_batch(self, tx: Connection, number: int, batch_id: int, row_counts: Mapping[int, int]) -> None:
         """Makes a batch exist, with so many rows in each shard, once the transaction is committed."""
-        named = {"number": number, "batch": f"{batch:032x}"}
-        if rows:
+        batch_columns = {"number": number, "batch": f"{batch_id:032x}"}
+        if row_counts:
             tx.execute(
-                insert(view_batches), [{**named, "shard": shard, "rows": count} for shard, count in rows.items()]
+                insert(view_batches),
+                [{**batch_columns, "shard": shard, "rows": count} for shard, count in row_counts.items()],
             )
 
-    def backlog(self) -> int:
+    def count_pending_views(self) -> int:
         with self.database.read() as tx:
             return int(tx.execute(select(func.sum(view_batches.c.rows))).scalar() or 0)
 
-    def last(self) -> int:
+    def read_last_number(self) -> int:
         with self.database.read() as tx:
-            return int(tx.execute(LAST).scalar() or 0)
+            return int(tx.execute(SELECT_LAST_BATCH_NUMBER).scalar() or 0)
 
-    def of(self, shard: int, upto: int | None = None, fold: int | None = None, most: int | None = None) -> list[Batch]:
+    def list_for_shard(
+        self, shard: int, upto: int | None = None, fold: int | None = None, limit: int | None = None
+    ) -> list[PendingBatch]:
         """A shard's, oldest first: those up to a number, or those of a fold."""
-        asked = select(view_batches).where(view_batches.c.shard == shard).order_by(view_batches.c.number).limit(most)
+        query = select(view_batches).where(view_batches.c.shard == shard).order_by(view_batches.c.number).limit(limit)
         if upto is not None:
-            asked = asked.where(view_batches.c.number <= upto, view_batches.c.fold.is_(None))
+            query = query.where(view_batches.c.number <= upto, view_batches.c.fold.is_(None))
         if fold is not None:
-            asked = asked.where(view_batches.c.fold == fold)
+            query = query.where(view_batches.c.fold == fold)
         with self.database.read() as tx:
-            return [Batch(row.number, int(row.batch, 16), row.rows) for row in tx.execute(asked)]
+            return [PendingBatch(row.number, int(row.batch, 16), row.rows) for row in tx.execute(query)]
 
-    def masks(self) -> dict[str, int]:
+    def read_ai_masks(self) -> dict[str, int]:
         """What counts as AI in the projects that chose."""
         with self.database.read() as tx:
             return {row.project_id: row.ai for row in tx.execute(select(view_classes))}
 
-    def mask(self, project: str) -> int:
-        asked = select(view_classes.c.ai).where(view_classes.c.project_id == project)
+    def read_ai_mask(self, project: str) -> int:
+        query = select(view_classes.c.ai).where(view_classes.c.project_id == project)
         with self.database.read() as tx:
-            found = tx.execute(asked).scalar()
-        return AI_BY_DEFAULT if found is None else int(found)
+            ai_mask = tx.execute(query).scalar()
+        return DEFAULT_AI_MASK if ai_mask is None else int(ai_mask)
 
 
-def claim(tx: Connection, shard: int, fold: int, batches: Iterable[Batch]) -> None:
+def claim_batches(tx: Connection, shard: int, fold: int, batches: Iterable[PendingBatch]) -> None:
     """These are counted by this fold and no other."""
-    numbers = [{"of": batch.number} for batch in batches]
+    params = [{"of": batch.number} for batch in batches]
     tx.execute(
         update(view_batches)
         .where(view_batches.c.shard == shard, view_batches.c.number == bindparam("of"))
         .values(fold=fold),
-        numbers,
+        params,
     )
 
 
-def counted(tx: Connection, shard: int, fold: int) -> None:
+def delete_folded_batches(tx: Connection, shard: int, fold: int) -> None:
     tx.execute(delete(view_batches).where(view_batches.c.shard == shard, view_batches.c.fold == fold))
 
 
-def recounted(tx: Connection, shard: int, rows: Mapping[int, int]) -> None:
+def update_row_counts(tx: Connection, shard: int, row_counts: Mapping[int, int]) -> None:
     """So many rows are left in these batches; one of which nothing is left is none."""
-    for batch, count in rows.items():
-        mine = (view_batches.c.shard == shard) & (view_batches.c.batch == f"{batch:032x}")
-        changed = update(view_batches).values(rows=count) if count else delete(view_batches)
-        tx.execute(changed.where(mine))
+    for batch_id, count in row_counts.items():
+        condition = (view_batches.c.shard == shard) & (view_batches.c.batch == f"{batch_id:032x}")
+        statement = update(view_batches).values(rows=count) if count else delete(view_batches)
+        tx.execute(statement.where(condition))
 
 
-def choose(tx: Connection, project: str, ai: int) -> None:
-    tx.execute(CHOOSE, {"project": project, "ai": ai})
+def set_ai_mask(tx: Connection, project: str, ai_mask: int) -> None:
+    tx.execute(UPSERT_AI_MASK, {"project": project, "ai": ai_mask})
 
 
-def unchoose(tx: Connection, project: str) -> None:
+def clear_ai_mask(tx: Connection, project: str) -> None:
     tx.execute(delete(view_classes).where(view_classes.c.project_id == project))

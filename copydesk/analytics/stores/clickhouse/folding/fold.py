@@ -6,123 +6,145 @@ from typing import Any
 from zlib import crc32
 
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
-from copydesk.analytics.stores.clickhouse.connection.errors import StoreLags
-from copydesk.analytics.stores.clickhouse.connection.node import MOST_BATCHES, MOST_PROJECTS, Node
-from copydesk.analytics.stores.clickhouse.folding.apply_plan import carry_out, count, last
-from copydesk.analytics.stores.clickhouse.folding.batches import AI_BY_DEFAULT, OLDEST, Batch, Batches, claim
-from copydesk.analytics.stores.clickhouse.folding.shard_lease import Turn, Turns
-from copydesk.analytics.stores.clickhouse.sql_files import sql
+from copydesk.analytics.stores.clickhouse.connection.errors import ReplicaLagging
+from copydesk.analytics.stores.clickhouse.connection.node import (
+    MAX_BATCHES_PER_STATEMENT,
+    MAX_PROJECTS_PER_STATEMENT,
+    Node,
+)
+from copydesk.analytics.stores.clickhouse.folding.apply_plan import apply_plan, count_inbox_rows, read_last_number
+from copydesk.analytics.stores.clickhouse.folding.batches import (
+    DEFAULT_AI_MASK,
+    MAX_BATCH_AGE_MS,
+    PendingBatch,
+    ViewBatches,
+    claim_batches,
+)
+from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease, ShardLeases
+from copydesk.analytics.stores.clickhouse.sql_files import load_sql
 from copydesk.core.clock import SECOND
 
-MOST = 250_000
+MAX_VIEWS_PER_FOLD = 250_000
 """Views in one fold: enough to pay for looking their visitors up, few enough for the memory."""
-LAG_SECONDS = 5.0
-STAGED = "insert into staged (fold, project, sort, scope, day, prev, human, ai, total)"
-PROJECTS = "select distinct project from inbox where batch in {batches:Array(UInt128)}"
-PARTS = "select distinct toUInt64(partition) from system.parts where database = currentDatabase() and table = 'inbox'"
-DEAD = "select distinct fold from staged where fold <= (select max(number) from applied)"
-PART = 600 * SECOND
+MAX_REPLICA_LAG_SECONDS = 5.0
+INSERT_STAGED = "insert into staged (fold, project, sort, scope, day, prev, human, ai, total)"
+SELECT_INBOX_PROJECTS = "select distinct project from inbox where batch in {batches:Array(UInt128)}"
+SELECT_INBOX_PARTITIONS = (
+    "select distinct toUInt64(partition) from system.parts where database = currentDatabase() and table = 'inbox'"
+)
+SELECT_STALE_FOLDS = "select distinct fold from staged where fold <= (select max(number) from applied)"
+PARTITION_MS = 600 * SECOND
 """The inbox is dropped in parts of ten minutes."""
 
 
-def fold(cluster: Cluster, batches: Batches, turns: Turns) -> int:
+def fold_shards(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases) -> int:
     """Counts what was logged before. How many views that were."""
-    upto, plans, views = batches.last(), turns.plans(), 0
-    for number, replicas in enumerate(cluster.shards):
-        if number not in plans and not batches.of(number, most=1):
+    upto, plans, views = batches.read_last_number(), shard_leases.read_committed_plans(), 0
+    for shard_number, replicas in enumerate(cluster.shards):
+        if shard_number not in plans and not batches.list_for_shard(shard_number, limit=1):
             continue
-        with turns.of([number]) as [turn]:
-            shard = cluster.catch_up(replicas)
-            views += resume(shard, batches, turn)
-            while some := _some(batches.of(number, upto=upto, most=MOST_BATCHES)):
-                _check(shard, some)
-                begin(shard, turn)
-                given = {"batches": [batch.id for batch in some]}
-                stage(shard, turn, sql("fold_visits"), _masks(shard, batches, given), given=given)
+        with shard_leases.acquire([shard_number]) as [lease]:
+            shard = cluster.pin_synced_replica(replicas)
+            views += resume_plan(shard, batches, lease)
+            while selected := _select_for_one_fold(
+                batches.list_for_shard(shard_number, upto=upto, limit=MAX_BATCHES_PER_STATEMENT)
+            ):
+                _wait_for_replica(shard, selected)
+                assign_number(shard, lease)
+                params = {"batches": [batch.id for batch in selected]}
+                stage_changes(
+                    shard, lease, load_sql("fold_visits"), _read_needed_masks(shard, batches, params), params=params
+                )
                 with batches.database.write() as tx:
-                    claim(tx, number, turn.number, some)
-                    turn.decide(tx, {})
-                views += carry_out(shard, batches, turn)
-            drop_old(shard, batches, turn)
+                    claim_batches(tx, shard_number, lease.number, selected)
+                    lease.commit_plan(tx, {})
+                views += apply_plan(shard, batches, lease)
+            drop_stale_partitions(shard, batches, lease)
     return views
 
 
-def resume(shard: Node, batches: Batches, turn: Turn) -> int:
+def resume_plan(shard: Node, batches: ViewBatches, lease: ShardLease) -> int:
     """Carries out what an earlier turn decided and did not live to."""
-    return 0 if turn.decided is None else carry_out(shard, batches, turn)
+    return 0 if lease.committed_plan is None else apply_plan(shard, batches, lease)
 
 
-def begin(shard: Node, turn: Turn) -> None:
+def assign_number(shard: Node, lease: ShardLease) -> None:
     """With a number that ClickHouse has not seen either: the main database may be an older copy."""
-    turn.advance(last(shard))
+    lease.advance_number(read_last_number(shard))
 
 
-def stage(
+def stage_changes(
     shard: Node,
-    turn: Turn,
-    visits: str,
+    lease: ShardLease,
+    visits_query: str,
     masks: Mapping[str, int],
-    before: Mapping[str, int] | None = None,
-    given: Mapping[str, Any] | None = None,
+    old_masks: Mapping[str, int] | None = None,
+    params: Mapping[str, Any] | None = None,
     part: int = 0,
 ) -> None:
     """What the index changes by when these visits change so, under these choices of what is AI. It takes one group of
     projects at a time, since a statement has room for the choices of so many."""
-    query = f"{STAGED} {sql('links').replace('$visits', visits)}"
-    groups = 1 + len(masks) // MOST_PROJECTS
+    query = f"{INSERT_STAGED} {load_sql('links').replace('$visits', visits_query)}"
+    groups = 1 + len(masks) // MAX_PROJECTS_PER_STATEMENT
     for group in range(groups):
-        chosen = sorted(project for project in masks if crc32(project.encode()) % groups == group)
-        asked = {
-            "fold": turn.number,
+        projects = sorted(project for project in masks if crc32(project.encode()) % groups == group)
+        staging_params = {
+            "fold": lease.number,
             "groups": groups,
             "group": group,
-            "ai": AI_BY_DEFAULT,
-            "chosen": chosen,
-            "ai_now": [masks[project] for project in chosen],
-            "ai_was": [(masks if before is None else before).get(project, AI_BY_DEFAULT) for project in chosen],
+            "ai": DEFAULT_AI_MASK,
+            "chosen": projects,
+            "ai_now": [masks[project] for project in projects],
+            "ai_was": [
+                (masks if old_masks is None else old_masks).get(project, DEFAULT_AI_MASK) for project in projects
+            ],
         }
-        shard.act(query, {**asked, **(given or {}), "part": part}, token=f"{turn.number}-staged-{part}-{group}")
+        shard.execute(
+            query,
+            {**staging_params, **(params or {}), "part": part},
+            dedup_token=f"{lease.number}-staged-{part}-{group}",
+        )
 
 
-def _masks(shard: Node, batches: Batches, given: Mapping[str, Any]) -> dict[str, int]:
+def _read_needed_masks(shard: Node, batches: ViewBatches, params: Mapping[str, Any]) -> dict[str, int]:
     """Of the projects in these batches alone, where there are so many that staging would go by groups."""
-    masks = batches.masks()
-    if len(masks) < MOST_PROJECTS:
+    masks = batches.read_ai_masks()
+    if len(masks) < MAX_PROJECTS_PER_STATEMENT:
         return masks
-    return {project: masks[project] for (project,) in shard.ask(PROJECTS, given) if project in masks}
+    return {project: masks[project] for (project,) in shard.query(SELECT_INBOX_PROJECTS, params) if project in masks}
 
 
-def _some(batches: Sequence[Batch]) -> list[Batch]:
+def _select_for_one_fold(batches: Sequence[PendingBatch]) -> list[PendingBatch]:
     """As many as fit in one fold, and one at least."""
-    taken: list[Batch] = []
+    selected: list[PendingBatch] = []
     rows = 0
     for batch in batches:
         rows += batch.rows
-        if taken and rows > MOST:
+        if selected and rows > MAX_VIEWS_PER_FOLD:
             break
-        taken.append(batch)
-    return taken
+        selected.append(batch)
+    return selected
 
 
-def _check(shard: Node, batches: Sequence[Batch]) -> None:
+def _wait_for_replica(shard: Node, batches: Sequence[PendingBatch]) -> None:
     """A replica that has not caught up must not be folded."""
-    wanted, until = {batch.id: batch.rows for batch in batches}, time.monotonic() + LAG_SECONDS
-    while count(shard, list(wanted)) != wanted:
-        if time.monotonic() > until:
-            raise StoreLags
+    expected, deadline = {batch.id: batch.rows for batch in batches}, time.monotonic() + MAX_REPLICA_LAG_SECONDS
+    while count_inbox_rows(shard, list(expected)) != expected:
+        if time.monotonic() > deadline:
+            raise ReplicaLagging
         time.sleep(0.2)
 
 
-def drop_old(shard: Node, batches: Batches, turn: Turn) -> None:
+def drop_stale_partitions(shard: Node, batches: ViewBatches, lease: ShardLease) -> None:
     """Parts of the inbox of which nothing waits and nothing can come any more: what was folded, and what never came to
     exist because its process died. And what was staged by a turn that did not live to decide."""
-    now, known = batches.moment()
-    waiting = {batch >> 80 for batch in known.batches}
-    for (part,) in shard.ask(PARTS):
-        begun, ended = part * PART, (part + 1) * PART
-        if ended + 2 * OLDEST < now and not any(begun <= made < ended for made in waiting):
-            turn.hold()
-            shard.act(f"alter table inbox drop partition {part}")
-    for (number,) in shard.ask(DEAD):
-        turn.hold()
-        shard.act(f"alter table staged drop partition {number}")
+    now, snapshot = batches.read_timed_snapshot()
+    pending_times = {batch >> 80 for batch in snapshot.pending_ids}
+    for (partition,) in shard.query(SELECT_INBOX_PARTITIONS):
+        start, end = partition * PARTITION_MS, (partition + 1) * PARTITION_MS
+        if end + 2 * MAX_BATCH_AGE_MS < now and not any(start <= created_at < end for created_at in pending_times):
+            lease.renew()
+            shard.execute(f"alter table inbox drop partition {partition}")
+    for (number,) in shard.query(SELECT_STALE_FOLDS):
+        lease.renew()
+        shard.execute(f"alter table staged drop partition {number}")

@@ -12,40 +12,40 @@ from typing import Any, TypedDict
 from sqlalchemy import Connection, text
 
 from copydesk.analytics.stores.clickhouse.connection.errors import StoreBusy
-from copydesk.analytics.stores.clickhouse.folding.batches import counted
+from copydesk.analytics.stores.clickhouse.folding.batches import delete_folded_batches
 from copydesk.core.clock import SECOND
 from copydesk.core.db.database import Database
-from copydesk.core.errors import StoreDown
+from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-LEASE = 15 * SECOND
-PATIENCE = 60.0
+LEASE_MS = 15 * SECOND
+ACQUIRE_TIMEOUT_SECONDS = 60.0
 """Seconds for which a turn is waited for."""
-PAUSE = 0.05
-ADD = "insert into view_folds (shard, number, until) values (:shard, 0, 0) on conflict (shard) do nothing"
-TAKE = """
+POLL_SECONDS = 0.05
+INSERT_SHARD = "insert into view_folds (shard, number, until) values (:shard, 0, 0) on conflict (shard) do nothing"
+ACQUIRE_LEASE = """
     update view_folds set holder = :holder, until = {now} + :lease
     where shard = :shard and (holder is null or until < {now} or until > {now} + 2 * :lease)
     returning number, decided
 """
 """A lease that ends far ahead is from before the clock was set back."""
-RENEW = "update view_folds set until = {now} + :lease where shard = :shard and holder = :holder"
-ADVANCE = "update view_folds set number = :next where shard = :shard and holder = :holder and decided is null"
-DECIDE = """
+RENEW_LEASE = "update view_folds set until = {now} + :lease where shard = :shard and holder = :holder"
+ADVANCE_NUMBER = "update view_folds set number = :next where shard = :shard and holder = :holder and decided is null"
+COMMIT_PLAN = """
     update view_folds set decided = :decided
     where shard = :shard and holder = :holder and number = :number and decided is null and until > {now}
 """
-PLANS = "select shard, decided from view_folds where decided is not null"
-SETTLE = "update view_folds set decided = null where shard = :shard and number = :number"
-RELEASE = "update view_folds set holder = null, until = 0 where shard = :shard and holder = :holder"
+SELECT_COMMITTED_PLANS = "select shard, decided from view_folds where decided is not null"
+CLEAR_APPLIED_PLAN = "update view_folds set decided = null where shard = :shard and number = :number"
+RELEASE_LEASE = "update view_folds set holder = null, until = 0 where shard = :shard and holder = :holder"
 
 
-class TurnLost(StoreDown):
+class ShardLeaseLost(StoreUnavailable):
     message = "Another process has taken over; nothing was counted twice."
 
 
-class Plan(TypedDict, total=False):
+class ShardPlan(TypedDict, total=False):
     """What a turn decides, beside adding to the index what it staged and counting the batches it claimed."""
 
     project: str
@@ -58,109 +58,109 @@ class Plan(TypedDict, total=False):
     """The project whose choice of what is AI is carried out."""
 
 
-class Turn:
+class ShardLease:
     """A number that no other turn of the shard has, and the right to decide with it while the lease lasts."""
 
-    def __init__(self, database: Database, shard: int, holder: str, number: int, decided: str | None) -> None:
+    def __init__(self, database: Database, shard: int, holder: str, number: int, plan_json: str | None) -> None:
         self._database, self.shard, self._holder = database, shard, holder
         self.number = number
-        self.decided: Plan | None = json.loads(decided) if decided else None
+        self.committed_plan: ShardPlan | None = json.loads(plan_json) if plan_json else None
 
-    def advance(self, above: int) -> None:
+    def advance_number(self, above: int) -> None:
         """A new number, above this one too."""
         number = max(self.number, above) + 1
         with self._database.write() as tx:
-            self._must(tx, ADVANCE, next=number)
+            self._execute_while_held(tx, ADVANCE_NUMBER, next=number)
         self.number = number
 
-    def decide(self, tx: Connection, plan: Plan) -> None:
+    def commit_plan(self, tx: Connection, plan: ShardPlan) -> None:
         """From the commit on, the plan is carried out, whatever happens to this process."""
-        self._must(tx, DECIDE, number=self.number, decided=json.dumps(plan))
-        self.decided = plan
+        self._execute_while_held(tx, COMMIT_PLAN, number=self.number, decided=json.dumps(plan))
+        self.committed_plan = plan
 
-    def hold(self) -> None:
+    def renew(self) -> None:
         """Before each act, and after what nobody may have come between: stops one whose turn another has taken."""
         with self._database.write() as tx:
-            self.hold_in(tx)
+            self.renew_in(tx)
 
-    def hold_in(self, tx: Connection) -> None:
-        self._must(tx, RENEW, lease=LEASE)
+    def renew_in(self, tx: Connection) -> None:
+        self._execute_while_held(tx, RENEW_LEASE, lease=LEASE_MS)
 
-    def settle(self) -> None:
+    def mark_applied(self) -> None:
         """The plan is carried out."""
         with self._database.write() as tx:
-            counted(tx, self.shard, self.number)
-            self._run(tx, SETTLE, number=self.number)
-        self.decided = None
+            delete_folded_batches(tx, self.shard, self.number)
+            self._execute(tx, CLEAR_APPLIED_PLAN, number=self.number)
+        self.committed_plan = None
 
     def release(self) -> None:
         with self._database.write() as tx:
-            self._run(tx, RELEASE)
+            self._execute(tx, RELEASE_LEASE)
 
-    def _must(self, tx: Connection, statement: str, **given: Any) -> None:
-        if not self._run(tx, statement, **given):
-            raise TurnLost
+    def _execute_while_held(self, tx: Connection, statement: str, **extra: Any) -> None:
+        if not self._execute(tx, statement, **extra):
+            raise ShardLeaseLost
 
-    def _run(self, tx: Connection, statement: str, **given: Any) -> int:
-        asked = {"shard": self.shard, "holder": self._holder, **given}
-        used = {name: value for name, value in asked.items() if f":{name}" in statement}
-        return tx.execute(text(statement.format(now=self._database.clock)), used).rowcount
+    def _execute(self, tx: Connection, statement: str, **extra: Any) -> int:
+        params = {"shard": self.shard, "holder": self._holder, **extra}
+        used_params = {name: value for name, value in params.items() if f":{name}" in statement}
+        return tx.execute(text(statement.format(now=self._database.clock_sql)), used_params).rowcount
 
 
-class Turns:
-    def __init__(self, database: Database, patience: float = PATIENCE) -> None:
-        self._database, self._patience = database, patience
-        self._mine = threading.Lock()
+class ShardLeases:
+    def __init__(self, database: Database, timeout_seconds: float = ACQUIRE_TIMEOUT_SECONDS) -> None:
+        self._database, self._timeout_seconds = database, timeout_seconds
+        self._local_lock = threading.Lock()
 
-    def plans(self) -> dict[int, Plan]:
+    def read_committed_plans(self) -> dict[int, ShardPlan]:
         """What is decided and not carried out yet, by shard."""
         with self._database.read() as tx:
-            return {row.shard: json.loads(row.decided) for row in tx.execute(text(PLANS))}
+            return {row.shard: json.loads(row.decided) for row in tx.execute(text(SELECT_COMMITTED_PLANS))}
 
     @contextmanager
-    def of(self, shards: Iterable[int], patience: float | None = None) -> Iterator[list[Turn]]:
+    def acquire(self, shards: Iterable[int], timeout_seconds: float | None = None) -> Iterator[list[ShardLease]]:
         """Their turns, waited for in the order of the shards, so that no two wait for each other."""
-        patience = self._patience if patience is None else patience
-        until = time.monotonic() + patience
-        if not self._mine.acquire(timeout=patience):
+        timeout_seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        deadline = time.monotonic() + timeout_seconds
+        if not self._local_lock.acquire(timeout=timeout_seconds):
             raise StoreBusy
-        with ExitStack() as ending:
-            ending.callback(self._mine.release)
-            taken: list[Turn] = []
-            ended = threading.Event()
-            threading.Thread(target=self._renew, args=[taken, ended], name="turn", daemon=True).start()
-            ending.callback(ended.set)
+        with ExitStack() as cleanup:
+            cleanup.callback(self._local_lock.release)
+            leases: list[ShardLease] = []
+            stopped = threading.Event()
+            threading.Thread(target=self._keep_renewing, args=[leases, stopped], name="turn", daemon=True).start()
+            cleanup.callback(stopped.set)
             for shard in sorted(shards):
-                turn = self._take(shard, until)
-                ending.callback(self._release, turn)
-                taken.append(turn)
-            yield taken
+                lease = self._acquire_one(shard, deadline)
+                cleanup.callback(self._release, lease)
+                leases.append(lease)
+            yield leases
 
-    def _take(self, shard: int, until: float) -> Turn:
+    def _acquire_one(self, shard: int, deadline: float) -> ShardLease:
         holder = secrets.token_hex(16)
-        asked = {"shard": shard, "holder": holder, "lease": LEASE}
-        take = text(TAKE.format(now=self._database.clock))
+        params = {"shard": shard, "holder": holder, "lease": LEASE_MS}
+        statement = text(ACQUIRE_LEASE.format(now=self._database.clock_sql))
         while True:
             with self._database.write() as tx:
-                found = tx.execute(take, asked).first()
-                if found is None and tx.execute(text(ADD), {"shard": shard}).rowcount:
-                    found = tx.execute(take, asked).first()
-            if found is not None:
-                return Turn(self._database, shard, holder, found.number, found.decided)
-            if time.monotonic() > until:
+                row = tx.execute(statement, params).first()
+                if row is None and tx.execute(text(INSERT_SHARD), {"shard": shard}).rowcount:
+                    row = tx.execute(statement, params).first()
+            if row is not None:
+                return ShardLease(self._database, shard, holder, row.number, row.decided)
+            if time.monotonic() > deadline:
                 raise StoreBusy
-            time.sleep(PAUSE)
+            time.sleep(POLL_SECONDS)
 
-    def _renew(self, turns: list[Turn], ended: threading.Event) -> None:
-        while not ended.wait(LEASE / SECOND / 3):
-            for turn in list(turns):
+    def _keep_renewing(self, leases: list[ShardLease], stopped: threading.Event) -> None:
+        while not stopped.wait(LEASE_MS / SECOND / 3):
+            for lease in list(leases):
                 try:
-                    turn.hold()
-                except StoreDown as error:
-                    log.warning("the turn of shard %s could not be renewed: %s", turn.shard, error)
+                    lease.renew()
+                except StoreUnavailable as error:
+                    log.warning("the turn of shard %s could not be renewed: %s", lease.shard, error)
 
-    def _release(self, turn: Turn) -> None:
+    def _release(self, lease: ShardLease) -> None:
         try:
-            turn.release()
-        except StoreDown as error:
-            log.warning("the turn of shard %s could not be given back and ends by itself: %s", turn.shard, error)
+            lease.release()
+        except StoreUnavailable as error:
+            log.warning("the turn of shard %s could not be given back and ends by itself: %s", lease.shard, error)

@@ -5,8 +5,8 @@ import binascii
 import hmac
 from collections.abc import Mapping
 
-SIGNING_TOKEN = "whsec_"  # noqa: S105 - what GitLab's signing tokens begin with
-FRESH_SECONDS = 5 * 60
+SIGNING_TOKEN_PREFIX = "whsec_"  # noqa: S105 - what GitLab's signing tokens begin with
+MAX_AGE_SECONDS = 5 * 60
 SIGNATURE_HEADERS = {
     "github": ("x-hub-signature-256",),
     "gitea": ("x-gitea-signature", "x-hub-signature-256"),
@@ -20,30 +20,34 @@ def has_signature(forge: str, headers: Mapping[str, str]) -> bool:
     return any(name in headers for name in SIGNATURE_HEADERS.get(forge, GITLAB_HEADERS))
 
 
-def is_genuine(forge: str, headers: Mapping[str, str], body: bytes, secret: str, now: float) -> bool:
+def is_signature_valid(forge: str, headers: Mapping[str, str], body: bytes, secret: str, now: float) -> bool:
     """By the forge's own scheme, compared in constant time. The first signature there is decides."""
     if not secret:
         return False
     if forge == "gitlab":
-        if secret.startswith(SIGNING_TOKEN):
-            return _is_signed_by_gitlab(headers, body, secret, now)
-        return _same(headers.get("x-gitlab-token", ""), secret)
-    sent = next((headers[name] for name in SIGNATURE_HEADERS.get(forge, ()) if name in headers), "")
-    return _same(sent.removeprefix("sha256="), hmac.digest(secret.encode(), body, "sha256").hex())
+        if secret.startswith(SIGNING_TOKEN_PREFIX):
+            return _is_gitlab_signature_valid(headers, body, secret, now)
+        return _equal_in_constant_time(headers.get("x-gitlab-token", ""), secret)
+    signature = next((headers[name] for name in SIGNATURE_HEADERS.get(forge, ()) if name in headers), "")
+    return _equal_in_constant_time(
+        signature.removeprefix("sha256="), hmac.digest(secret.encode(), body, "sha256").hex()
+    )
 
 
-def _is_signed_by_gitlab(headers: Mapping[str, str], body: bytes, secret: str, now: float) -> bool:
+def _is_gitlab_signature_valid(headers: Mapping[str, str], body: bytes, secret: str, now: float) -> bool:
     """Standard Webhooks: identifier, time and body are signed together, so that an old delivery is no good."""
     sent_at = headers.get("webhook-timestamp", "")
     try:
-        key = base64.b64decode(secret.removeprefix(SIGNING_TOKEN), validate=True)
-        is_fresh = abs(now - int(sent_at)) <= FRESH_SECONDS
+        key = base64.b64decode(secret.removeprefix(SIGNING_TOKEN_PREFIX), validate=True)
+        is_fresh = abs(now - int(sent_at)) <= MAX_AGE_SECONDS
     except (binascii.Error, ValueError):
         return False
-    signed = f"{headers.get('webhook-id', '')}.{sent_at}.".encode() + body
-    wanted = "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
-    return is_fresh and any(_same(sent, wanted) for sent in headers.get("webhook-signature", "").split()[:10])
+    signed_content = f"{headers.get('webhook-id', '')}.{sent_at}.".encode() + body
+    expected = "v1," + base64.b64encode(hmac.digest(key, signed_content, "sha256")).decode()
+    return is_fresh and any(
+        _equal_in_constant_time(signature, expected) for signature in headers.get("webhook-signature", "").split()[:10]
+    )
 
 
-def _same(sent: str, wanted: str) -> bool:
-    return hmac.compare_digest(sent.encode("utf-8", "surrogateescape"), wanted.encode())
+def _equal_in_constant_time(signature: str, expected: str) -> bool:
+    return hmac.compare_digest(signature.encode("utf-8", "surrogateescape"), expected.encode())

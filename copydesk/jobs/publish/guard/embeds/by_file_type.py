@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from copydesk.jobs.pages import front_matter as frontmatter
-from copydesk.jobs.pages.page_types import MARKDOWN, extension
+from copydesk.jobs.pages import front_matter
+from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension
 from copydesk.jobs.publish.guard.embeds.asciidoc import find_in_asciidoc
 from copydesk.jobs.publish.guard.embeds.css import find_in_css
-from copydesk.jobs.publish.guard.embeds.data_files import Unreadable, find_in_data, find_in_front_matter, parse_data
+from copydesk.jobs.publish.guard.embeds.data_files import UnreadableData, find_in_data, find_in_front_matter, parse_data
 from copydesk.jobs.publish.guard.embeds.html import find_in_html
 from copydesk.jobs.publish.guard.embeds.markdown import find_in_markdown
 from copydesk.jobs.publish.guard.embeds.rst import find_in_rst
@@ -16,9 +16,22 @@ from copydesk.jobs.publish.guard.embeds.site_settings import is_site_settings
 from copydesk.jobs.publish.guard.embeds.urls import TOO_DEEP, TOO_LARGE, Embed, find_urls
 
 MAX_CHARS = 1_000_000
-ASCIIDOC = (".adoc", ".asciidoc", ".asc", ".ad")
-HTML = (".html", ".htm", ".xhtml", ".xht", ".shtml", ".svg", ".xml", ".xsl", ".xslt", ".vue", ".svelte", ".astro")
-TEMPLATES = (
+ASCIIDOC_EXTENSIONS = (".adoc", ".asciidoc", ".asc", ".ad")
+HTML_EXTENSIONS = (
+    ".html",
+    ".htm",
+    ".xhtml",
+    ".xht",
+    ".shtml",
+    ".svg",
+    ".xml",
+    ".xsl",
+    ".xslt",
+    ".vue",
+    ".svelte",
+    ".astro",
+)
+TEMPLATE_EXTENSIONS = (
     ".liquid",
     ".njk",
     ".ejs",
@@ -32,9 +45,9 @@ TEMPLATES = (
     ".erb",
     ".php",
 )
-STYLES = (".css", ".scss", ".sass", ".less", ".styl")
-NOTEBOOKS = (".qmd", ".rmd")
-RUN_BY_NAME = (".js", ".mjs", ".cjs", ".css", ".wasm")
+STYLE_EXTENSIONS = (".css", ".scss", ".sass", ".less", ".styl")
+NOTEBOOK_EXTENSIONS = (".qmd", ".rmd")
+SCRIPT_EXTENSIONS = (".js", ".mjs", ".cjs", ".css", ".wasm")
 RST_DIRECTIVE = re.compile(r"^[ \t]*\.\.[ \t]+\S", re.M)
 
 
@@ -44,21 +57,21 @@ def find_embeds(path: str, body: str) -> tuple[Embed, ...]:
     if len(body) > MAX_CHARS:
         return (Embed("script", TOO_LARGE),)
     try:
-        return tuple(_find(path, extension(path), body))
+        return tuple(_find_by_extension(path, extension(path), body))
     except RecursionError:
         return (Embed("script", TOO_DEEP),)
 
 
-def _find(path: str, kind: str, body: str) -> Iterator[Embed]:
-    if kind in (*MARKDOWN, *NOTEBOOKS):
+def _find_by_extension(path: str, kind: str, body: str) -> Iterator[Embed]:
+    if kind in (*MARKDOWN_EXTENSIONS, *NOTEBOOK_EXTENSIONS):
         yield from _find_in_page(body, is_mdx=kind == ".mdx")
     elif kind == ".rst" or (kind == ".txt" and RST_DIRECTIVE.search(body)):
         yield from find_in_rst(body)
-    elif kind in ASCIIDOC:
+    elif kind in ASCIIDOC_EXTENSIONS:
         yield from find_in_asciidoc(body)
-    elif kind in (*HTML, *TEMPLATES):
+    elif kind in (*HTML_EXTENSIONS, *TEMPLATE_EXTENSIONS):
         yield from find_in_html(body)
-    elif kind in STYLES:
+    elif kind in STYLE_EXTENSIONS:
         yield from find_in_css(body)
     elif is_site_settings(path):
         yield from _find_in_settings(path, body)
@@ -67,13 +80,13 @@ def _find(path: str, kind: str, body: str) -> Iterator[Embed]:
 
 
 def _find_in_page(body: str, is_mdx: bool) -> Iterator[Embed]:
-    stop = frontmatter.stop_of(body)
-    head, rest = body[:stop], body[stop:]
+    stop = front_matter.find_body_start(body)
+    head, page = body[:stop], body[stop:]
     if head:
         yield from find_in_front_matter(head)
-        first = head.count("\n")
-        for one in find_in_markdown(rest, is_mdx=is_mdx):
-            yield Embed(one.kind, one.url, one.line + first if one.line else 0, one.dialect)
+        line_offset = head.count("\n")
+        for one in find_in_markdown(page, is_mdx=is_mdx):
+            yield Embed(one.kind, one.url, one.line + line_offset if one.line else 0, one.dialect)
         # A generator without front matter shows it as text.
         yield from (one for one in find_in_markdown(head.strip("-+\n"), depth=1) if one.kind != "link")
     else:
@@ -83,7 +96,7 @@ def _find_in_page(body: str, is_mdx: bool) -> Iterator[Embed]:
 def _find_in_settings(path: str, body: str) -> Iterator[Embed]:
     try:
         yield from find_in_data(parse_data(path.lower(), body))
-    except Unreadable:
+    except UnreadableData:
         yield from (Embed("script", url) for url in find_urls(body))
 
 
@@ -94,5 +107,5 @@ def _find_in_other(body: str, is_text: bool) -> Iterator[Embed]:
     for url in find_urls(body):
         if url.startswith("\\"):
             continue  # an escape in a string
-        is_run = url.split("?")[0].split("#")[0].lower().endswith(RUN_BY_NAME)
-        yield Embed("script" if is_run and not is_text else "link", url)
+        is_script = url.split("?")[0].split("#")[0].lower().endswith(SCRIPT_EXTENSIONS)
+        yield Embed("script" if is_script and not is_text else "link", url)

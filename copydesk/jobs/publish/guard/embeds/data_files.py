@@ -8,111 +8,115 @@ from typing import Any
 
 import yaml
 
-from copydesk.jobs.pages import front_matter as frontmatter
+from copydesk.jobs.pages import front_matter
 from copydesk.jobs.publish.guard.embeds.html import find_in_html
-from copydesk.jobs.publish.guard.embeds.urls import Embed, Kind, find_host, find_urls, runs_code, shorten
+from copydesk.jobs.publish.guard.embeds.urls import Embed, EmbedKind, find_host, find_urls, runs_code, shorten
 
 MAX_CHARS = 300_000
-LINK_KEYS = re.compile(
+LINK_KEY_PATTERN = re.compile(
     r"(?:.*[_-])?(?:url|uri|href|link|links|to|homepage|website|canonical|repo|repository|github|source|cite|page|pages"
     r"|nav|navigation|author|authors|license|reference|references|see|site|discord|slack|twitter|linkedin|x|youtube"
     r"|primary|socials|support|from|issues|changelog|baseurl)\Z",
     re.I,
 )
-NOT_LINKS = re.compile(r"(?:server|api|image|img|script|css|style|logo|icon|font|redirect|analytics|background)", re.I)
-TEXTS = re.compile(
+NOT_LINK_KEY_PATTERN = re.compile(
+    r"(?:server|api|image|img|script|css|style|logo|icon|font|redirect|analytics|background)", re.I
+)
+TEXT_KEY_PATTERN = re.compile(
     r"(?:title|description|summary|subtitle|abstract|excerpt|sidebar_label|name|text|label|tags?)\Z", re.I
 )
-ENDPOINT = re.compile(r"(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS|WEBHOOK)\s")
-Path = tuple[str, ...]
-Pairs = list[tuple[Path, str]]
+ENDPOINT_PATTERN = re.compile(r"(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS|WEBHOOK)\s")
+KeyPath = tuple[str, ...]
+StringsByPath = list[tuple[KeyPath, str]]
 
 
-class Unreadable(Exception):
+class UnreadableData(Exception):
     """The data cannot be parsed, so that nothing is known of it."""
 
 
 def parse_data(name: str, text: str) -> Any:
     """Returns the data as dicts, lists and strings; raises Unreadable."""
     if len(text) > MAX_CHARS:
-        raise Unreadable
+        raise UnreadableData
     try:
         if name.endswith(".json"):
             return json.loads(text)
         if name.endswith(".toml"):
             return tomllib.loads(text)
-        return _to_plain(yaml.compose(text, Loader=frontmatter.loader_for(text)), {})
+        return _plain_from_node(yaml.compose(text, Loader=front_matter.choose_loader(text)), {})
     except (ValueError, yaml.YAMLError, RecursionError) as failure:
-        raise Unreadable from failure
+        raise UnreadableData from failure
 
 
-def _to_plain(node: yaml.Node | None, known: dict[int, Any]) -> Any:
+def _plain_from_node(node: yaml.Node | None, converted: dict[int, Any]) -> Any:
     """Returns what a node says; no tag is obeyed, and an alias is the same object as its anchor."""
     if node is None:
         return None
-    if id(node) not in known:
+    if id(node) not in converted:
         if isinstance(node, yaml.MappingNode):
-            pairs = known[id(node)] = {}
+            pairs = converted[id(node)] = {}
             for key, value in node.value:
-                pairs[_to_key(key)] = _to_plain(value, known)
+                pairs[_key_from_node(key)] = _plain_from_node(value, converted)
         elif isinstance(node, yaml.SequenceNode):
-            items = known[id(node)] = []
-            items.extend(_to_plain(item, known) for item in node.value)
+            items = converted[id(node)] = []
+            items.extend(_plain_from_node(item, converted) for item in node.value)
         else:
-            known[id(node)] = (
+            converted[id(node)] = (
                 str(node.value) if node.tag.startswith("tag:yaml.org,2002:str") else f"{node.tag} {node.value}"
             )
-    return known[id(node)]
+    return converted[id(node)]
 
 
-def _to_key(node: yaml.Node) -> str:
+def _key_from_node(node: yaml.Node) -> str:
     return str(node.value) if isinstance(node, yaml.ScalarNode) else f"? {node.start_mark.index}"
 
 
-def list_strings(data: Any) -> Pairs:
+def list_strings(data: Any) -> StringsByPath:
     """Returns every string with the keys that lead to it; what several aliases share is listed once."""
-    found: Pairs = []
-    waiting: list[tuple[Path, Any]] = [((), data)]
+    strings: StringsByPath = []
+    pending: list[tuple[KeyPath, Any]] = [((), data)]
     seen: set[int] = set()
-    while waiting:
-        path, value = waiting.pop()
+    while pending:
+        path, value = pending.pop()
         if isinstance(value, dict | list):
             if id(value) in seen:
                 continue
             seen.add(id(value))
-            inside = value.items() if isinstance(value, dict) else (("", item) for item in value)
-            waiting += [((*path[-4:], str(key)), item) for key, item in inside]
+            children = value.items() if isinstance(value, dict) else (("", item) for item in value)
+            pending += [((*path[-4:], str(key)), item) for key, item in children]
             if isinstance(value, dict):
-                found += [((*path, "?"), str(key)) for key in value]
+                strings += [((*path, "?"), str(key)) for key in value]
         elif isinstance(value, str):
-            found.append((path, value))
-    return found[::-1]
+            strings.append((path, value))
+    return strings[::-1]
 
 
 def find_in_data(data: Any) -> Iterator[Embed]:
     """Yields what the strings refer to, keys included: a menu's titles are keys, and may be written as HTML."""
     for path, text in list_strings(data):
-        anchors = set[str]()
+        link_urls = set[str]()
         if "<" in text:
-            found = list(find_in_html(text))
-            anchors = {one.url for one in found if one.kind == "link"}
-            yield from (one for one in found if one.kind != "link")
-        kind: Kind = "link" if _is_endpoint(path, text) else _find_kind(path)
+            embeds = list(find_in_html(text))
+            link_urls = {one.url for one in embeds if one.kind == "link"}
+            yield from (one for one in embeds if one.kind != "link")
+        kind: EmbedKind = "link" if _is_endpoint(path, text) else _find_kind(path)
         if runs_code(text):
             yield Embed("script", shorten(text))
         elif find_host(text):
             yield Embed(kind, text.strip())
         else:
-            named: Kind = "link" if any(TEXTS.match(key) for key in path[-2:]) or "?" in path else kind
-            yield from (Embed("link" if url in anchors else named, url) for url in find_urls(text))
+            url_kind: EmbedKind = (
+                "link" if any(TEXT_KEY_PATTERN.match(key) for key in path[-2:]) or "?" in path else kind
+            )
+            yield from (Embed("link" if url in link_urls else url_kind, url) for url in find_urls(text))
 
 
-def _is_endpoint(path: Path, text: str) -> bool:
+def _is_endpoint(path: KeyPath, text: str) -> bool:
     """Whether a page names the request that it describes, such as `api: POST https://api.example.com/users`."""
-    return path == ("api",) and ENDPOINT.match(text) is not None
+    return path == ("api",) and ENDPOINT_PATTERN.match(text) is not None
 
 
-def _find_kind(path: Path) -> Kind:
+def _find_kind(path: KeyPath) -> EmbedKind:
     keys = [key for key in path if key]
     if not keys:
         return "link"
@@ -122,7 +126,7 @@ def _find_kind(path: Path) -> Kind:
     if (
         last in ("href", "$schema")
         or "nav" in keys
-        or (LINK_KEYS.match(last) and not any(NOT_LINKS.search(key) for key in keys))
+        or (LINK_KEY_PATTERN.match(last) and not any(NOT_LINK_KEY_PATTERN.search(key) for key in keys))
     ):
         return "link"
     return "script" if re.search(r"script|js\Z|plugin|analytics|api", " ".join(keys), re.I) else "image"
@@ -133,7 +137,7 @@ def find_in_front_matter(head: str) -> Iterator[Embed]:
     inner = head.strip().strip("-+.").strip("\n") + "\n"
     try:
         data = parse_data("x.toml" if head.startswith("+++") else "x.yml", inner)
-    except Unreadable:
+    except UnreadableData:
         yield from (Embed("image", url) for url in find_urls(head))
         yield from (one for one in find_in_html(head) if one.kind != "link")
         return

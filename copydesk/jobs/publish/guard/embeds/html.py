@@ -7,7 +7,7 @@ from copydesk.jobs.publish.guard.embeds.css import find_in_css
 from copydesk.jobs.publish.guard.embeds.urls import (
     TOO_LARGE,
     Embed,
-    Kind,
+    EmbedKind,
     find_host,
     find_urls,
     holds_data,
@@ -15,7 +15,7 @@ from copydesk.jobs.publish.guard.embeds.urls import (
     shorten,
 )
 
-TAGS: dict[str, Kind] = {
+LOADING_TAGS: dict[str, EmbedKind] = {
     "script": "script", "base": "script", "meta": "script", "form": "script",
     "iframe": "frame", "frame": "frame", "object": "frame", "embed": "frame", "applet": "frame", "portal": "frame",
     "fencedframe": "frame", "webview": "frame", "link": "style",
@@ -24,17 +24,30 @@ TAGS: dict[str, Kind] = {
     **dict.fromkeys(("textpath", "tref", "mpath", "cursor", "animatetransform", "animatemotion"), "image"),
 }  # fmt: skip
 """Elements of which every address is loaded, `href` too."""
-LINKS = {"href", "to", "link"}
-WORDS = {
+LINK_ATTRIBUTES = {"href", "to", "link"}
+TEXT_ATTRIBUTES = {
     "alt", "title", "cite", "value", "placeholder", "label", "name", "content", "description", "summary", "caption",
     "id", "class", "classname", "key", "lang", "property", "itemtype", "itemid", "vocab", "about", "resource", "prefix",
     "default", "example", "repo", "repository",
 }  # fmt: skip
 """Attributes that are shown or compared, and never loaded."""
-NO_HANDLERS = {"on", "once", "one", "only", "online", "ontology", "onboarding"}
-HANDLERS = ("@", "v-on:", "v-html", "v-bind", "x-on:", "x-data", "x-init", "x-html", "x-bind", "hx-", "ng-", "data-hx-")
-SETS = ("srcset", "imagesrcset")
-LOADS = {
+NOT_HANDLERS = {"on", "once", "one", "only", "online", "ontology", "onboarding"}
+HANDLER_PREFIXES = (
+    "@",
+    "v-on:",
+    "v-html",
+    "v-bind",
+    "x-on:",
+    "x-data",
+    "x-init",
+    "x-html",
+    "x-bind",
+    "hx-",
+    "ng-",
+    "data-hx-",
+)
+SRCSET_ATTRIBUTES = ("srcset", "imagesrcset")
+LOADING_ATTRIBUTES = {
     "src",
     "srcset",
     "imagesrcset",
@@ -48,17 +61,17 @@ LOADS = {
     "style",
     "srcdoc",
 }
-PLAIN_TEMPLATE = re.compile(
+PLAIN_TEMPLATE_PATTERN = re.compile(
     r"\{\{-?\s*(?:[\w.$]+|'[\w./ -]*'|\"[\w./ -]*\")"
     r"(?:\s*\|\s*(?:relative_url|absolute_url|relURL|absURL|url|escape|xml_escape|upcase|downcase|capitalize|strip))*"
     r"\s*-?\}\}|\{%-?\s*link\s+[\w./-]+\s*-?%\}"
 )
-TEMPLATE = re.compile(r"\{|<%|\$\(")
+TEMPLATE_PATTERN = re.compile(r"\{|<%|\$\(")
 MAX_DEPTH = 3
-MAX_COST = 500_000_000
-RAW = ("style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "noscript", "plaintext")
-END = "copydesk-end"
-QUOTE = re.compile("[\"'`]")
+MAX_COMMENT_COST = 500_000_000
+RAW_TEXT_TAGS = ("style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "noscript", "plaintext")
+END_TAG = "copydesk-end"
+QUOTE_PATTERN = re.compile("[\"'`]")
 
 
 def find_in_html(text: str, depth: int = 0) -> Iterator[Embed]:
@@ -66,51 +79,53 @@ def find_in_html(text: str, depth: int = 0) -> Iterator[Embed]:
     if "<" not in text:
         yield from (Embed("link", url) for url in find_urls(text))
         return
-    if text.count("<!--") * len(text) > MAX_COST:  # the tokenizer looks through the rest of the text at each comment
+    if (
+        text.count("<!--") * len(text) > MAX_COMMENT_COST
+    ):  # the tokenizer looks through the rest of the text at each comment
         yield Embed("script", TOO_LARGE)
         return
-    is_whole = yield from _read(f"{text}<{END}>", depth)
-    if not is_whole:
-        bare = re.sub(r"<!--|<!\[", " ", text) + ">"
-        yield from _read(QUOTE.sub(" ", bare), depth)
-        yield from _read(QUOTE.sub('""', bare), depth)
+    is_complete = yield from _read_tokens(f"{text}<{END_TAG}>", depth)
+    if not is_complete:
+        unterminated = re.sub(r"<!--|<!\[", " ", text) + ">"
+        yield from _read_tokens(QUOTE_PATTERN.sub(" ", unterminated), depth)
+        yield from _read_tokens(QUOTE_PATTERN.sub('""', unterminated), depth)
 
 
-def _read(text: str, depth: int) -> Generator[Embed, None, bool]:
+def _read_tokens(text: str, depth: int) -> Generator[Embed, None, bool]:
     """Yields what the tokens refer to, and returns whether the text ends outside tags and comments."""
     from justhtml import stream
 
-    inside = ""
-    is_whole = False
+    open_tag = ""
+    is_complete = False
     for event in stream(text):
         if event[0] == "start":
             tag, attributes = event[1][0].lower(), event[1][1]
-            inside, is_whole = tag, tag == END
+            open_tag, is_complete = tag, tag == END_TAG
             if tag == "script" and not any(name in attributes for name in ("src", "href", "xlink:href")):
-                yield Embed("script", shorten(f"<script{_show(attributes)}>"))
+                yield Embed("script", shorten(f"<script{_format_attributes(attributes)}>"))
             yield from find_in_attributes(tag, attributes, depth)
         elif event[0] == "end":
-            inside = ""
+            open_tag = ""
         elif event[0] == "text":
-            yield from _find_in_text(event[1], inside, depth)
-    return is_whole
+            yield from _find_in_text(event[1], open_tag, depth)
+    return is_complete
 
 
-def _find_in_text(text: str, inside: str, depth: int) -> Iterator[Embed]:
+def _find_in_text(text: str, open_tag: str, depth: int) -> Iterator[Embed]:
     """Reads the text of an element; an element whose text is no markup is also read as if it were markup."""
-    if inside == "script":
+    if open_tag == "script":
         if text.strip():
             yield Embed("script", shorten(text))
         yield from (Embed("script", url) for url in find_urls(text))
         return
-    if inside == "style":
+    if open_tag == "style":
         yield from find_in_css(text)
-    if inside in RAW and "<" in text and text.rstrip() != f"<{END}>":
+    if open_tag in RAW_TEXT_TAGS and "<" in text and text.rstrip() != f"<{END_TAG}>":
         if depth < MAX_DEPTH:
-            yield from find_in_html(text.removesuffix(f"<{END}>"), depth + 1)
+            yield from find_in_html(text.removesuffix(f"<{END_TAG}>"), depth + 1)
         else:
             yield Embed("script", shorten(text))
-    elif inside != "style":
+    elif open_tag != "style":
         yield from (Embed("link", url) for url in find_urls(text))
 
 
@@ -126,11 +141,11 @@ def find_in_attributes(tag: str, attributes: Mapping[str, str | None], depth: in
 
 def _is_handler(name: str) -> bool:
     """Whether the value of the attribute is run, by the browser or by a library that gives attributes a meaning."""
-    if name.startswith(HANDLERS) or name in ("dangerouslysetinnerhtml", "innerhtml"):
+    if name.startswith(HANDLER_PREFIXES) or name in ("dangerouslysetinnerhtml", "innerhtml"):
         return True
     if name.startswith(":"):
-        return name[1:] in LOADS
-    return name.startswith("on") and name[2:].isalpha() and name not in NO_HANDLERS
+        return name[1:] in LOADING_ATTRIBUTES
+    return name.startswith("on") and name[2:].isalpha() and name not in NOT_HANDLERS
 
 
 def _find_in_value(
@@ -141,26 +156,26 @@ def _find_in_value(
         if depth < MAX_DEPTH:
             yield from find_in_html(value, depth + 1)
         return
-    if name == "style" or "url(" in value.lower() or ("\\" in value and name not in WORDS):
+    if name == "style" or "url(" in value.lower() or ("\\" in value and name not in TEXT_ATTRIBUTES):
         yield from find_in_css(value)
     if tag == "meta":
         yield from _find_in_meta(value, attributes)
         return
-    for address in value.split(",") if name in SETS else [value]:
-        address = address.split()[0] if name in SETS and address.split() else address
+    for address in value.split(",") if name in SRCSET_ATTRIBUTES else [value]:
+        address = address.split()[0] if name in SRCSET_ATTRIBUTES and address.split() else address
         yield from _find_in_address(tag, name, address)
 
 
 def _find_in_address(tag: str, name: str, value: str) -> Iterator[Embed]:
-    plain = PLAIN_TEMPLATE.sub("", value)
+    plain = PLAIN_TEMPLATE_PATTERN.sub("", value)
     kind = _find_kind(tag, name)
-    if runs_code(value) and name not in WORDS:
+    if runs_code(value) and name not in TEXT_ATTRIBUTES:
         yield Embed("script", shorten(value))
-    elif TEMPLATE.search(plain) and name in LOADS and (kind != "link" or runs_code(plain)):
+    elif TEMPLATE_PATTERN.search(plain) and name in LOADING_ATTRIBUTES and (kind != "link" or runs_code(plain)):
         yield Embed("script", shorten(f"{name}={value}"))
     elif find_host(plain):
         yield Embed(kind, value.strip())
-    elif _is_run(tag, name, kind, value):
+    elif _holds_code(tag, name, kind, value):
         yield Embed("script", shorten(value))
     elif tag == "base" and name == "href":
         yield Embed("script", shorten(f"<base href={value}>"))
@@ -168,19 +183,19 @@ def _find_in_address(tag: str, name: str, value: str) -> Iterator[Embed]:
         yield from (Embed("image" if kind != "link" else "link", url) for url in find_urls(value))
 
 
-def _is_run(tag: str, name: str, kind: Kind, value: str) -> bool:
+def _holds_code(tag: str, name: str, kind: EmbedKind, value: str) -> bool:
     """Whether an address that leads nowhere else holds a page or a script, or is put into an attribute later."""
     if holds_data(value):
         return kind in ("script", "frame", "style") or tag == "use"
     return tag in ("animate", "set") and name in ("to", "from", "values", "by")
 
 
-def _find_kind(tag: str, name: str) -> Kind:
-    if name in WORDS or name.startswith("aria-"):
+def _find_kind(tag: str, name: str) -> EmbedKind:
+    if name in TEXT_ATTRIBUTES or name.startswith("aria-"):
         return "link"
-    if tag in TAGS:
-        return TAGS[tag]
-    is_link = name in LINKS or (tag == "a" and (name == "xlink:href" or name.startswith("data-")))
+    if tag in LOADING_TAGS:
+        return LOADING_TAGS[tag]
+    is_link = name in LINK_ATTRIBUTES or (tag == "a" and (name == "xlink:href" or name.startswith("data-")))
     return "link" if is_link else "image"
 
 
@@ -193,5 +208,5 @@ def _find_in_meta(value: str, attributes: Mapping[str, str | None]) -> Iterator[
     yield from (Embed("script", url) for url in find_urls(value))
 
 
-def _show(attributes: Mapping[str, str | None]) -> str:
+def _format_attributes(attributes: Mapping[str, str | None]) -> str:
     return "".join(f" {name}={value}" for name, value in attributes.items())

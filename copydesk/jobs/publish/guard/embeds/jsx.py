@@ -5,25 +5,28 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-WORD = re.compile(r"[A-Za-z_$][\w$]*")
-NAME = re.compile(r"[A-Za-z_$][\w$.:-]*")
-QUOTED = {'"': re.compile(r"[^\"\\\n]*(?:\\.[^\"\\\n]*)*", re.S), "'": re.compile(r"[^'\\\n]*(?:\\.[^'\\\n]*)*", re.S)}
+WORD_PATTERN = re.compile(r"[A-Za-z_$][\w$]*")
+NAME_PATTERN = re.compile(r"[A-Za-z_$][\w$.:-]*")
+STRING_PATTERNS = {
+    '"': re.compile(r"[^\"\\\n]*(?:\\.[^\"\\\n]*)*", re.S),
+    "'": re.compile(r"[^'\\\n]*(?:\\.[^'\\\n]*)*", re.S),
+}
 SAFE_METHODS = {
     "join", "slice", "concat", "includes", "trim", "toUpperCase", "toLowerCase", "toLocaleString", "toFixed",
     "padStart", "padEnd", "keys", "values", "entries", "reverse", "at",
 }  # fmt: skip
 CALLBACK_METHODS = {"map", "filter", "sort", "flatMap"}
-WORDS_THAT_RUN = {
+UNSAFE_WORDS = {
     "new", "import", "await", "delete", "yield", "class", "function", "async", "with", "throw", "while", "for", "do",
     "constructor", "__proto__", "prototype", "eval", "Function", "window", "document", "globalThis", "self", "top",
     "parent", "navigator",
 }  # fmt: skip
-ARROW = re.compile(r"\(\s{0,20}(?:[\w$]{1,50}|\([\w$\s,{}]{0,200}\))\s{0,20}=>")
-INDEX = re.compile(r"\[\s{0,20}\d+\s{0,20}\]")
-AFTER_VALUE = ("word", ")", "]", '"')
-CALLS = re.compile(r"[({`]")
-BEFORE_TAG = set("(,?:=&|{[>;") | {""}
-KEY = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*+\s*+:")
+ARROW_FUNCTION_PATTERN = re.compile(r"\(\s{0,20}(?:[\w$]{1,50}|\([\w$\s,{}]{0,200}\))\s{0,20}=>")
+INDEX_PATTERN = re.compile(r"\[\s{0,20}\d+\s{0,20}\]")
+VALUE_ENDS = ("word", ")", "]", '"')
+CALL_PATTERN = re.compile(r"[({`]")
+TAG_PREDECESSORS = set("(,?:=&|{[>;") | {""}
+OBJECT_KEY_PATTERN = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*+\s*+:")
 
 
 @dataclass
@@ -49,8 +52,8 @@ class Expression:
     @property
     def is_static(self) -> bool:
         """Whether no name stands where a value is expected."""
-        values = KEY.sub(" ", self.code)
-        return all(word in ("true", "false", "null") for word in WORD.findall(values))
+        values = OBJECT_KEY_PATTERN.sub(" ", self.code)
+        return all(word in ("true", "false", "null") for word in WORD_PATTERN.findall(values))
 
 
 @dataclass
@@ -63,7 +66,7 @@ class Tag:
 
 def read_tag(text: str, start: int) -> Tag:
     """Reads the tag that begins at `start`; one that nothing ends is read as far as the text goes."""
-    name = NAME.match(text, start + 1)
+    name = NAME_PATTERN.match(text, start + 1)
     tag = Tag(name.group() if name else "")
     position = name.end() if name else start + 1
     while position < len(text):
@@ -75,7 +78,7 @@ def read_tag(text: str, start: int) -> Tag:
             spread = read_expression(text, position)
             tag.spreads.append(spread)
             position = spread.end
-        elif attribute := NAME.match(text, position):
+        elif attribute := NAME_PATTERN.match(text, position):
             position = _read_attribute(text, attribute, tag)
         elif character == "<":
             break
@@ -91,24 +94,24 @@ def _read_attribute(text: str, name: re.Match[str], tag: Tag) -> int:
         tag.attributes.append((name.group(), None))
         return name.end()
     position = _skip_space(text, position + 1)
-    mark = text[position : position + 1]
-    if mark == "{":
+    delimiter = text[position : position + 1]
+    if delimiter == "{":
         value = read_expression(text, position)
         tag.attributes.append((name.group(), value))
         return value.end
-    if mark in ('"', "'"):
-        end = text.find(mark, position + 1)
+    if delimiter in ('"', "'"):
+        end = text.find(delimiter, position + 1)
         if end < 0:  # a browser may read on right after the quote
             return position + 1
-        tag.attributes.append((name.group(), decode(text[position + 1 : end])))
+        tag.attributes.append((name.group(), decode_entities(text[position + 1 : end])))
         return end + 1
     bare = re.compile(r"[^\s>]*").match(text, position)
     assert bare is not None
-    tag.attributes.append((name.group(), decode(bare.group())))
+    tag.attributes.append((name.group(), decode_entities(bare.group())))
     return max(bare.end(), position)
 
 
-def decode(value: str) -> str:
+def decode_entities(value: str) -> str:
     return html.unescape(value)
 
 
@@ -118,106 +121,110 @@ def _skip_space(text: str, position: int) -> int:
     return position
 
 
-class _Reader:
+class _ExpressionReader:
     def __init__(self, text: str, start: int) -> None:
         self.text, self.start, self.position = text, start, start + 1
-        self.found = Expression()
-        self.before, self.method = "", ""
-        self.code: list[str] = []
+        self.expression = Expression()
+        self.previous_lexeme, self.method = "", ""
+        self.code_parts: list[str] = []
         self.comments: list[str] = []
         self.depth = 1
 
     def read(self) -> Expression:
-        text, found = self.text, self.found
+        text, expression = self.text, self.expression
         while self.position < len(text) and self.depth:
             self._step(text[self.position])
         if self.depth:
-            found.is_plain = False  # nothing ends it
-        if found.tags and any(CALLS.search(text) for text in (*found.strings, *self.comments)):
-            found.is_plain = False  # in the text of an element, quotes and slashes are only signs
-        found.end = self.position
-        found.source = text[self.start + 1 : self.position - (0 if self.depth else 1)]
-        found.code = "".join(self.code)
-        return found
+            expression.is_plain = False  # nothing ends it
+        if expression.tags and any(CALL_PATTERN.search(text) for text in (*expression.strings, *self.comments)):
+            expression.is_plain = False  # in the text of an element, quotes and slashes are only signs
+        expression.end = self.position
+        expression.source = text[self.start + 1 : self.position - (0 if self.depth else 1)]
+        expression.code = "".join(self.code_parts)
+        return expression
 
     def _step(self, character: str) -> None:
-        text, at = self.text, self.position
-        if character in QUOTED:
-            self._take_string(QUOTED[character])
+        text, position = self.text, self.position
+        if character in STRING_PATTERNS:
+            self._take_string(STRING_PATTERNS[character])
         elif character == "`":
             self._take_template()
-        elif text.startswith(("//", "/*"), at):
-            end = text.find("\n" if text[at + 1] == "/" else "*/", at + 2)
-            self.position = len(text) if end < 0 else end + (1 if text[at + 1] == "/" else 2)
-            self.comments.append(text[at : self.position])
-        elif character == "<" and self.before[-1:] in BEFORE_TAG and re.match(r"[A-Za-z_$]", text[at + 1 : at + 2]):
-            tag = read_tag(text, at)
-            self.found.tags.append(tag)
-            self.position, self.before = tag.end, ">"
-        elif word := WORD.match(text, at):
+        elif text.startswith(("//", "/*"), position):
+            end = text.find("\n" if text[position + 1] == "/" else "*/", position + 2)
+            self.position = len(text) if end < 0 else end + (1 if text[position + 1] == "/" else 2)
+            self.comments.append(text[position : self.position])
+        elif (
+            character == "<"
+            and self.previous_lexeme[-1:] in TAG_PREDECESSORS
+            and re.match(r"[A-Za-z_$]", text[position + 1 : position + 2])
+        ):
+            tag = read_tag(text, position)
+            self.expression.tags.append(tag)
+            self.position, self.previous_lexeme = tag.end, ">"
+        elif word := WORD_PATTERN.match(text, position):
             self._take_word(word)
         else:
-            self._take_sign(character)
+            self._take_symbol(character)
 
     def _take_string(self, pattern: re.Pattern[str]) -> None:
         inner = pattern.match(self.text, self.position + 1)
         assert inner is not None
-        self.found.strings.append(inner.group())
-        self.code.append("''")
-        self.position, self.before = inner.end() + 1, '"'
+        self.expression.strings.append(inner.group())
+        self.code_parts.append("''")
+        self.position, self.previous_lexeme = inner.end() + 1, '"'
 
     def _take_template(self) -> None:
-        if self.before[-1:] in (")", "]") or self.before == "word":
-            self.found.is_plain = False  # a tagged template is a call
+        if self.previous_lexeme[-1:] in (")", "]") or self.previous_lexeme == "word":
+            self.expression.is_plain = False  # a tagged template is a call
         end = self.text.find("`", self.position + 1)
         while end > 0 and self.text[end - 1] == "\\":
             end = self.text.find("`", end + 1)
         end = len(self.text) if end < 0 else end
         inner = self.text[self.position + 1 : end]
         if "${" in inner:
-            self.found.is_plain = False
-        self.found.strings.append(inner)
-        self.code.append("''")
-        self.position, self.before = end + 1, '"'
+            self.expression.is_plain = False
+        self.expression.strings.append(inner)
+        self.code_parts.append("''")
+        self.position, self.previous_lexeme = end + 1, '"'
 
     def _take_word(self, word: re.Match[str]) -> None:
-        if word.group() in WORDS_THAT_RUN:
-            self.found.is_plain = False
-        self.code.append(word.group())
-        self.method = word.group() if self.before == "." else ""
-        self.position, self.before = word.end(), "word"
+        if word.group() in UNSAFE_WORDS:
+            self.expression.is_plain = False
+        self.code_parts.append(word.group())
+        self.method = word.group() if self.previous_lexeme == "." else ""
+        self.position, self.previous_lexeme = word.end(), "word"
 
-    def _take_sign(self, character: str) -> None:
-        runs: dict[str, Callable[[], bool]] = {
+    def _take_symbol(self, character: str) -> None:
+        unsafe_checks: dict[str, Callable[[], bool]] = {
             "(": self._is_unsafe_call,
             "[": self._is_lookup,
             "=": self._is_assignment,
             "\\": lambda: True,
         }
-        if character in runs and runs[character]():
-            self.found.is_plain = False
+        if character in unsafe_checks and unsafe_checks[character]():
+            self.expression.is_plain = False
         self.depth += {"{": 1, "}": -1}.get(character, 0)
         if not character.isspace():
-            self.before = character
-        self.code.append(character)
+            self.previous_lexeme = character
+        self.code_parts.append(character)
         self.position += 1
 
     def _is_unsafe_call(self) -> bool:
         """Whether a parenthesis calls more than a method that runs at most a function written right there."""
-        if self.before == "word" and self.method in CALLBACK_METHODS:
-            return ARROW.match(self.text, self.position) is None
-        if self.before == "word":
+        if self.previous_lexeme == "word" and self.method in CALLBACK_METHODS:
+            return ARROW_FUNCTION_PATTERN.match(self.text, self.position) is None
+        if self.previous_lexeme == "word":
             return self.method not in SAFE_METHODS
-        return self.before in (*AFTER_VALUE, ".")
+        return self.previous_lexeme in (*VALUE_ENDS, ".")
 
     def _is_lookup(self) -> bool:
-        return self.before in AFTER_VALUE and INDEX.match(self.text, self.position) is None
+        return self.previous_lexeme in VALUE_ENDS and INDEX_PATTERN.match(self.text, self.position) is None
 
     def _is_assignment(self) -> bool:
         following = self.text[self.position + 1 : self.position + 2]
-        return following not in ("=", ">") and self.before not in ("=", "!", "<", ">")
+        return following not in ("=", ">") and self.previous_lexeme not in ("=", "!", "<", ">")
 
 
 def read_expression(text: str, start: int) -> Expression:
     """Reads the expression whose opening brace stands at `start`."""
-    return _Reader(text, start).read()
+    return _ExpressionReader(text, start).read()

@@ -9,8 +9,8 @@ from collections.abc import Generator, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from copydesk.jobs.publish.guard.embeds.html import PLAIN_TEMPLATE, find_in_attributes, find_in_html
-from copydesk.jobs.publish.guard.embeds.mdx import Mdx
+from copydesk.jobs.publish.guard.embeds.html import PLAIN_TEMPLATE_PATTERN, find_in_attributes, find_in_html
+from copydesk.jobs.publish.guard.embeds.mdx import MdxReader
 from copydesk.jobs.publish.guard.embeds.urls import Dialect, Embed, find_host, find_urls, runs_code, shorten
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ MAX_NESTING = 40
 MAX_BRACKETS = 20
 """So deep brackets may be nested; the parser leaves deeper ones unread, and takes long over them."""
 MAX_DEPTH = 3
-FENCES = re.compile(r"`{3,}|~{3,}")
+FENCE_PATTERN = re.compile(r"`{3,}|~{3,}")
 TAG_IN_TEXT = re.compile(r"<[A-Za-z]")
 DEFINITION = re.compile(r"^[ \t>]*\[[^\]\n]+\]:[ \t]*\n?[ \t]*<?([^\s>]+)", re.M)
 SIMPLE_INFO = re.compile(r"[\w#.+-]*")
@@ -40,34 +40,36 @@ def find_in_markdown(text: str, *, is_mdx: bool = False, depth: int = 0) -> Iter
     if is_mdx and depth == 0:
         yield from _find_in_mdx(text)
         return
-    yield from Page(text, is_mdx, depth).read()
+    yield from MarkdownReader(text, is_mdx, depth).read()
     if depth == 0:  # some generators read every page as MDX
-        yield from (Embed(one.kind, one.url, one.line, "mdx") for one in Mdx(text).read() if one.kind != "link")
+        yield from (
+            Embed(embed.kind, embed.url, embed.line, "mdx") for embed in MdxReader(text).read() if embed.kind != "link"
+        )
 
 
 def _find_in_mdx(text: str) -> Iterator[Embed]:
     """Reads a page of MDX; where it is in doubt which lines are fenced code, once more as if none were."""
-    mdx = Mdx(text)
+    mdx = MdxReader(text)
     yield from mdx.read()
     lines = text.split("\n")
     for first, last in mdx.fences:
         lines[first:last] = [""] * (last - first)
-    page = Page("\n".join(lines), True, 0)
+    page = MarkdownReader("\n".join(lines), True, 0)
     yield from page.read()
-    if not mdx.is_regular or page.fences:
-        bare = FENCES.sub(lambda mark: " " * len(mark.group()), text)
-        yield from Mdx(bare).read()
-        yield from Page(bare, True, MAX_DEPTH).read()
+    if not mdx.has_closed_fences or page.fences:
+        without_fences = FENCE_PATTERN.sub(lambda mark: " " * len(mark.group()), text)
+        yield from MdxReader(without_fences).read()
+        yield from MarkdownReader(without_fences, True, MAX_DEPTH).read()
 
 
-class Page:
+class MarkdownReader:
     """One reading of a page; `depth` counts how often a piece of code was read as a page of its own."""
 
     def __init__(self, text: str, is_mdx: bool, depth: int) -> None:
         self.text, self.is_mdx, self.depth = text, is_mdx, depth
         self.lines = text.split("\n")
         self.fences: list[tuple[int, int]] = []
-        self.pieces: list[str] = []
+        self.html_pieces: list[str] = []
         """The page as the generator writes it, but without code: for tags that run over several blocks."""
         self.open_tags = 0
         self.has_open_image = False
@@ -75,7 +77,7 @@ class Page:
     def read(self) -> Iterator[Embed]:
         references: dict[str, Any] = {}
         flat = yield from _flatten_brackets(self.text)
-        tokens = _parser(self.is_mdx).parse(flat, references)
+        tokens = _build_parser(self.is_mdx).parse(flat, references)
         for token in tokens:
             line = token.map[0] + 1 if token.map else 0
             for embed in self._read_token(token):
@@ -85,7 +87,7 @@ class Page:
                 if find_host(match[1]):
                     yield Embed("image", match[1], self.text.count("\n", 0, match.start()) + 1)
         if not self.is_mdx:
-            yield from (one for one in find_in_html("\n".join(self.pieces)) if one.kind != "link")
+            yield from (one for one in find_in_html("\n".join(self.html_pieces)) if one.kind != "link")
 
     def _read_token(self, token: "Token") -> Iterator[Embed]:
         if token.level >= MAX_NESTING - 2:
@@ -95,7 +97,7 @@ class Page:
         elif token.type == "code_block":  # in a list, an admonition or a definition other dialects read text here
             yield from self._read_code(token.content)
         elif token.type == "html_block":
-            self.pieces.append(token.content)
+            self.html_pieces.append(token.content)
             self.open_tags += len(re.findall(r"<[a-z]", token.content, re.I)) - token.content.count("</")
             yield from find_in_html(token.content)
             yield from self._read_text_between_tags(token.content)
@@ -113,14 +115,14 @@ class Page:
         elif re.search(r"\blive\b", info):
             yield Embed("script", shorten(token.content), dialect="mdx")
         elif info.startswith("mermaid"):
-            shown = "\n".join(line for line in token.content.split("\n") if not line.lstrip().startswith("click"))
-            yield from (Embed("image", url) for url in find_urls(shown))
+            diagram = "\n".join(line for line in token.content.split("\n") if not line.lstrip().startswith("click"))
+            yield from (Embed("image", url) for url in find_urls(diagram))
         elif not is_closed:
             yield from self._read_code(token.content)
-        elif not self.is_mdx and self._is_in_doubt(token, last, info):
+        elif not self.is_mdx and self._is_ambiguous_fence(token, last, info):
             yield from self._read_code(token.content, "strict fences")
 
-    def _is_in_doubt(self, token: "Token", closing: str, info: str) -> bool:
+    def _is_ambiguous_fence(self, token: "Token", closing: str, info: str) -> bool:
         """Whether Python-Markdown or kramdown may read the fence as text: in a list, in HTML, with another end."""
         opening = self.lines[token.map[0]] if token.map else ""
         is_plain = opening.startswith(token.markup) and closing == token.markup and SIMPLE_INFO.fullmatch(info)
@@ -135,7 +137,7 @@ class Page:
         elif name == "eval-rst":
             from copydesk.jobs.publish.guard.embeds.rst import find_in_rst
 
-            yield from (Embed(one.kind, one.url) for one in find_in_rst(content))
+            yield from (Embed(embed.kind, embed.url) for embed in find_in_rst(content))
         yield from (Embed("image", url) for url in find_urls(argument))
         options = re.findall(r"^:[\w-]+:[ \t]*(.*)$", content, re.M)
         yield from (Embed("image", url) for option in options for url in find_urls(option))
@@ -144,28 +146,28 @@ class Page:
     def _read_code(self, content: str, dialect: Dialect = "") -> Iterator[Embed]:
         """Reads code as text, since another dialect may; links in it are not worth telling."""
         if self.depth < MAX_DEPTH:
-            found = find_in_markdown(content, is_mdx=self.is_mdx, depth=self.depth + 1)
+            embeds = find_in_markdown(content, is_mdx=self.is_mdx, depth=self.depth + 1)
         else:
-            found = find_in_html(content)
-        yield from (Embed(one.kind, one.url, 0, dialect) for one in found if one.kind != "link")
+            embeds = find_in_html(content)
+        yield from (Embed(embed.kind, embed.url, 0, dialect) for embed in embeds if embed.kind != "link")
 
     def _read_text_between_tags(self, content: str) -> Iterator[Embed]:
         """Reads the text of a block of HTML as Markdown, which some dialects do."""
         text = re.sub(r"<[^<>]*>", " ", content)
         if "![" in text:
-            for token in _parser(self.is_mdx).parseInline(text):
-                yield from (one for one in self._read_children(token.children or ()) if one.kind != "link")
+            for token in _build_parser(self.is_mdx).parseInline(text):
+                yield from (embed for embed in self._read_children(token.children or ()) if embed.kind != "link")
 
     def _read_inline(self, token: "Token") -> Iterator[Embed]:
         children = token.children or []
         yield from self._read_children(children)
-        text = "".join(_show(child) for child in children)
-        self.pieces.append(text)
-        plain = "".join(_show_plainly(child) for child in children)
+        text = "".join(_render_token(child) for child in children)
+        self.html_pieces.append(text)
+        plain = "".join(_render_plain_text(child) for child in children)
         if "![" in plain:
             self.has_open_image = True
         if not self.is_mdx and TAG_IN_TEXT.search(plain):  # no tag to CommonMark, and one to laxer dialects
-            yield from (one for one in find_in_html(plain) if one.kind != "link")
+            yield from (embed for embed in find_in_html(plain) if embed.kind != "link")
         yield from _find_in_extensions(plain)
 
     def _read_children(self, children: "Sequence[Token]") -> Iterator[Embed]:
@@ -184,7 +186,7 @@ class Page:
             elif child.type in ("text", "text_special"):
                 yield from (Embed("link", url) for url in find_urls(child.content))
             elif child.type == "code_inline" and child.meta.get("lines"):
-                yield from (one for one in find_in_html(child.content) if one.kind != "link")
+                yield from (embed for embed in find_in_html(child.content) if embed.kind != "link")
 
 
 def _find_in_extensions(text: str) -> Iterator[Embed]:
@@ -192,13 +194,13 @@ def _find_in_extensions(text: str) -> Iterator[Embed]:
     if "{" in text:
         for match in BRACES.finditer(text):
             if "=" in match[1]:
-                yield from (one for one in find_in_html(f"<img {match[1]}>") if one.kind != "link")
+                yield from (embed for embed in find_in_html(f"<img {match[1]}>") if embed.kind != "link")
         for match in SHORTCODE.finditer(text):
-            inner = match[1] or match[2] or ""
-            yield from find_in_html(f"<x-{inner.strip()}>")
-            yield from (Embed("image", url) for url in find_urls(inner))
+            shortcode = match[1] or match[2] or ""
+            yield from find_in_html(f"<x-{shortcode.strip()}>")
+            yield from (Embed("image", url) for url in find_urls(shortcode))
         for match in TEMPLATE.finditer(text):
-            if not PLAIN_TEMPLATE.fullmatch(match.group()):
+            if not PLAIN_TEMPLATE_PATTERN.fullmatch(match.group()):
                 yield Embed("script", shorten(match.group()), dialect="templates")
     if "8<" in text:
         yield from (Embed("script", url) for match in SNIPPET.finditer(text) for url in find_urls(match.group()))
@@ -206,21 +208,21 @@ def _find_in_extensions(text: str) -> Iterator[Embed]:
         yield from (Embed("image", url) for match in COLON_DIRECTIVE.finditer(text) for url in find_urls(match.group()))
 
 
-def _show(child: "Token") -> str:
-    if child.type == "html_inline":
-        return child.content
-    if child.type == "code_inline":
-        return child.content if child.meta.get("lines") else " "
-    return "\n" if "break" in child.type else html.escape(child.content)
+def _render_token(token: "Token") -> str:
+    if token.type == "html_inline":
+        return token.content
+    if token.type == "code_inline":
+        return token.content if token.meta.get("lines") else " "
+    return "\n" if "break" in token.type else html.escape(token.content)
 
 
-def _show_plainly(child: "Token") -> str:
+def _render_plain_text(token: "Token") -> str:
     """Returns the text as it stands, without code, and without signs that were escaped."""
-    if child.type == "code_inline":
+    if token.type == "code_inline":
         return " "
-    if child.type == "text_special" and child.content in ("<", "{", "!"):
+    if token.type == "text_special" and token.content in ("<", "{", "!"):
         return " "
-    return "\n" if "break" in child.type else child.content
+    return "\n" if "break" in token.type else token.content
 
 
 def _flatten_brackets(text: str) -> Generator[Embed, None, str]:
@@ -245,7 +247,7 @@ def _measure_depth(text: str) -> int:
 
 
 @cache
-def _parser(is_mdx: bool) -> "MarkdownIt":
+def _build_parser(is_mdx: bool) -> "MarkdownIt":
     from markdown_it import MarkdownIt
     from markdown_it.rules_inline import StateInline, backtick
 

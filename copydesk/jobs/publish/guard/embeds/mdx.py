@@ -10,46 +10,50 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from copydesk.jobs.publish.guard.embeds.css import find_in_css
-from copydesk.jobs.publish.guard.embeds.html import LOADS, find_in_attributes
+from copydesk.jobs.publish.guard.embeds.html import LOADING_ATTRIBUTES, find_in_attributes
 from copydesk.jobs.publish.guard.embeds.jsx import Expression, Tag, read_expression, read_tag
-from copydesk.jobs.publish.guard.embeds.urls import Embed, Kind, find_host, find_urls, shorten
+from copydesk.jobs.publish.guard.embeds.urls import Embed, EmbedKind, find_host, find_urls, shorten
 
-SPECIAL = re.compile(
+SPECIAL_PATTERN = re.compile(
     r"^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)"
     r"|\\.|`+|\{|<(?=[A-Za-z_$>])|^(?:import|export)\b",
     re.M | re.S,
 )
-SOURCE = re.compile(r"import[\w$*{}\s,]{0,1000}(?P<quote>[\"'])(?P<source>[^\"'\n]*)(?P=quote)[ \t]*;?[ \t]*\n*")
-BLANK_LINE = re.compile(r"(?:\A|\n[ \t]*\n)\Z")
-NAMES = re.compile(r"[A-Za-z_$][\w$]*")
-LOCAL = re.compile(r"[./~@]")
-LITERAL = re.compile(r"export\s+(?:const|let)\s+[\w$]+\s*=\s*(?P<value>[^;]*);?\s*")
-HELPERS = re.compile(r"(?:useBaseUrl|withBase|require)\(\s*(?:'[\w./@ -]*'|\"[\w./@ -]*\")\s*\)(?:\.default)?")
+IMPORT_PATTERN = re.compile(
+    r"import[\w$*{}\s,]{0,1000}(?P<quote>[\"'])(?P<source>[^\"'\n]*)(?P=quote)[ \t]*;?[ \t]*\n*"
+)
+BLANK_LINE_PATTERN = re.compile(r"(?:\A|\n[ \t]*\n)\Z")
+IDENTIFIER_PATTERN = re.compile(r"[A-Za-z_$][\w$]*")
+LOCAL_PATH_PATTERN = re.compile(r"[./~@]")
+EXPORTED_LITERAL_PATTERN = re.compile(r"export\s+(?:const|let)\s+[\w$]+\s*=\s*(?P<value>[^;]*);?\s*")
+PATH_HELPER_PATTERN = re.compile(
+    r"(?:useBaseUrl|withBase|require)\(\s*(?:'[\w./@ -]*'|\"[\w./@ -]*\")\s*\)(?:\.default)?"
+)
 
 
 @dataclass
-class Mdx:
+class MdxReader:
     """Collects what a page refers to; `names` are the local files that the page imports."""
 
     text: str
     embeds: list[Embed] = field(default_factory=list)
-    names: set[str] = field(default_factory=set)
-    unclosed: set[str] = field(default_factory=set)
+    imported_names: set[str] = field(default_factory=set)
+    unclosed_tags: set[str] = field(default_factory=set)
     fences: list[tuple[int, int]] = field(default_factory=list)
     """The first line of each fence and the line after its last, counted from 0."""
-    is_regular: bool = True
+    has_closed_fences: bool = True
     """False where a fence has no end, so that it is in doubt what is code."""
 
     def __post_init__(self) -> None:
-        self._starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+        self._line_starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
 
     def read(self) -> list[Embed]:
         position = 0
-        while match := SPECIAL.search(self.text, position):
-            position = self._read_at(match)
+        while match := SPECIAL_PATTERN.search(self.text, position):
+            position = self._read_match(match)
         return self.embeds
 
-    def _read_at(self, match: re.Match[str]) -> int:
+    def _read_match(self, match: re.Match[str]) -> int:
         start, mark = match.start(), match.group()
         if match["fence"] is not None:
             return self._skip_fence(match)
@@ -77,12 +81,12 @@ class Mdx:
 
     def _skip_fence(self, match: re.Match[str]) -> int:
         mark, info = match["fence"], match["info"]
-        if not self.is_regular or (mark[0] == "`" and "`" in info):
+        if not self.has_closed_fences or (mark[0] == "`" and "`" in info):
             return match.end("fence")
         closing = re.compile(rf"^[ \t>]*{mark}{mark[0]}*[ \t]*$", re.M).search(self.text, match.end())
-        first, last = self._line(match.start()), self._line(closing.end()) if closing else 0
-        if closing is None or not self._is_within(self.text[match.start() : match.start("fence")], first, last):
-            self.is_regular = False
+        first, last = self._line_at(match.start()), self._line_at(closing.end()) if closing else 0
+        if closing is None or not self._is_fence_in_block(self.text[match.start() : match.start("fence")], first, last):
+            self.has_closed_fences = False
             return match.end("fence")
         self.fences.append((first - 1, last))
         content = self.text[match.end() : closing.start()]
@@ -93,12 +97,12 @@ class Mdx:
                 self._add("image", url, first)
         return closing.end()
 
-    def _is_within(self, prefix: str, first: int, last: int) -> bool:
+    def _is_fence_in_block(self, prefix: str, first: int, last: int) -> bool:
         """Whether all lines of a fence are in the list item or quotation that it begins in, which would else end it."""
         column, quotes = len(prefix.expandtabs(4)), prefix.count(">")
-        for line in self.text[self._starts[first] : self._starts[last] if last < len(self._starts) else None].split(
-            "\n"
-        ):
+        for line in self.text[
+            self._line_starts[first] : self._line_starts[last] if last < len(self._line_starts) else None
+        ].split("\n"):
             start = line[: len(line) - len(line.lstrip(" \t>"))]
             if line.strip() and (start.count(">") < quotes or (not quotes and len(start.expandtabs(4)) < column)):
                 return False
@@ -107,37 +111,39 @@ class Mdx:
     def _read_module(self, match: re.Match[str]) -> int:
         """Reads imports and exports, which stand at the beginning of a block and run to the next empty line."""
         start = position = match.start()
-        if (statement := SOURCE.match(self.text, start)) and find_host(statement["source"]):
+        if (statement := IMPORT_PATTERN.match(self.text, start)) and find_host(statement["source"]):
             self._read_import(statement)
-        if not BLANK_LINE.search(self.text[max(0, start - 200) : start]):
+        if not BLANK_LINE_PATTERN.search(self.text[max(0, start - 200) : start]):
             return match.end()
         stop = self.text.find("\n\n", start)
         stop = len(self.text) if stop < 0 else stop
-        while (statement := SOURCE.match(self.text, position, stop + 1)) is not None:
+        while (statement := IMPORT_PATTERN.match(self.text, position, stop + 1)) is not None:
             self._read_import(statement)
             position = statement.end()
-        rest = self.text[position:stop]
-        if re.match(r"import\b|export\b", rest):
-            self._read_statement(rest, self._line(position))
+        remainder = self.text[position:stop]
+        if re.match(r"import\b|export\b", remainder):
+            self._read_statement(remainder, self._line_at(position))
             return stop
         return max(position, match.end())
 
     def _read_import(self, statement: re.Match[str]) -> None:
         source = statement["source"]
         if find_host(source) or source.startswith("data:"):
-            self._add("script", source, self._line(statement.start()))
-        elif LOCAL.match(source):
-            self.names.update(NAMES.findall(self.text, statement.start(), statement.start("quote")))
+            self._add("script", source, self._line_at(statement.start()))
+        elif LOCAL_PATH_PATTERN.match(source):
+            self.imported_names.update(
+                IDENTIFIER_PATTERN.findall(self.text, statement.start(), statement.start("quote"))
+            )
 
     def _read_statement(self, text: str, line: int) -> None:
-        literal = LITERAL.fullmatch(text)
+        literal = EXPORTED_LITERAL_PATTERN.fullmatch(text)
         if literal is None or not read_expression("{" + literal["value"] + "}", 0).is_plain:
             self._add("script", shorten(text), line)
         for url in find_urls(text):
             self._add("script", url, line)
 
     def _read_expression(self, expression: Expression, start: int) -> None:
-        line = self._line(start)
+        line = self._line_at(start)
         if not expression.is_plain:
             self._add("script", shorten(expression.source), line)
         for inner in expression.tags:
@@ -149,17 +155,17 @@ class Mdx:
     def _read_raw_text(self, tag: Tag) -> None:
         """Reads the text of a style or script up to its end; one that nothing ends has all the rest, once."""
         name = tag.name.lower()
-        if name not in ("style", "script") or name in self.unclosed:
+        if name not in ("style", "script") or name in self.unclosed_tags:
             return
         end = self.text.find(f"</{tag.name}", tag.end)
         if end < 0:
-            self.unclosed.add(name)
+            self.unclosed_tags.add(name)
         content = self.text[tag.end : end if end >= 0 else len(self.text)]
-        found = find_in_css(content) if name == "style" else (Embed("script", url) for url in find_urls(content))
-        self._extend(found, self._line(tag.end))
+        embeds = find_in_css(content) if name == "style" else (Embed("script", url) for url in find_urls(content))
+        self._extend(embeds, self._line_at(tag.end))
 
     def _read_tag(self, tag: Tag, start: int) -> None:
-        line = self._line(start)
+        line = self._line_at(start)
         name = _find_element(tag.name)
         if name == "script" and not any(attribute.lower() == "src" for attribute, _ in tag.attributes):
             self._add("script", shorten(f"<{tag.name}>"), line)
@@ -193,20 +199,20 @@ class Mdx:
     def _is_harmless(self, name: str, value: Expression) -> bool:
         """Whether a loaded attribute names a file of the site or a style, and any other one is plain."""
         source = value.source.strip()
-        if source in self.names or HELPERS.fullmatch(source):
+        if source in self.imported_names or PATH_HELPER_PATTERN.fullmatch(source):
             return True
         if name == "style":
             return value.is_plain and value.is_static
-        return value.is_plain and (name not in LOADS or (name == "icon" and bool(value.tags)))
+        return value.is_plain and (name not in LOADING_ATTRIBUTES or (name == "icon" and bool(value.tags)))
 
-    def _line(self, position: int) -> int:
-        return bisect_right(self._starts, position)
+    def _line_at(self, position: int) -> int:
+        return bisect_right(self._line_starts, position)
 
-    def _add(self, kind: Kind, url: str, line: int) -> None:
+    def _add(self, kind: EmbedKind, url: str, line: int) -> None:
         self.embeds.append(Embed(kind, url, line))
 
     def _extend(self, embeds: Iterator[Embed], line: int) -> None:
-        self.embeds.extend(Embed(found.kind, found.url, line) for found in embeds)
+        self.embeds.extend(Embed(embed.kind, embed.url, line) for embed in embeds)
 
 
 def _find_element(name: str) -> str:

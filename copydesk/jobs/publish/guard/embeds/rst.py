@@ -10,7 +10,7 @@ from copydesk.jobs.publish.guard.embeds.urls import (
     TOO_LARGE,
     UNREADABLE,
     Embed,
-    Kind,
+    EmbedKind,
     find_host,
     find_urls,
     runs_code,
@@ -19,16 +19,25 @@ from copydesk.jobs.publish.guard.embeds.urls import (
 
 MAX_CHARS = 300_000
 MAX_LINE_CHARS = 10_000
-MAX_COST = 20_000_000
-MARK = re.compile(r"[*`|_]+")
-DIRECTIVE = re.compile(r"^[ \t]*(?:\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?|\|[^|\n]*\|[ \t]+)?([\w:+.-]+)::", re.M)
-CODE = {
+MAX_PARSE_COST = 20_000_000
+MARKUP_PATTERN = re.compile(r"[*`|_]+")
+DIRECTIVE_PATTERN = re.compile(r"^[ \t]*(?:\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?|\|[^|\n]*\|[ \t]+)?([\w:+.-]+)::", re.M)
+CODE_DIRECTIVES = {
     "code-block", "sourcecode", "highlight", "literalinclude", "prompt", "doctest", "testcode", "testoutput",
     "graphviz", "productionlist", "toctree", "index", "autosummary",
 }  # fmt: skip
 """Directives of Sphinx whose text is shown, and not read as a page."""
-RUN = {"ipython", "jupyter-execute", "exec", "plot", "code-cell", "runblock", "command-output", "program-output"}
-TEXTS = {
+EXECUTED_DIRECTIVES = {
+    "ipython",
+    "jupyter-execute",
+    "exec",
+    "plot",
+    "code-cell",
+    "runblock",
+    "command-output",
+    "program-output",
+}
+TEXT_DIRECTIVES = {
     "button-link", "button-ref", "card", "collapse", "deprecated", "dropdown", "grid-item-card", "seealso", "tab",
     "tab-item", "todo", "versionadded", "versionchanged", "versionremoved",
 }  # fmt: skip
@@ -54,8 +63,8 @@ def find_in_rst(text: str) -> Iterator[Embed]:
 
 def _is_costly(text: str) -> bool:
     """Whether docutils may take long: it looks for the end of each mark to the end of the paragraph."""
-    cost = sum(len(MARK.findall(paragraph)) * len(paragraph) for paragraph in text.split("\n\n"))
-    return cost > MAX_COST
+    cost = sum(len(MARKUP_PATTERN.findall(paragraph)) * len(paragraph) for paragraph in text.split("\n\n"))
+    return cost > MAX_PARSE_COST
 
 
 def _parse(text: str) -> Any:
@@ -69,7 +78,7 @@ def _parse(text: str) -> Any:
     settings.report_level, settings.halt_level, settings.warning_stream = 5, 6, False
     settings.line_length_limit = MAX_LINE_CHARS
     document = utils.new_document("page", settings)
-    unknown = {name.lower() for name in DIRECTIVE.findall(text)}
+    unknown = {name.lower() for name in DIRECTIVE_PATTERN.findall(text)}
     unknown = {name for name in unknown if not directives.directive(name, en, document)[0]}
     for name in unknown:
         directives.register_directive(name, _make_directive())
@@ -84,7 +93,7 @@ def _parse(text: str) -> Any:
 def _read_node(node: Any, nodes: Any) -> Iterator[Embed]:
     line = node.line or (node.parent.line if node.parent is not None else 0) or 0
     if isinstance(node, nodes.raw):
-        yield from (Embed(one.kind, one.url, line) for one in find_in_html(node.astext()))
+        yield from (Embed(embed.kind, embed.url, line) for embed in find_in_html(node.astext()))
     elif isinstance(node, nodes.image):
         yield from _read_address("image", node.get("uri", ""), line)
     elif isinstance(node, nodes.reference | nodes.target):
@@ -99,7 +108,7 @@ def _read_node(node: Any, nodes: Any) -> Iterator[Embed]:
         yield from (Embed("link", url, line) for url in find_urls(node.astext()))
 
 
-def _read_address(kind: Kind, address: str, line: int) -> Iterator[Embed]:
+def _read_address(kind: EmbedKind, address: str, line: int) -> Iterator[Embed]:
     if runs_code(address):
         yield Embed("script", shorten(address), line)
     elif find_host(address):
@@ -108,9 +117,9 @@ def _read_address(kind: Kind, address: str, line: int) -> Iterator[Embed]:
 
 def _read_directive(node: Any, line: int) -> Iterator[Embed]:
     """Reads a directive that docutils does not know: its argument and options may be loaded."""
-    if node["directive"].lower() in RUN:
+    if node["directive"].lower() in EXECUTED_DIRECTIVES:
         yield Embed("script", shorten(node["directive"]), line)
-    kind: Kind = "link" if node["directive"].lower() in TEXTS else "image"
+    kind: EmbedKind = "link" if node["directive"].lower() in TEXT_DIRECTIVES else "image"
     for url in find_urls(node["argument"]):
         yield Embed(kind, url, line)
     for name, value in node["options"].items():
@@ -141,7 +150,7 @@ def _make_directive() -> Any:
             argument = self.arguments[0] if self.arguments else ""
             node = nodes.container(directive=self.name, argument=argument, options=dict(self.options))
             node.line = self.lineno
-            if self.name.lower() in CODE:
+            if self.name.lower() in CODE_DIRECTIVES:
                 node += nodes.literal_block(self.block_text, "\n".join(self.content))
             else:
                 self.state.nested_parse(self.content, self.content_offset, node)

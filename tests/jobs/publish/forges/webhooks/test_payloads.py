@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from copydesk.jobs.publish.forges.markers import marked_comment
+from copydesk.jobs.publish.forges.markers import mark_comment
 from copydesk.jobs.publish.forges.webhooks.payloads import (
-    Closed,
-    Mentioned,
-    Merged,
-    Reopened,
-    happened,
-    mentions,
-    prompt_of,
+    AgentMentioned,
+    PullClosed,
+    PullMerged,
+    PullReopened,
+    build_prompt,
+    has_mention,
+    parse_event,
 )
 
 REPOSITORY = {"id": 1, "full_name": "acme/docs", "html_url": "https://example.org/acme/docs"}
@@ -56,21 +56,21 @@ def gitea_comment(body: str = "@copydesk shorten this", **about: Any) -> dict[st
 
 
 MOVES = [
-    ("github", "pull_request", github("closed", pull_request=github_pull(merged=True)), Merged),
-    ("github", "pull_request", github("closed", pull_request=github_pull()), Closed),
-    ("github", "pull_request", github("reopened", pull_request=github_pull(state="open")), Reopened),
-    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "merge"}), Merged),
-    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "close"}), Closed),
-    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "reopen"}), Reopened),
-    ("gitea", "pull_request", gitea("closed", number=7, pull_request={"number": 7, "merged": True}), Merged),
-    ("forgejo", "pull_request", gitea("closed", number=7, pull_request={"number": 7, "merged": False}), Closed),
-    ("forgejo", "pull_request", gitea("reopened", number=7, pull_request={"number": 7}), Reopened),
+    ("github", "pull_request", github("closed", pull_request=github_pull(merged=True)), PullMerged),
+    ("github", "pull_request", github("closed", pull_request=github_pull()), PullClosed),
+    ("github", "pull_request", github("reopened", pull_request=github_pull(state="open")), PullReopened),
+    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "merge"}), PullMerged),
+    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "close"}), PullClosed),
+    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "reopen"}), PullReopened),
+    ("gitea", "pull_request", gitea("closed", number=7, pull_request={"number": 7, "merged": True}), PullMerged),
+    ("forgejo", "pull_request", gitea("closed", number=7, pull_request={"number": 7, "merged": False}), PullClosed),
+    ("forgejo", "pull_request", gitea("reopened", number=7, pull_request={"number": 7}), PullReopened),
 ]
 
 
 @pytest.mark.parametrize(("forge", "event", "payload", "kind"), MOVES)
 def test_a_pull_requests_end_is_understood(forge: str, event: str, payload: Any, kind: type) -> None:
-    assert happened(forge, event, payload, "@copydesk") == kind("acme/docs", 7)
+    assert parse_event(forge, event, payload, "@copydesk") == kind("acme/docs", 7)
 
 
 SPOKEN = [
@@ -90,10 +90,10 @@ SPOKEN = [
 
 @pytest.mark.parametrize(("forge", "event", "payload"), SPOKEN)
 def test_a_word_to_the_agent_is_understood(forge: str, event: str, payload: Any) -> None:
-    said = happened(forge, event, payload, "@copydesk")
-    assert isinstance(said, Mentioned)
+    said = parse_event(forge, event, payload, "@copydesk")
+    assert isinstance(said, AgentMentioned)
     assert (said.repository, said.number, said.user, said.text) == ("acme/docs", 7, "rosa", "@copydesk shorten this")
-    assert said == happened(forge, event, json.loads(json.dumps(payload)), "@copydesk")
+    assert said == parse_event(forge, event, json.loads(json.dumps(payload)), "@copydesk")
 
 
 BOT = {"login": "ci[bot]", "type": "Bot"}
@@ -107,7 +107,7 @@ IGNORED = [
     ("github", "issue_comment", github("created", issue={"number": 7}, comment=github_comment())),
     ("github", "issue_comment", github("created", issue=ISSUE, comment=github_comment(user=BOT))),
     ("github", "issue_comment", github("created", issue=ISSUE, comment=github_comment("Looks good"))),
-    ("github", "issue_comment", github("created", issue=ISSUE, comment=github_comment(marked_comment("@copydesk")))),
+    ("github", "issue_comment", github("created", issue=ISSUE, comment=github_comment(mark_comment("@copydesk")))),
     ("github", "pull_request_review", github("edited", pull_request=github_pull(), review=github_comment())),
     ("github", "pull_request_review", github("submitted", pull_request=github_pull(), review={"body": None})),
     ("gitlab", "Note Hook", gitlab_note(action="update")),
@@ -125,7 +125,7 @@ IGNORED = [
 
 @pytest.mark.parametrize(("forge", "event", "payload"), IGNORED)
 def test_everything_else_is_ignored(forge: str, event: str, payload: Any) -> None:
-    assert happened(forge, event, payload, "@copydesk") is None
+    assert parse_event(forge, event, payload, "@copydesk") is None
 
 
 @pytest.mark.parametrize("forge", ["github", "gitlab", "gitea", "forgejo"])
@@ -142,7 +142,7 @@ def test_everything_else_is_ignored(forge: str, event: str, payload: Any) -> Non
     ],
 )
 def test_a_payload_of_another_shape_is_ignored(forge: str, event: str, payload: Any) -> None:
-    assert happened(forge, event, payload, "@copydesk") is None
+    assert parse_event(forge, event, payload, "@copydesk") is None
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_payload_of_another_shape_is_ignored(forge: str, event: str, payload: 
     ],
 )
 def test_a_mention_is_a_word_of_its_own(text: str) -> None:
-    assert mentions(text, "@copydesk")
+    assert has_mention(text, "@copydesk")
 
 
 @pytest.mark.parametrize(
@@ -185,31 +185,31 @@ def test_a_mention_is_a_word_of_its_own(text: str) -> None:
     ],
 )
 def test_quotes_code_and_other_names_are_no_mention(text: str) -> None:
-    assert not mentions(text, "@copydesk")
+    assert not has_mention(text, "@copydesk")
 
 
 def test_a_comment_on_a_line_says_where_and_quotes_the_lines_as_data() -> None:
     comment = github_comment(path="docs/setup.md", line=2, diff_hunk=HUNK)
     payload = github("created", pull_request=github_pull(), comment=comment)
-    said = happened("github", "pull_request_review_comment", payload, "@copydesk")
-    assert isinstance(said, Mentioned)
-    prompt = prompt_of(said, "@copydesk")
+    said = parse_event("github", "pull_request_review_comment", payload, "@copydesk")
+    assert isinstance(said, AgentMentioned)
+    prompt = build_prompt(said, "@copydesk")
     assert prompt.startswith("shorten this\n\nThis was said in a review, about docs/setup.md, line 2.")
     assert prompt.endswith("> @@ -1,3 +1,3 @@\n>  # Setup\n> -Run it.\n> +Run `make`.")
 
 
 def test_a_note_on_a_line_of_gitlab_says_where() -> None:
-    said = happened(
+    said = parse_event(
         "gitlab", "Note Hook", gitlab_note(position={"new_path": "docs/setup.md", "new_line": 2}), "@copydesk"
     )
-    assert isinstance(said, Mentioned)
+    assert isinstance(said, AgentMentioned)
     assert (said.path, said.line) == ("docs/setup.md", 2)
 
 
 def test_text_that_no_database_can_hold_is_mended() -> None:
     payload = github("created", issue=ISSUE, comment=github_comment("@copydesk\0 one \ud800 two"))
-    said = happened("github", "issue_comment", payload, "@copydesk")
-    assert isinstance(said, Mentioned)
+    said = parse_event("github", "issue_comment", payload, "@copydesk")
+    assert isinstance(said, AgentMentioned)
     assert said.text == "@copydesk one ? two"
 
 
@@ -217,7 +217,7 @@ def test_two_reviews_with_the_same_words_are_two() -> None:
     def review(at: str) -> Any:
         pull = {"number": 7, "updated_at": at}
         payload = gitea("reviewed", pull_request=pull, review={"content": "@copydesk again"})
-        return happened("gitea", "pull_request_comment", payload, "@copydesk")
+        return parse_event("gitea", "pull_request_comment", payload, "@copydesk")
 
     assert review("2026-01-01T00:00:00Z") == review("2026-01-01T00:00:00Z") != review("2026-01-02T00:00:00Z")
 
@@ -234,4 +234,4 @@ def test_two_reviews_with_the_same_words_are_two() -> None:
     ],
 )
 def test_a_message_does_not_begin_with_the_agents_name(text: str, prompt: str) -> None:
-    assert prompt_of(Mentioned("acme/docs", 7, "comment-1", "rosa", text), "@copydesk") == prompt
+    assert build_prompt(AgentMentioned("acme/docs", 7, "comment-1", "rosa", text), "@copydesk") == prompt

@@ -6,7 +6,7 @@ import hmac
 
 import pytest
 
-from copydesk.jobs.publish.forges.webhooks.signatures import is_genuine
+from copydesk.jobs.publish.forges.webhooks.signatures import is_signature_valid
 
 SECRET, BODY, NOW = "s3cret", b'{"action":"closed"}', 1_800_000_000.0
 HEX = hmac.new(SECRET.encode(), BODY, hashlib.sha256).hexdigest()
@@ -31,42 +31,42 @@ def standard(at: float = NOW, body: bytes = BODY, key: bytes = KEY) -> dict[str,
 
 @pytest.mark.parametrize(("forge", "headers"), GOOD)
 def test_a_signed_delivery_is_genuine(forge: str, headers: dict[str, str]) -> None:
-    assert is_genuine(forge, headers, BODY, SECRET, NOW)
+    assert is_signature_valid(forge, headers, BODY, SECRET, NOW)
 
 
 @pytest.mark.parametrize(("forge", "headers"), GOOD)
 def test_another_secret_or_none_is_not(forge: str, headers: dict[str, str]) -> None:
-    assert not is_genuine(forge, headers, BODY, "other", NOW)
-    assert not is_genuine(forge, headers, BODY, "", NOW)
-    assert not is_genuine(forge, {}, BODY, SECRET, NOW)
-    assert not is_genuine(forge, dict.fromkeys(headers, ""), BODY, SECRET, NOW)
-    assert not is_genuine(forge, dict.fromkeys(headers, "sha256=ünïcode"), BODY, SECRET, NOW)
+    assert not is_signature_valid(forge, headers, BODY, "other", NOW)
+    assert not is_signature_valid(forge, headers, BODY, "", NOW)
+    assert not is_signature_valid(forge, {}, BODY, SECRET, NOW)
+    assert not is_signature_valid(forge, dict.fromkeys(headers, ""), BODY, SECRET, NOW)
+    assert not is_signature_valid(forge, dict.fromkeys(headers, "sha256=ünïcode"), BODY, SECRET, NOW)
 
 
 @pytest.mark.parametrize(("forge", "headers"), [case for case in GOOD if case[0] != "gitlab"])
 def test_another_body_is_not(forge: str, headers: dict[str, str]) -> None:
-    assert not is_genuine(forge, headers, BODY + b" ", SECRET, NOW)
+    assert not is_signature_valid(forge, headers, BODY + b" ", SECRET, NOW)
 
 
 def test_a_bad_signature_is_not_mended_by_a_good_one_of_another_kind() -> None:
-    assert not is_genuine("forgejo", {"x-forgejo-signature": "00", "x-gitea-signature": HEX}, BODY, SECRET, NOW)
+    assert not is_signature_valid("forgejo", {"x-forgejo-signature": "00", "x-gitea-signature": HEX}, BODY, SECRET, NOW)
 
 
 def test_one_forges_scheme_does_not_open_anothers() -> None:
-    assert not is_genuine("github", {"x-gitlab-token": SECRET, "x-gitea-signature": HEX}, BODY, SECRET, NOW)
-    assert not is_genuine("gitlab", {"x-hub-signature-256": f"sha256={HEX}"}, BODY, SECRET, NOW)
-    assert not is_genuine("local", {"x-hub-signature-256": f"sha256={HEX}"}, BODY, SECRET, NOW)
+    assert not is_signature_valid("github", {"x-gitlab-token": SECRET, "x-gitea-signature": HEX}, BODY, SECRET, NOW)
+    assert not is_signature_valid("gitlab", {"x-hub-signature-256": f"sha256={HEX}"}, BODY, SECRET, NOW)
+    assert not is_signature_valid("local", {"x-hub-signature-256": f"sha256={HEX}"}, BODY, SECRET, NOW)
 
 
 def test_gitlabs_signing_token_covers_body_and_time() -> None:
-    assert is_genuine("gitlab", standard(), BODY, SIGNING, NOW)
-    assert not is_genuine("gitlab", standard(), BODY + b" ", SIGNING, NOW)
-    assert not is_genuine("gitlab", standard(at=NOW - 301), BODY, SIGNING, NOW)
-    assert not is_genuine("gitlab", standard(at=NOW + 301), BODY, SIGNING, NOW)
-    assert not is_genuine("gitlab", standard(key=bytes(32)), BODY, SIGNING, NOW)
-    assert not is_genuine("gitlab", {**standard(), "webhook-timestamp": "soon"}, BODY, SIGNING, NOW)
-    assert not is_genuine("gitlab", standard(), BODY, "whsec_not base64!", NOW)
+    assert is_signature_valid("gitlab", standard(), BODY, SIGNING, NOW)
+    assert not is_signature_valid("gitlab", standard(), BODY + b" ", SIGNING, NOW)
+    assert not is_signature_valid("gitlab", standard(at=NOW - 301), BODY, SIGNING, NOW)
+    assert not is_signature_valid("gitlab", standard(at=NOW + 301), BODY, SIGNING, NOW)
+    assert not is_signature_valid("gitlab", standard(key=bytes(32)), BODY, SIGNING, NOW)
+    assert not is_signature_valid("gitlab", {**standard(), "webhook-timestamp": "soon"}, BODY, SIGNING, NOW)
+    assert not is_signature_valid("gitlab", standard(), BODY, "whsec_not base64!", NOW)
 
 
 def test_a_signing_token_is_never_taken_as_a_plain_one() -> None:
-    assert not is_genuine("gitlab", {"x-gitlab-token": SIGNING}, BODY, SIGNING, NOW)
+    assert not is_signature_valid("gitlab", {"x-gitlab-token": SIGNING}, BODY, SIGNING, NOW)
