@@ -16,5 +16,5 @@ def require_empty_target(cluster: Cluster) -> None:
 def is_target_empty(cluster: Cluster) -> bool:
     """Returns whether the target holds no rows; its tables may or may not exist yet."""
     existing = {name for (name,) in cluster.admin.query(EXISTING_TABLES, {"database": cluster.address.database})}
-    queries = [f"select 1 from {table} limit 1" for table in TABLES if table in existing]  # noqa: S608
+    queries = [f"select 1 from {table} limit 1" for table in BACKUP_TABLES if table in existing]  # noqa: S608
     return not any(cluster.reader.query(query) for query in queries)
