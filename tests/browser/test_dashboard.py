@@ -71,7 +71,7 @@ def walk() -> Walk:
 
 def test_the_first_link_makes_the_administrator(page: Page, service: Service) -> None:
     page.goto(f"{service.url}/join/{service.desk.people.create_first_admin_link()}")
-    page.get_by_label("E-mail address").fill("ada@example.org")
+    page.get_by_label("Email address").fill("ada@example.org")
     page.get_by_label("Name").fill("Ada")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Create the account").click()
@@ -122,7 +122,7 @@ def test_a_job_is_followed_live_to_its_pull_request_and_merged(page: Page, servi
 def test_a_job_that_is_at_work_shows_what_it_does_without_a_reload(page: Page, service: Service, walk: Walk) -> None:
     page.goto(f"{service.url}/projects/{walk.project}/jobs")
     page.get_by_label("What should be done?").fill("Replace things with matters on every page.")
-    page.get_by_role("button", name="Start the job").click()
+    page.get_by_role("button", name="Start job").click()
     page.evaluate("window.stayed = true")
     expect(page.locator("#state .state")).to_have_text("completed")
     expect(page.locator("#changes")).to_contain_text("The color of matters.")

@@ -89,7 +89,7 @@ def test_a_fresh_installation_leads_to_a_new_project(tmp_path: Path) -> None:
             for table in ("audit", "keys", "projects"):
                 tx.exec_driver_sql(f"delete from {table}")
         shown = signed_in(fresh).get("/projects").text
-        assert "There is no project yet" in shown
+        assert "No projects yet" in shown
         assert 'href="/projects/new"' in shown
         assert 'href="/projects/new"' not in signed_in(fresh, "viewer").get("/projects").text
 

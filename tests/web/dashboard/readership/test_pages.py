@@ -172,7 +172,7 @@ def test_the_pages_are_the_apis_and_come_in_pages(viewer: httpx.Client, read: Se
     assert (len(rows(first)), len(rows(second))) == (25, 6)
     assert ('rel="next"' in first, 'rel="prev"' in first) == (True, False)
     assert ('rel="next"' in second, 'rel="prev"' in second) == (False, True)
-    assert "Nothing further" in look(viewer, read, page=9)
+    assert "No more rows" in look(viewer, read, page=9)
 
 
 @pytest.mark.parametrize(("query", "first"), [
