@@ -1,3 +1,3 @@
-"""Copydesk: a prompt becomes a pull request, a page view becomes a number."""
+"""Copydesk: turns prompts into pull requests and measures who reads your docs."""
 
 __version__ = "0.1.0"

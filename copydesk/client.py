@@ -1,4 +1,4 @@
-"""The Python client under its older name; it is the package `copydesk_client`, which installs on its own."""
+"""The older import path of the Python client. The client is the separately installable package `copydesk_client`."""
 
 from copydesk_client import ApiError, Client, Event, Job, JobPage, NotConfigured, Unreachable
 

@@ -1,4 +1,4 @@
-"""The parts of the service, wired together from the settings: for the server, the worker and the command line."""
+"""The parts of the service, created from the settings for the server, the worker and the command line."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class Desk:
-    """Makes the parts that are slow to import when they are first used.
+    """All parts of the service. Creates the parts that are slow to import at their first use.
 
-    Making them is not safe in several threads: `open_desk` makes all of them before any thread starts.
+    Creating them is not thread-safe: `open_desk` creates all of them before any thread starts.
     """
 
     def __init__(self, settings: Settings, database: Database) -> None:
@@ -90,7 +90,7 @@ class Desk:
 
     @cached_property
     def rate_limit_executor(self) -> "ThreadPoolExecutor":
-        """The thread that shares with other processes how much of a rate limit this one has used."""
+        """Returns the executor, with one thread, that synchronizes rate limits with the other processes."""
         from concurrent.futures import ThreadPoolExecutor
 
         return ThreadPoolExecutor(max_workers=1, thread_name_prefix="limits")
@@ -105,7 +105,7 @@ class Desk:
         return Feedback(self.database, quota, settings.feedback_per_day)
 
     def drop_old_feedback(self) -> int:
-        """Deletes feedback that is older than its project keeps it. Returns how many entries that were."""
+        """Deletes feedback that is older than its project's `feedback_days`. Returns how many entries it deleted."""
         from copydesk.core.clock import today
 
         days_by_project = {project.id: project.collecting.feedback_days for project in self.projects.all()}
@@ -125,7 +125,7 @@ class Desk:
         )
 
     def open_mirror(self, project: Project) -> "Mirror":
-        """The repository, with the token that the project has for it."""
+        """Returns the mirror of the project's repository, with the project's forge token."""
         from copydesk.jobs.publish.git.mirror import Mirror
         from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 
@@ -134,19 +134,25 @@ class Desk:
 
     @property
     def may_have_views(self) -> bool:
-        """An embedded store that nothing ever came to is not opened only to find that out."""
+        """Returns whether there may be any views.
+
+        False when the embedded store's file does not exist, which saves opening, and so creating, the store.
+        """
         from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 
         return bool(self.settings.analytics_url) or (self.settings.data / DUCKDB_FILE).exists()
 
     def up_to_date_store(self, project: Project) -> "Store":
-        """The store, once it has counted what has arrived, as the project says. It waits: call it in a thread."""
+        """Returns the store after it has applied the project's AI classes and folded all views so far.
+
+        Blocks, so call it in a thread.
+        """
         self.sites.apply_ai_classes(project, self.store)
         self.fold_scheduler.wait_until_folded()
         return self.store
 
     def close(self) -> None:
-        """Ends the threads that were started, and closes the stores that were opened."""
+        """Stops the threads that were started, and closes the stores that were opened."""
         if "collector" in vars(self):
             self.collector.close()
         if "rate_limit_executor" in vars(self):
@@ -157,13 +163,13 @@ class Desk:
 
 
 def open_desk_lazily(settings: Settings) -> Desk:
-    """Opens the database and brings it up to date. Other parts are made when first used, in one thread only."""
+    """Opens and migrates the database. The other parts are created at first use, so use the desk in one thread only."""
     for variable, name in (
         ("COPYDESK_MODEL", settings.model),
         *(("COPYDESK_MODELS", name) for name in settings.models),
     ):
         if not is_model_name(name):
-            raise BadSettings(f"{variable}: there is no model {name!r}; write one of {', '.join(NAME_FORMS)}.")
+            raise BadSettings(f"{variable}: unknown model {name!r}. Use one of {', '.join(NAME_FORMS)}.")
     settings.make_data_folder()
     database = Database(settings.resolved_database_url)
     migrate(database)
@@ -171,7 +177,7 @@ def open_desk_lazily(settings: Settings) -> Desk:
 
 
 def open_desk(settings: Settings) -> Desk:
-    """Opens the stores, brings them up to date and makes every part, so that threads may use the desk."""
+    """Opens and migrates the stores and creates every part, so that threads can share the desk."""
     desk = open_desk_lazily(settings)
     for name, member in vars(Desk).items():
         if isinstance(member, cached_property):

@@ -1,8 +1,8 @@
-"""Middleware that tells Copydesk which pages of an ASGI or WSGI site were read, also by agents that run no JavaScript.
+"""ASGI and WSGI middleware that reports page views to Copydesk, including those of agents that run no JavaScript.
 
-It needs the standard library alone, and this file may be copied into a site. A key with the scope `events` is enough.
-A view costs the site some 15 µs: it is put into a bounded queue, which a thread sends on. What goes wrong is logged and
-never reaches the site.
+It needs only the standard library, so you can copy this file into a site. An API key with the scope `events` is enough.
+A request only adds its view to a bounded queue in memory; a thread sends the views. Errors are logged and never reach
+the site.
 """
 
 import atexit
@@ -31,10 +31,10 @@ INTERVAL = 1.0
 LONGEST_PAUSE = 60.0
 TIMEOUT = 10.0
 PATIENCE = 5.0
-"""Seconds that a site which ends waits for its last views to be taken."""
+"""How many seconds a stopping site waits until its last views are sent."""
 PAGE_TYPES = ("text/html", "application/xhtml+xml", "text/markdown", "text/x-markdown")
 FOR_MODELS = re.compile(r".*(?:\.mdx?|\.markdown|/llms(?:-full)?\.txt)", re.IGNORECASE | re.DOTALL)
-"""Pages for machines, which servers often send as plain text."""
+"""Matches pages for language models, which servers often send as plain text."""
 SENT_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 LONGEST = {"url": 8192, "userAgent": 1024, "referrer": 2048, "accept": 1024, "ip": 64}
 
@@ -49,7 +49,7 @@ WSGIApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 
 class CopydeskASGI:
-    """Around an ASGI application: `app = CopydeskASGI(app, url, project, key)`. The options are those of `Views`."""
+    """Wraps an ASGI application: `app = CopydeskASGI(app, url, project, key)`. Accepts the options of `Views`."""
 
     def __init__(self, app: ASGIApp, url: str, project: str, key: str, **options: Any) -> None:
         self.app = app
@@ -68,7 +68,7 @@ class CopydeskASGI:
 
 
 class CopydeskWSGI:
-    """Around a WSGI application: `app = CopydeskWSGI(app, url, project, key)`. The options are those of `Views`."""
+    """Wraps a WSGI application: `app = CopydeskWSGI(app, url, project, key)`. Accepts the options of `Views`."""
 
     def __init__(self, app: WSGIApp, url: str, project: str, key: str, **options: Any) -> None:
         self.app = app
@@ -84,14 +84,17 @@ class CopydeskWSGI:
 
 
 class Views:
-    """Which answers are views, and what is told about them."""
+    """Decides which responses are page views, and queues an event for each."""
 
     def __init__(
         self, url: str, project: str, key: str, *, address_header: str = "", proxies: int = 1, beacon: bool = False
     ) -> None:
-        """`address_header` is where your proxy writes the client's address; of a list, as in X-Forwarded-For, the
-        entry counts that the outermost of your `proxies` wrote. With `beacon`, the pages carry the beacon too:
-        browsers, which say what they fetch a page for, are left to it."""
+        """Takes the project's id and key, and options that describe the site.
+
+        `address_header` names the header in which your proxy writes the client's address. If it is a list, such as
+        X-Forwarded-For, the entry that the outermost of your `proxies` wrote counts. Set `beacon` if the pages also
+        carry the beacon: then requests with Sec-Fetch-Dest, which browsers send, are left to the beacon.
+        """
         self.queue = Queue(url, project, key)
         self.address_header = address_header.lower()
         self.proxies = proxies
@@ -104,7 +107,7 @@ class Views:
             if self._is_view(url, request_headers, code, headers):
                 self.queue.put(self._build_event(url, peer, request_headers, code))
         except Exception:
-            log.exception("a view was not noted")
+            log.exception("could not record a view")
 
     def _is_view(
         self, url: str, request_headers: Mapping[str, str], status: int, headers: Iterable[tuple[Any, Any]]
@@ -118,7 +121,7 @@ class Views:
         if FOR_MODELS.fullmatch(url.partition("?")[0]):
             return True
         content_type = next((_decode(value) for name, value in headers if _decode(name).lower() == "content-type"), "")
-        if status == 304 and not content_type:  # nothing is sent again, so what was asked for has to tell
+        if status == 304 and not content_type:  # a 304 often has no type, so Accept decides
             content_type = request_headers.get("accept", "")
         return content_type.lower().startswith(PAGE_TYPES)
 
@@ -138,7 +141,7 @@ class Views:
 
 
 Reader = Callable[[Any], tuple[str, str, Mapping[str, str]]]
-"""From a server's request to the page's address, the peer's, and the headers by their names in small letters."""
+"""Converts a server's request to the page's URL, the peer's address, and the headers by lower-case name."""
 
 
 def _read_asgi_request(scope: Scope) -> tuple[str, str, Mapping[str, str]]:
@@ -166,19 +169,21 @@ def _decode(value: bytes | str) -> str:
 
 
 class NoRedirect(HTTPRedirectHandler):
-    """The key goes to the address that was given, and nowhere else."""
+    """Refuses redirects, so that the API key is sent only to the configured URL."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 class Queue:
-    """Views on their way: at most so many wait in memory, and a thread sends them in batches until they are taken.
-    An event has its id from the beginning, so that one which is sent twice counts once."""
+    """A bounded queue of views in memory. A thread sends them in batches and retries temporary errors.
+
+    Every event has an id before it is queued, so an event that is sent twice counts once.
+    """
 
     def __init__(self, url: str, project: str, key: str) -> None:
         if not url.startswith(("http://", "https://")):
-            raise ValueError("The url of Copydesk begins with http:// or https://.")
+            raise ValueError("The url of Copydesk must begin with http:// or https://.")
         self.url = f"{url.rstrip('/')}/v1/analytics/{project}/events"
         self.headers = {
             "Authorization": f"Bearer {key}",
@@ -199,11 +204,11 @@ class Queue:
         self._deadline: float | None = None
 
     def put(self, event: Event) -> None:
-        if self._process_id != os.getpid():  # a server that forks its workers leaves them the queue, not the thread
+        if self._process_id != os.getpid():  # a forked worker has the queue, not the thread
             self._reset()
         with self._changed:
             if len(self._pending) >= MOST_WAITING:
-                self._count_lost(1, "too many views are waiting")
+                self._count_lost(1, "the queue is full")
                 return
             self._pending.append(event)
             if self._thread is None:
@@ -214,7 +219,7 @@ class Queue:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Sends what waits, for a few seconds at most. Views that come later are sent all the same."""
+        """Sends the queued views, for at most PATIENCE seconds. Views that arrive later are still sent."""
         thread = self._thread
         if thread is None or self._process_id != os.getpid():
             return
@@ -231,7 +236,7 @@ class Queue:
                 log.exception("%d views were lost", len(batch))
 
     def _next_batch(self) -> list[Event]:
-        """A second's views, or as many as fill a batch; none when the queue is closed."""
+        """Returns the views of one second, or a full batch as soon as there is one; an empty list ends the thread."""
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._deadline)
             self._changed.wait_for(lambda: len(self._pending) >= BATCH or self._deadline, INTERVAL)
@@ -269,7 +274,7 @@ class Queue:
                 return
 
     def _wait_before_retry(self, seconds: float) -> bool:
-        """False when the site ends before it would be worth another try."""
+        """Waits, and returns whether to retry: False once a stopping site has reached its deadline."""
         with self._changed:
             self._changed.wait_for(lambda: self._deadline, seconds)
             if self._deadline is None:

@@ -37,7 +37,7 @@ def _view(site: Service, path: str, visitor: int, on: int = FIRST, agent: str = 
     )
 
 
-def test_every_report_is_a_call(site: Service) -> None:
+def test_every_report_has_a_client_method(site: Service) -> None:
     keep(site, "/", 1)
     site.desk.feedback.add(site.project.id, "/", True, None, FIRST * DAY)
     one = {"human": 1, "ai": 0, "total": 1}
@@ -59,14 +59,14 @@ def test_every_report_is_a_call(site: Service) -> None:
         datetime(2026, 3, 3, 1, 0, 0, 5, tzinfo=timezone(timedelta(hours=2))),
     ],
 )
-def test_days_are_given_as_text_dates_or_moments(site: Service, second: str | date) -> None:
+def test_days_may_be_text_dates_or_datetimes(site: Service, second: str | date) -> None:
     keep(site, "/one", 1)
     keep(site, "/two", 1, FIRST + 1)
     assert [row["path"] for row in site.client.visitors(second)["visitors"]] == ["/two"]
     assert [row["path"] for row in site.client.visitors(None, second)["visitors"]] == ["/one"]
 
 
-def test_rows_come_from_as_many_requests_as_it_takes(site: Service) -> None:
+def test_rows_are_fetched_in_several_requests(site: Service) -> None:
     site.desk.store.log_views([_view(site, f"/{n}", 1, agent=f"Agent {n}") for n in range(251)])
     for n in range(101):
         site.desk.feedback.add(site.project.id, f"/{n}", True, None, FIRST * DAY)
@@ -79,7 +79,7 @@ def test_rows_come_from_as_many_requests_as_it_takes(site: Service) -> None:
     assert list(client.rows("visitors", "2026-03-02")) == []
 
 
-def test_events_are_sent_in_as_many_requests_as_it_takes(site: Service) -> None:
+def test_events_are_sent_in_several_requests(site: Service) -> None:
     events = [{"path": f"/{n % 10}", "visitorId": str(n), "eventId": f"e{n}"} for n in range(1_500)]
     events[1_200] = {"path": "/logo.png"}
     taken = site.client.send_events(iter(events))
@@ -91,7 +91,7 @@ def test_events_are_sent_in_as_many_requests_as_it_takes(site: Service) -> None:
     assert site.client.send_events([]) == {"accepted": 0, "duplicates": 0, "dropped": []}
 
 
-def test_a_refusal_is_an_error_with_its_status_and_code(site: Service) -> None:
+def test_refusal_raises_an_error_with_status_and_code(site: Service) -> None:
     with pytest.raises(ApiError, match="limit") as refused:
         site.client.visitors(limit=0)
     assert (refused.value.status, refused.value.code) == (400, "invalid_request")

@@ -139,12 +139,12 @@ def test_every_test_that_the_security_page_names_exists() -> None:
     assert [f"{path}::{name}" for path, name in named if f"def {name}(" not in (ROOT / path).read_text("utf-8")] == []
 
 
-def test_every_kind_of_event_is_documented() -> None:
+def test_every_event_kind_is_documented() -> None:
     page = API.read_text("utf-8")
     assert [kind for kind in EventKind if not re.search(rf"^\| `{kind}` \| `", page, re.M)] == []
 
 
-def test_every_word_of_the_api_is_documented() -> None:
+def test_every_status_phase_reason_and_error_code_is_documented() -> None:
     page = API.read_text("utf-8") + DASHBOARD.read_text("utf-8")
     words = {*Status, *Phase, *Reason, *(refusal.code for refusal in refusals(RequestError))} - NOT_OVER_HTTP
     assert [word for word in sorted(words) if f"`{word}`" not in page] == []
@@ -184,19 +184,19 @@ def refusals(kind: type[RequestError]) -> Iterator[type[RequestError]]:
         yield from refusals(below)
 
 
-def test_the_readme_begins_with_what_to_run() -> None:
+def test_readme_begins_with_commands_to_run() -> None:
     first = "\n".join(README.read_text("utf-8").splitlines()[:40])
     assert "scripts/demo" in first
     assert "scripts/test" in first
 
 
 @pytest.mark.parametrize("page", [README, ROOT / "docs/quickstart.md"], ids=lambda page: page.name)
-def test_the_oldest_git_is_the_one_that_the_doctor_accepts(page: Path) -> None:
+def test_documented_git_version_is_the_oldest_that_doctor_accepts(page: Path) -> None:
     assert f"git {'.'.join(map(str, MIN_GIT_VERSION))} or newer" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     for target in LINK.findall(without_code(page.read_text("utf-8"))):
         path, _, anchor = target.partition("#")
         if not target.startswith("https://"):
@@ -206,7 +206,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_no_page_knows_the_machine_it_was_written_on(page: Path) -> None:
+def test_no_page_contains_paths_of_the_authors_machine(page: Path) -> None:
     assert MACHINE_PATH.findall(page.read_text("utf-8")) == []
 
 
@@ -272,7 +272,7 @@ def wait_for(address: str, server: "subprocess.Popen[bytes]") -> None:
 
 
 @pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_examples_run_and_print_what_the_page_says(page: Path, served: dict[str, str], tmp_path: Path) -> None:
+def test_examples_run_and_print_the_documented_output(page: Path, served: dict[str, str], tmp_path: Path) -> None:
     shown = examples(page.read_text("utf-8"))
     environment = dict(served)
     if page != ROOT / "docs/quickstart.md":

@@ -53,13 +53,13 @@ def imported(file: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
-def test_imports_go_one_way(file: Path) -> None:
+def test_imports_follow_the_layer_order(file: Path) -> None:
     part = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
     others = {name.split(".")[1] for name in imported(file)} - {part}
     assert others <= MAY_IMPORT[part]
 
 
-def test_no_folder_or_file_imports_in_a_circle() -> None:
+def test_no_import_cycles_between_neighbors() -> None:
     """At every depth: the files and folders that lie beside each other import in one direction."""
     assert [circle for neighbors in find_neighbor_imports().values() if (circle := find_circle(neighbors))] == []
 
@@ -100,7 +100,7 @@ def find_circle(imports: dict[str, set[str]]) -> list[str]:
     return []
 
 
-def test_every_folder_can_be_read_at_a_glance() -> None:
+def test_every_folder_has_at_most_a_dozen_entries() -> None:
     """But for the migrations, of which every version adds one."""
     folders = [folder for folder in PACKAGE.rglob("*") if (folder / "__init__.py").exists()]
     sizes = {
@@ -115,12 +115,12 @@ def test_every_folder_can_be_read_at_a_glance() -> None:
     assert {name: size for name, size in sizes.items() if size > MAX_FOLDER_ENTRIES} == {}
 
 
-def test_no_file_outgrows_its_reader() -> None:
+def test_no_file_exceeds_the_line_limit() -> None:
     lengths = {str(file.relative_to(PACKAGE)): len(file.read_text("utf-8").splitlines()) for file in FILES}
     assert {name: length for name, length in lengths.items() if length > MAX_FILE_LINES} == {}
 
 
-def test_the_schema_is_the_sum_of_its_migrations(database_url: str) -> None:
+def test_schema_equals_the_sum_of_its_migrations(database_url: str) -> None:
     database = Database(database_url)
     try:
         migrate(database)
@@ -130,7 +130,7 @@ def test_the_schema_is_the_sum_of_its_migrations(database_url: str) -> None:
         database.close()
 
 
-def test_requests_of_tests_allow_for_a_busy_machine() -> None:
+def test_test_requests_have_generous_timeouts() -> None:
     """The default of five seconds is too short while other tests take all the cores."""
     hasty = [f"{file.relative_to(TESTS)}:{line}" for file in TESTS.rglob("*.py") for line in find_hasty_requests(file)]
     assert hasty == []

@@ -90,7 +90,7 @@ def around(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def test_a_page_is_told_with_all_that_tells_who_read_it(collector: Collector, around: Any) -> None:
+def test_page_view_is_sent_with_all_visitor_fields(collector: Collector, around: Any) -> None:
     before = time.time_ns() // 1_000_000
     with around(collector) as (client, views):
         client.get("/guide/setup?a=1", headers={"Referer": "https://chat.example.com/"})
@@ -111,7 +111,7 @@ def test_a_page_is_told_with_all_that_tells_who_read_it(collector: Collector, ar
     assert views.queue.sent == 1
 
 
-def test_only_pages_that_were_read_are_told(collector: Collector, around: Any) -> None:
+def test_only_successful_page_views_are_sent(collector: Collector, around: Any) -> None:
     with around(collector) as (client, views):
         for path in (*PAGES, "/missing"):
             client.get(path)
@@ -138,7 +138,7 @@ def test_only_pages_that_were_read_are_told(collector: Collector, around: Any) -
         ({"address_header": "X-Real-IP"}, {}, None),
     ],
 )
-def test_the_address_is_the_one_that_the_site_s_own_proxy_wrote(
+def test_client_address_comes_from_the_trusted_proxy(
     collector: Collector, options: dict[str, Any], headers: dict[str, str], address: str | None
 ) -> None:
     with wsgi(collector, **options) as (client, views):
@@ -147,7 +147,7 @@ def test_the_address_is_the_one_that_the_site_s_own_proxy_wrote(
     assert [event.get("ip") for event in collector.events] == [address]
 
 
-def test_where_the_pages_have_the_beacon_browsers_are_left_to_it(collector: Collector, around: Any) -> None:
+def test_browsers_are_skipped_when_pages_have_the_beacon(collector: Collector, around: Any) -> None:
     with around(collector, beacon=True) as (client, views):
         client.get("/", headers={"Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"})
         client.get("/twin", headers={"Sec-Fetch-Mode": "cors"})  # Node's fetch says so much
@@ -156,7 +156,7 @@ def test_where_the_pages_have_the_beacon_browsers_are_left_to_it(collector: Coll
 
 
 @pytest.mark.parametrize("trouble", [503, 429, "cut"])
-def test_a_batch_is_sent_again_with_the_same_ids_until_it_is_taken(collector: Collector, trouble: int | str) -> None:
+def test_batch_is_retried_with_the_same_ids_until_accepted(collector: Collector, trouble: int | str) -> None:
     collector.troubles = [trouble, trouble]
     with wsgi(collector) as (client, views):
         client.get("/")
@@ -169,7 +169,7 @@ def test_a_batch_is_sent_again_with_the_same_ids_until_it_is_taken(collector: Co
 
 
 @pytest.mark.drill
-def test_views_wait_while_copydesk_is_busy_as_long_as_it_says(collector: Collector) -> None:
+def test_retry_after_of_copydesk_is_honored(collector: Collector) -> None:
     collector.troubles = [503]
     with wsgi(collector) as (client, views):
         client.get("/")
@@ -181,7 +181,7 @@ def test_views_wait_while_copydesk_is_busy_as_long_as_it_says(collector: Collect
     assert second.at - first.at >= RETRY_AFTER
 
 
-def test_a_batch_that_is_too_large_is_sent_in_parts(collector: Collector) -> None:
+def test_too_large_batch_is_split(collector: Collector) -> None:
     collector.troubles = [413, 413]
     with wsgi(collector) as (client, views):
         for path in ("/", "/twin", "/llms.txt"):
@@ -192,7 +192,7 @@ def test_a_batch_that_is_too_large_is_sent_in_parts(collector: Collector) -> Non
     assert (views.queue.sent, views.queue.lost) == (2, 1)
 
 
-def test_what_copydesk_refuses_is_counted_and_said_once(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_views_are_counted_and_logged_once(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
     collector.troubles = [401, 401]
     with wsgi(collector) as (client, views):
         for _ in range(2):
@@ -212,7 +212,7 @@ def test_the_key_does_not_follow_a_redirect(collector: Collector) -> None:
     assert views.queue.lost == 1
 
 
-def test_a_collector_that_is_away_costs_the_site_neither_time_nor_memory() -> None:
+def test_unavailable_collector_costs_no_time_and_bounded_memory() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     queue = Queue(f"http://127.0.0.1:{port}", "proj_1", "desk_key")
@@ -234,15 +234,13 @@ def test_a_view_costs_the_site_microseconds(collector: Collector) -> None:
     assert max(len(request.events) for request in collector.requests) <= 500
 
 
-def test_a_fault_of_the_middleware_never_reaches_the_site(
-    collector: Collector, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_middleware_errors_never_reach_the_site(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
     answered = []
     site = CopydeskWSGI(wsgi_site, collector.url, "proj_1", "desk_key")
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "SCRIPT_NAME": "\u20ac", "wsgi.url_scheme": "http"}
     assert list(site(environ, lambda status, headers: answered.append(status))) == [b""]
     assert answered == ["200 as ever"]
-    assert "a view was not noted" in caplog.text
+    assert "could not record a view" in caplog.text
 
 
 ENDS = """
@@ -264,12 +262,12 @@ if child:
 """
 
 
-def test_a_site_that_ends_sends_its_last_views_first(collector: Collector) -> None:
+def test_site_sends_its_last_views_on_exit(collector: Collector) -> None:
     subprocess.run([sys.executable, "-c", ENDS, collector.url], check=True, stdout=subprocess.DEVNULL, timeout=60)
     assert [event["url"] for event in collector.events] == ["https://docs.example.org/before"]
 
 
-def test_workers_that_a_server_forks_each_send_their_own_views_once(collector: Collector) -> None:
+def test_forked_workers_send_their_own_views_once(collector: Collector) -> None:
     command = [sys.executable, "-c", ENDS, collector.url, "fork"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60)
     pages = sorted(event["url"].removeprefix("https://docs.example.org") for event in collector.events)
@@ -289,7 +287,7 @@ async def site(scope, receive, send):
 """
 
 
-def test_an_asgi_server_that_is_told_to_stop_sends_its_last_views_first(collector: Collector, tmp_path: Path) -> None:
+def test_asgi_server_sends_its_last_views_on_shutdown(collector: Collector, tmp_path: Path) -> None:
     (tmp_path / "pages.py").write_text(f"{STOPS}app = CopydeskASGI(site, '{collector.url}', 'proj_1', 'desk_key')\n")
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     command = [sys.executable, "-m", "uvicorn", "--port", "0", "pages:app"]
@@ -302,7 +300,7 @@ def test_an_asgi_server_that_is_told_to_stop_sends_its_last_views_first(collecto
     assert [event["url"] for event in collector.events] == [f"{address}/twin"]
 
 
-def test_the_file_alone_is_enough(tmp_path: Path) -> None:
+def test_middleware_file_works_standalone(tmp_path: Path) -> None:
     shutil.copy(str(middleware.__file__), tmp_path / "views.py")
     bare = "import sys; sys.path.insert(0, '.'); from views import CopydeskASGI, CopydeskWSGI"
     subprocess.run([sys.executable, "-I", "-S", "-c", bare], cwd=tmp_path, check=True)

@@ -1,4 +1,4 @@
-"""The Python client of Copydesk: create jobs and follow them, send page views, read the reports."""
+"""The Python client of Copydesk. It creates and follows jobs, sends page views and reads reports."""
 
 from copydesk_client.client import Client
 from copydesk_client.connection import ApiError, NotConfigured, Unreachable

@@ -1,4 +1,4 @@
-"""Every call of the API, and what is made of several: watching a job, reading all pages of a report."""
+"""The client: one method per API call, and methods that combine several, such as `watch` and `rows`."""
 
 import json
 import time
@@ -16,15 +16,14 @@ from copydesk_client.connection import RETRIED_STATUSES, ApiError, Connection, U
 
 MAX_STREAM_FAILURES = 15
 EVENTS_PER_REQUEST = 1_000
-"""Events in one request."""
 Day = str | date | None
-"""A day as text or a date; a moment stands for the day it falls in."""
+"""A day as text or a date. A datetime means the day that contains it."""
 Interval = Literal["day", "week", "month"]
 Report = Literal["visitors", "views", "agents", "feedback", "feedback/by-page"]
 
 
 class Client:
-    """One project, opened by one of its keys. What it does not get from its arguments it takes from the environment."""
+    """A client for one project, with one of its API keys. Missing arguments are read from the environment."""
 
     def __init__(
         self, url: str | None = None, key: str | None = None, project: str | None = None, *, timeout: float = 30
@@ -34,7 +33,10 @@ class Client:
         self._jobs_path, self._analytics_path = f"/v2/agent/{self.project}", f"/v1/analytics/{self.project}"
 
     def create_job(self, prompt: str, *, idempotency_key: str | None = None, **options: Any) -> shapes.Job:
-        """Options: model, ref, draft, title. Sent once, however often the connection breaks on the way."""
+        """Creates a job. The options are model, ref, draft and title.
+
+        An idempotency key makes retries safe: a broken connection never creates a second job.
+        """
         headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
         body = {"prompt": prompt, **options}
         response = self._connection.send("POST", f"{self._jobs_path}/job", body=body, headers=headers, repeatable=True)
@@ -65,13 +67,13 @@ class Client:
         return cast(dict[str, Any], self._get(f"{self._jobs_path}/models"))
 
     def events(self, job_id: str, after: int = 0) -> list[shapes.Event]:
-        """The events so far."""
+        """Returns the events so far that follow `after`, the number of an event."""
         headers = {"Accept": "application/json", "Last-Event-ID": str(after)}
         body = self._connection.send("GET", f"{self._jobs_path}/job/{job_id}/events", headers=headers).json()
         return cast(list[shapes.Event], body["events"])
 
     def watch(self, job_id: str, after: int = 0) -> Iterator[shapes.Event]:
-        """The events as they happen, until the job ends; goes on where it was when the connection breaks."""
+        """Yields events as they happen, until the job ends. Continues at the same event after a broken connection."""
         failures = 0
         while True:
             try:
@@ -85,20 +87,20 @@ class Client:
                 if isinstance(error, ApiError) and error.status not in RETRIED_STATUSES:
                     raise
                 if failures >= MAX_STREAM_FAILURES:
-                    raise Unreachable(f"The connection to {self.url} broke: {error}") from None
+                    raise Unreachable(f"Lost the connection to {self.url}: {error}") from None
                 time.sleep(min(5, 0.5 * failures))
 
     def wait(self, job_id: str) -> shapes.Job:
-        """Blocks until the job is no longer active."""
+        """Waits until the job is no longer active, and returns it."""
         for _ in self.watch(job_id):
             pass
         return self.get_job(job_id)
 
     def send_events(self, events: Iterable[Mapping[str, Any]]) -> shapes.Taken:
-        """Page views of a site's server, as many as there are; what became of them.
+        """Sends page views from a site's server, in batches. Returns how many were accepted and which were dropped.
 
-        What the service refuses as a whole ends it. Events that all have an `eventId` are sent again when the
-        connection breaks, since they are counted once all the same.
+        Raises ApiError if the service refuses a whole batch. Retries a batch after a broken connection if all of its
+        events have an `eventId`, since such events count only once.
         """
         result = shapes.Taken(accepted=0, duplicates=0, dropped=[])
         remaining, sent_count = iter(events), 0
@@ -118,7 +120,7 @@ class Client:
     def visitors(
         self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0
     ) -> shapes.Visitors:
-        """Unique visitors by page, from the one day (inclusive) to the other (exclusive)."""
+        """Returns unique visitors by page, from `date_from` (inclusive) to `date_to` (exclusive)."""
         return cast(shapes.Visitors, self._get_report("visitors", date_from, date_to, limit=limit, offset=offset))
 
     def views(self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0) -> shapes.Views:
@@ -135,7 +137,7 @@ class Client:
     def feedback(
         self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, cursor: str | None = None
     ) -> shapes.Feedback:
-        """What readers said, newest first."""
+        """Returns the feedback of readers, newest first."""
         return cast(shapes.Feedback, self._get_report("feedback", date_from, date_to, limit=limit, cursor=cursor))
 
     def feedback_by_page(
@@ -145,7 +147,7 @@ class Client:
         return cast(shapes.FeedbackByPage, report)
 
     def rows(self, report: Report, date_from: Day = None, date_to: Day = None) -> Iterator[dict[str, Any]]:
-        """Every row of a report, however many requests that takes."""
+        """Yields every row of a report, in as many requests as needed."""
         page_size, offset, position = 100 if report.startswith("feedback") else 250, 0, dict[str, Any]()
         while True:
             page = self._get_report(report, date_from, date_to, limit=page_size, **position)

@@ -1,4 +1,4 @@
-"""The way to the service: one key, one project, and patience where the service is away for a moment."""
+"""The HTTP connection to the service: authentication, retries and errors."""
 
 import os
 import time
@@ -13,7 +13,7 @@ RETRIED_STATUSES = (502, 503, 504)
 
 
 class ApiError(Exception):
-    """The service refused; `status`, `code` and `request_id` say how."""
+    """An error response of the service, with its `status`, `code` and `request_id`."""
 
     def __init__(self, status: int, code: str, message: str, request_id: str | None) -> None:
         super().__init__(message)
@@ -25,18 +25,18 @@ class Unreachable(Exception):
 
 
 class NotConfigured(ValueError):
-    """The client does not know whom to ask."""
+    """The API key or the project is missing."""
 
 
 class Connection:
-    """What it does not get from its arguments it takes from the environment."""
+    """An HTTP connection for one project and key. Missing arguments are read from the environment."""
 
     def __init__(self, url: str | None, key: str | None, project: str | None, timeout: float) -> None:
         self.url = (url or os.environ.get("COPYDESK_URL") or "http://127.0.0.1:8080").rstrip("/")
         self.project = project or os.environ.get("COPYDESK_PROJECT") or ""
         secret = key or os.environ.get("COPYDESK_API_KEY") or ""
         if not secret or not self.project:
-            raise NotConfigured("Give an API key and a project: set COPYDESK_API_KEY and COPYDESK_PROJECT.")
+            raise NotConfigured("The API key or the project is missing. Set COPYDESK_API_KEY and COPYDESK_PROJECT.")
         self._http = httpx.Client(timeout=timeout, headers={"Authorization": f"Bearer {secret}"})
 
     def send(
@@ -49,7 +49,7 @@ class Connection:
         headers: dict[str, str] | None = None,
         repeatable: bool = False,
     ) -> httpx.Response:
-        """What may be repeated without harm is tried again when the service is away for a moment."""
+        """Sends a request. Retries it while the service is unavailable, if it is a GET or `repeatable`."""
         repeatable = repeatable or method == "GET"
         params = {name: value for name, value in (query or {}).items() if value is not None}
         for attempt in range(1, (MAX_ATTEMPTS if repeatable else 1) + 1):
@@ -79,5 +79,5 @@ def raise_for_error(response: httpx.Response) -> httpx.Response:
         body = response.json()
         code, message, request_id = body["code"], body["error"], body.get("requestId")
     except (ValueError, KeyError, TypeError):
-        code, message, request_id = "unknown", f"The service answered {response.status_code}.", None
+        code, message, request_id = "unknown", f"The service responded with status {response.status_code}.", None
     raise ApiError(response.status_code, code, message, request_id)

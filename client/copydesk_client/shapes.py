@@ -1,4 +1,4 @@
-"""What the API answers with, for whoever checks types."""
+"""Types of the API's responses, for type checkers."""
 
 from typing import Any, Literal, TypedDict
 
@@ -24,7 +24,7 @@ class ChangedFile(TypedDict):
 
 
 class Job(TypedDict):
-    """A job as the API shows it."""
+    """A job as the API returns it."""
 
     id: str
     status: Literal["active", "completed", "archived", "failed"]
@@ -137,7 +137,7 @@ class DroppedEvent(TypedDict):
 
 
 class Taken(TypedDict):
-    """What became of events that were sent."""
+    """How many of the sent events were accepted, and which were dropped."""
 
     accepted: int
     duplicates: int

@@ -1,1 +1,4 @@
-"""A page view becomes a number: collect ▶ classify ▶ identify ▶ log ▶ fold ▶ report. A dropped one keeps its reason."""
+"""Visitor analytics. A page view passes these stages: collect ▶ classify ▶ identify ▶ log ▶ fold ▶ report.
+
+Every view that is not counted has a reason.
+"""

@@ -1,4 +1,4 @@
-"""What a report is asked for: a range of UTC days, written as dates or as moments."""
+"""Parses the date range of a report: UTC days, given as dates or as times."""
 
 import re
 from datetime import date
@@ -12,18 +12,21 @@ TIMESTAMP_PATTERN = re.compile(
     r"(?:[Tt ](?P<hour>[01][0-9]|2[0-4]):(?P<minute>[0-5][0-9])(?::(?:[0-5][0-9]|60)(?:[.,][0-9]+)?)?"
     r"(?:[Zz]|(?P<sign>[+ -])(?P<hours>[01][0-9]|2[0-3]):?(?P<minutes>[0-5][0-9])?)?)?"
 )
-"""A plus sign that nobody encoded arrives as a space."""
+"""The sign may be a space: a plus sign in a query decodes to a space unless the client encodes it."""
 
 
 class InvalidDate(ValueError):
-    message = "must be a date such as 2026-01-31, or a date and time of ISO 8601"
+    message = "must be a date such as 2026-01-31, or an ISO 8601 date and time"
 
     def __init__(self) -> None:
         super().__init__(self.message)
 
 
 def parse_day(text: str) -> int:
-    """The UTC day that a date names or a moment falls in, counted from 1970. Plain arithmetic: no year overflows."""
+    """Returns the UTC day of a date or a time, as days since 1970.
+
+    Uses integer arithmetic, because applying an offset to a datetime would overflow in the first and last year.
+    """
     match = TIMESTAMP_PATTERN.fullmatch(text)
     if match is None:
         raise InvalidDate
@@ -39,7 +42,7 @@ def parse_day(text: str) -> int:
 
 
 def clamp_day_range(first_day: int | None, end_day: int | None) -> DayRange:
-    """From the one (inclusive) to the other (exclusive), as far as the store's own days reach."""
+    """Returns the days from first_day (inclusive) to end_day (exclusive), limited to the days that a store can hold."""
     return DayRange(
         FIRST_DAY if first_day is None else min(max(first_day, FIRST_DAY), LAST_DAY + 1),
         LAST_DAY + 1 if end_day is None else min(max(end_day, FIRST_DAY), LAST_DAY + 1),

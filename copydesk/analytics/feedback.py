@@ -1,4 +1,7 @@
-"""What readers say of a page: whether it helped, and a comment. Kept with the projects, since it is little."""
+"""Readers' feedback on pages: whether a page helped, and a comment.
+
+Stored in the main database, because its volume is small.
+"""
 
 import unicodedata
 from collections.abc import Mapping
@@ -45,15 +48,18 @@ class Feedback:
     def add(
         self, project_id: str, path: str, helpful: bool | None, comment: str | None, created_at: int
     ) -> FeedbackEntry:
-        """Durable on return. A comment keeps its lines and loses what is no text."""
+        """Stores an entry, durable on return.
+
+        Removes control characters from the comment, but keeps its line breaks.
+        """
         comment_text = _clean_text(comment or "")
         if helpful is None and not comment_text:
             raise _invalid_field("helpful", "Say whether the page was helpful, or leave a comment.")
         if len(comment_text) > MAX_COMMENT_CHARS:
-            raise _invalid_field("comment", f"A comment has at most {MAX_COMMENT_CHARS:,} characters.")
+            raise _invalid_field("comment", f"A comment can have at most {MAX_COMMENT_CHARS:,} characters.")
         page_path = _clean_text(path).replace("\n", "").replace("\t", "")
         if not page_path.startswith("/") or len(page_path.encode()) > MAX_PATH_BYTES:
-            raise _invalid_field("path", f"A path begins with / and has at most {MAX_PATH_BYTES:,} bytes.")
+            raise _invalid_field("path", f"A path must start with / and have at most {MAX_PATH_BYTES:,} bytes.")
         entry = FeedbackEntry(new_id("fb"), page_path, helpful, comment_text or None, created_at)
         self._quota.reserve(project_id, len(page_path.encode()) + len(comment_text.encode()))
         try:
@@ -61,14 +67,14 @@ class Feedback:
                 consume(self.database, tx, self._daily_limit, project_id)
                 tx.execute(insert(feedback).values(project_id=project_id, **vars(entry)))
         except BaseException:
-            self._quota.invalidate(project_id)  # the entry was counted, and is not stored
+            self._quota.invalidate(project_id)  # the quota counted an entry that was not stored
             raise
         return entry
 
     def list_entries(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, cursor: str | None = None
     ) -> tuple[list[FeedbackEntry], str | None]:
-        """Newest first, and where the next page begins."""
+        """Returns entries, newest first, and the cursor of the next page (None on the last page)."""
         columns = (feedback.c[name] for name in FeedbackEntry.__dataclass_fields__)
         query = (
             select(*columns).where(*_build_conditions(project_id, days)).order_by(feedback.c.id.desc()).limit(limit + 1)
@@ -82,7 +88,8 @@ class Feedback:
     def count_by_page(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
     ) -> tuple[list[PageFeedback], bool]:
-        """Most first, then by path in the order of code points; and whether there are more."""
+        """Returns pages by number of entries, most first, then by path in code point order; and whether there are
+        more."""
         path = feedback.c.path
         total = func.count().label("total")
         sums = select(
@@ -100,14 +107,17 @@ class Feedback:
         return pages[:limit], len(pages) > limit
 
     def delete_entries(self, project_id: str, days: DayRange = ALL_DAYS) -> int:
-        """Deletes what a project has of these days. Returns how many entries that were."""
+        """Deletes a project's entries of these days. Returns how many it deleted."""
         with self.database.write() as tx:
             deleted = tx.execute(delete(feedback).where(*_build_conditions(project_id, days))).rowcount
         self._quota.invalidate(project_id)
         return deleted
 
     def delete_expired(self, retention_days: Mapping[str, int | None], today: int) -> int:
-        """Deletes entries that are older than their project keeps them. Returns how many that were."""
+        """Deletes entries that are older than their project's retention; None retains them forever.
+
+        Returns how many.
+        """
         deleted = 0
         for project_id, max_age_days in retention_days.items():
             oldest_at = self._find_oldest_time(project_id) if max_age_days is not None else None
@@ -116,7 +126,7 @@ class Feedback:
         return deleted
 
     def _find_oldest_time(self, project_id: str) -> int | None:
-        """Returns when the first entry was created, by the index: ids are in the order of time."""
+        """Returns when the first entry was created. Ids sort by time, so the index on ids answers this."""
         query = select(feedback.c.created_at).where(feedback.c.project_id == project_id)
         with self.database.read() as tx:
             return tx.execute(query.order_by(feedback.c.id).limit(1)).scalar()
@@ -130,7 +140,7 @@ def _build_conditions(project_id: str, days: DayRange) -> list[ColumnElement[boo
 
 
 def _clean_text(text: str) -> str:
-    """Without control characters other than ends of lines and tabs, and without what is no character at all."""
+    """Removes control characters, except line breaks and tabs, and lone surrogates."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return "".join(c for c in lines if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs")).strip()
 

@@ -1,4 +1,4 @@
-"""How much feedback each project may hold. Anybody can send feedback, so it must not fill the disk."""
+"""The quota of feedback per project. Sending feedback needs no key, so a quota keeps it from filling the disk."""
 
 from dataclasses import dataclass
 from threading import Lock
@@ -12,13 +12,13 @@ from copydesk.core.db.database import Database
 from copydesk.core.errors import RequestError
 
 MEASURE_SECONDS = 60
-"""How often what is stored is measured again: other processes add feedback and delete it."""
+"""How often stored feedback is measured again: other processes add and delete feedback too."""
 RETRY_SECONDS = 3600
 
 
 class FeedbackFull(RequestError):
     status, code = 429, "feedback_full"
-    message = "This project has reached its limit of stored feedback, which the server's settings define."
+    message = "This project has reached the limit of stored feedback that is set in the server's settings."
 
     def __init__(self) -> None:
         super().__init__(headers={"Retry-After": str(RETRY_SECONDS)})
@@ -32,10 +32,11 @@ class _Usage:
 
 
 class FeedbackQuota:
-    """Refuses feedback once a project holds too many entries or bytes.
+    """Rejects feedback once a project has too many entries or bytes.
 
-    New entries are refused, and older ones stay: otherwise a flood would erase what readers wrote before it. Exact in
-    one process; several processes may exceed it by as much as the others add within `MEASURE_SECONDS`.
+    Rejects new entries instead of deleting old ones: otherwise a flood would erase earlier feedback. Exact in one
+    process; with several, a project may exceed its quota by the entries that other processes add within
+    `MEASURE_SECONDS`.
     """
 
     def __init__(self, database: Database, max_entries: int, max_bytes: int) -> None:
@@ -45,7 +46,7 @@ class FeedbackQuota:
         self._lock = Lock()
 
     def reserve(self, project_id: str, size: int) -> None:
-        """Counts one entry of this many bytes; raises FeedbackFull where there is no room for it."""
+        """Counts one entry of this many bytes. Raises FeedbackFull if it would exceed the quota."""
         with self._lock:
             usage = self._usages.get(project_id)
             if usage is None or usage.measured_at + MEASURE_SECONDS < monotonic():
@@ -56,7 +57,7 @@ class FeedbackQuota:
             usage.size += size
 
     def invalidate(self, project_id: str) -> None:
-        """Has the project measured anew, because entries were deleted."""
+        """Discards the cached measurement, because entries were deleted or an insert failed."""
         with self._lock:
             self._usages.pop(project_id, None)
 

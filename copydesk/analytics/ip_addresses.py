@@ -1,4 +1,4 @@
-"""Addresses: read in all the forms that servers write them, and believed only from proxies that are trusted."""
+"""Parses IP addresses in all forms that servers write, and finds the client's address behind trusted proxies."""
 
 import re
 import socket
@@ -16,7 +16,10 @@ Value = TypeVar("Value")
 
 @lru_cache(maxsize=1 << 16)
 def parse_ip(text: str) -> bytes | None:
-    """4 or 16 bytes; None for what is no address. Takes ports, brackets and zones; IPv4 within IPv6 becomes IPv4."""
+    """Returns the address as 4 or 16 bytes, or None if it is invalid.
+
+    Accepts ports, brackets and zones. Converts IPv4-mapped IPv6 addresses to IPv4.
+    """
     text = text.strip().strip('"')
     if len(text) > MAX_ADDRESS_CHARS or not text.isascii():
         return None
@@ -37,10 +40,10 @@ def parse_ip(text: str) -> bytes | None:
 
 
 class NetworkTable(Generic[Value]):
-    """Networks and what is known of each: the answer for an address is that of the narrowest network around it."""
+    """Maps networks to values. An address has the value of the narrowest network that contains it."""
 
     def __init__(self, entries: Iterable[tuple[str, Value]]) -> None:
-        """The first of equal networks stays. ValueError for what is no network."""
+        """Keeps the first entry of equal networks. Raises ValueError for an invalid network."""
         networks: dict[int, dict[tuple[bytes, int], tuple[bytes, Value]]] = {4: {}, 16: {}}
         for text, value in entries:
             network = _unmap_ipv4_network(ip_network(text.strip(), strict=False))
@@ -63,15 +66,13 @@ def find_client_address(
     trusted_proxies: NetworkTable[bool],
     header_name: str = "x-forwarded-for",
 ) -> str | None:
-    """Who is at the far end: the rightmost hop that is no trusted proxy; everything left of it may be forged.
+    """Returns the client's address: the rightmost hop that is not a trusted proxy. Hops left of it may be forged.
 
-    `lines` are the values of the one header that the proxies are known to write. None when a trusted proxy
-    names a hop that is no address: counting the proxy as a visitor would be worse than counting nobody.
+    `header_values` are the values of the header that the proxies write. Returns None if a trusted proxy reports a hop
+    that is not an address: counting the proxy as a visitor would be worse than counting no visitor.
     """
-    hops = [
-        *_parse_hops(header_values, header_name),
-        *([peer] if peer else []),
-    ]  # a local socket has no peer, and only we have the socket
+    # A Unix socket has no peer address, and only our own proxy can open it.
+    hops = [*_parse_hops(header_values, header_name), *([peer] if peer else [])]
     for hop in reversed(hops):
         address = parse_ip(hop)
         if address is None:
@@ -90,7 +91,10 @@ def _parse_hops(header_values: Sequence[str], header_name: str) -> list[str]:
 def _build_intervals(
     networks: Mapping[tuple[bytes, int], tuple[bytes, Value]],
 ) -> tuple[list[bytes], list[Value | None]]:
-    """Where the answer changes, and to what: `values[n]` holds from `firsts[n - 1]` on. Networks nest or are apart."""
+    """Returns the addresses where the value changes, and the values: `values[n]` applies from `starts[n - 1]` on.
+
+    Networks either nest or are disjoint, so a stack of the enclosing networks is enough.
+    """
     starts: list[bytes] = []
     values: list[Value | None] = [None]
     enclosing: list[tuple[bytes, Value | None]] = []
@@ -106,13 +110,13 @@ def _build_intervals(
 
 
 def _next_address(address: bytes) -> bytes:
-    """The one after; after the last of all, one that no address reaches."""
+    """Returns the next address. After the last address, returns a value that sorts after every address."""
     number = int.from_bytes(address, "big") + 1
     return number.to_bytes(len(address), "big") if number >> 8 * len(address) == 0 else address + b"\0"
 
 
 def _unmap_ipv4_network(network: IPv4Network | IPv6Network) -> IPv4Network | IPv6Network:
-    """An IPv4 network written as IPv6 is the IPv4 one."""
+    """Converts an IPv4-mapped IPv6 network to IPv4."""
     if isinstance(network, IPv6Network) and (mapped := network.network_address.ipv4_mapped) and network.prefixlen >= 96:
         return IPv4Network((mapped, network.prefixlen - 96))
     return network

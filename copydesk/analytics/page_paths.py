@@ -1,4 +1,4 @@
-"""One path for one page: however its address is written, and whether it is a page at all."""
+"""Normalizes URLs, so that every spelling of a page's URL gives one path, and drops URLs that are not pages."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from copydesk.core.text.normal_forms import normalize
 
 MAX_URL_CHARS, MAX_PATH_BYTES = 8192, 2048
 MAX_CACHED_CHARS = 512
-"""Longer paths are rare, and whoever makes them up must not fill the memory."""
+"""Longer URLs are rare and are not cached, so that made-up ones cannot fill the memory."""
 HTTP_URL_PATTERN = re.compile(r"https?://([^/?#]*)", re.IGNORECASE)
 OTHER_SCHEME_PATTERN = re.compile(r"[a-z][a-z0-9+.\-]{0,30}://|(?:about|blob|data|javascript|mailto):", re.IGNORECASE)
 PERCENT_ESCAPES_PATTERN = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
@@ -20,7 +20,8 @@ BARE_PERCENT_PATTERN = re.compile(r"%(?![0-9A-Fa-f]{2})")
 CONTROL_CHARS_PATTERN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 INVALID_HOST_CHARS_PATTERN = re.compile(r"[\s/?#\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 RESERVED_IN_PATH, RESERVED_IN_QUERY = "%/?#\\", "%&#+="
-"""What stays encoded, because decoding it would change what the address means, or would not be stable."""
+"""Characters that stay percent-encoded: decoding them would change the meaning of the URL, or decoding twice would
+give another result than decoding once."""
 
 INDEX_FILE_NAMES = frozenset(
     {"index.html", "index.htm", "index.xhtml", "index.php", "index.md", "index.mdx", "index.markdown"}
@@ -34,10 +35,10 @@ ASSET_EXTENSION_PATTERN = re.compile(
     r"|whl|woff2?|xlsx?|xml|xsl|xz|ya?ml|zip|zst)",
     re.IGNORECASE,
 )
-"""Matches paths by their extensions."""
+"""Matches file extensions of assets and data."""
 MAX_INDEX_NAME_CHARS = max(map(len, INDEX_FILE_NAMES))
 INTERNAL_FOLDERS = (".well-known", "_next", "_nuxt", "_vercel", "_astro", "cdn-cgi")
-"""First parts of paths under which frameworks and networks keep their own files, with or without an extension."""
+"""First path segments under which frameworks and CDNs serve their files, with or without an extension."""
 
 NOT_A_PAGE = Dropped(DropReason.NOT_A_PAGE)
 
@@ -56,17 +57,20 @@ class PageLocation:
 
 
 UNKNOWN_LOCATION = PageLocation("", "", PageFormat.HTML)
-"""Until it is known."""
+"""The value until the path is normalized."""
 
 
 def normalize_url(url: str, base_path: str = "", kept_params: frozenset[str] = frozenset()) -> PageLocation | Dropped:
-    """The page that an address or a bare path leads to. Cleaning a cleaned path changes nothing."""
+    """Returns the page that a URL or a bare path refers to.
+
+    Idempotent: normalizing a normalized path changes nothing.
+    """
     if len(url) > MAX_URL_CHARS:
         return Dropped(DropReason.PATH_TOO_LONG)
     bare_url, query = url, ""
     if "?" in url or "#" in url:
         bare_url, _, query = url.partition("#")[0].partition("?")
-        if "_rsc=" in query:  # Next.js fetches the data of a page for itself
+        if "_rsc=" in query:  # Next.js fetches the data of a page with this parameter
             return NOT_A_PAGE
     location = (
         _locate_page(bare_url, base_path)
@@ -85,7 +89,7 @@ def normalize_url(url: str, base_path: str = "", kept_params: frozenset[str] = f
 
 @lru_cache(maxsize=1 << 16)
 def _locate_page(url: str, base_path: str) -> PageLocation | Dropped:
-    """Remembered without the query, of which there is no end."""
+    """Returns the page of a URL without its query. Queries vary without limit and would defeat the cache."""
     if not url:
         return Dropped(DropReason.NO_PATH)
     host, path = "", url
@@ -109,7 +113,7 @@ def _locate_page(url: str, base_path: str) -> PageLocation | Dropped:
 
 
 def host_from_url(url: str) -> str:
-    """The host of a referring address, or nothing: the rest of it may say too much about a person."""
+    """Returns the host of a referring URL, or "" if it has none. The rest of the URL may contain personal data."""
     return _host_from_url(url) if len(url) <= MAX_CACHED_CHARS else _host_from_url.__wrapped__(url)
 
 
@@ -121,7 +125,7 @@ def _host_from_url(url: str) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def normalize_host(authority: str) -> str:
-    """Lower case, without user and port; nothing for what is no host."""
+    """Returns the host in lower case, without user and port, or "" if it is invalid."""
     host = authority.rpartition("@")[2].lower()
     if not host.endswith("]"):
         head, colon, port = host.rpartition(":")
@@ -130,7 +134,7 @@ def normalize_host(authority: str) -> str:
 
 
 def _decode_percent(text: str, protected: str) -> str | None:
-    """Percent-encoding undone but for protected characters; None where the result would not be text."""
+    """Decodes percent-encoding, except of protected characters. Returns None if the result is not valid text."""
     text = BARE_PERCENT_PATTERN.sub("%25", text)
     if "%" in text:
         try:
@@ -174,11 +178,10 @@ def _detect_format(segments: list[str]) -> PageFormat:
 
 
 def _strip_index_and_suffix(segments: list[str]) -> list[str]:
-    """Without index.html and the suffix of a Markdown twin, as often as they are there and a page remains."""
+    """Removes index files and Markdown suffixes from the end, repeatedly, as long as the result is still a page."""
     while segments:
-        ending = segments[-1][
-            -MAX_INDEX_NAME_CHARS - 1 :
-        ].lower()  # its end, which is all of it where it can be an index
+        # One character more than the longest index file name is enough: a longer segment cannot equal one.
+        ending = segments[-1][-MAX_INDEX_NAME_CHARS - 1 :].lower()
         if ending in INDEX_FILE_NAMES:
             shorter = segments[:-1]
         elif markdown_suffix := next((suffix for suffix in MARKDOWN_SUFFIXES if ending.endswith(suffix)), ""):

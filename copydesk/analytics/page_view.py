@@ -1,4 +1,4 @@
-"""What a view is when it is kept, and why one is not."""
+"""Page views as they are stored, and the reasons why a view is dropped."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ class VisitorClass(StrEnum):
 
 
 class DropReason(StrEnum):
-    """Why a view is not counted. The words are stable: programs read them."""
+    """Why a view is not counted. The values are part of the API and never change."""
 
     NOT_JSON = "not_json"
     NOT_AN_EVENT = "not_an_event"
@@ -41,32 +41,32 @@ class DropReason(StrEnum):
 
 DROP_MESSAGES = {
     DropReason.NOT_JSON: "The line is not valid JSON.",
-    DropReason.NOT_AN_EVENT: "An event is a JSON object.",
-    DropReason.UNKNOWN_FIELD: "The event has a field that is not known here.",
+    DropReason.NOT_AN_EVENT: "The event is not a JSON object.",
+    DropReason.UNKNOWN_FIELD: "The event has an unknown field.",
     DropReason.BAD_FIELD: "A field of the event has the wrong type or is too long.",
-    DropReason.NO_PATH: "The event names neither a url nor a path.",
-    DropReason.NOT_HTTP: "The address is not one of the web (http or https).",
-    DropReason.NOT_GET: "Only GET requests are views.",
-    DropReason.NOT_SUCCESSFUL: "Only answers with 2xx or 304 are views.",
-    DropReason.NOT_A_PAGE: "Only HTML pages and their Markdown twins are views; this is an asset or data.",
-    DropReason.PREFETCH: "The browser fetched the page ahead of time; nobody has seen it yet.",
+    DropReason.NO_PATH: "The event has neither a URL nor a path.",
+    DropReason.NOT_HTTP: "The URL does not start with http:// or https://.",
+    DropReason.NOT_GET: "The request is not a GET request.",
+    DropReason.NOT_SUCCESSFUL: "The response status is not 2xx or 304.",
+    DropReason.NOT_A_PAGE: "The path is an asset or data, not an HTML page or its Markdown version.",
+    DropReason.PREFETCH: "The browser loaded the page in advance and has not shown it.",
     DropReason.PATH_TOO_LONG: "The path is too long.",
-    DropReason.PATH_NOT_TEXT: "The path is not text: it holds control characters or is not UTF-8.",
-    DropReason.OUTSIDE_BASE: "The path lies outside the project's base path.",
-    DropReason.BAD_TIMESTAMP: "The timestamp is neither ISO 8601 nor a time since 1970.",
+    DropReason.PATH_NOT_TEXT: "The path contains control characters or is not valid UTF-8.",
+    DropReason.OUTSIDE_BASE: "The path is outside the project's base path.",
+    DropReason.BAD_TIMESTAMP: "The timestamp is neither an ISO 8601 time nor a Unix time.",
     DropReason.TIMESTAMP_IN_FUTURE: "The timestamp is more than a day ahead of this server's clock.",
-    DropReason.TIMESTAMP_TOO_OLD: "The timestamp is before the year 2000: probably a clock that was never set.",
-    DropReason.MALFORMED_LINE: "The line is not written as the others of its log are.",
-    DropReason.TORN_LINE: "The last line of the file breaks off; import the file again when it is complete.",
-    DropReason.OTHER_HOST: "The line is about another host than those that were asked for.",
-    DropReason.INTERNAL: "The network fetched the page for itself, not for a visitor.",
-    DropReason.DO_NOT_TRACK: "The visitor asks not to be tracked, and the project honours that.",
+    DropReason.TIMESTAMP_TOO_OLD: "The timestamp is before the year 2000. The sender's clock is probably not set.",
+    DropReason.MALFORMED_LINE: "The line does not match the format of its log.",
+    DropReason.TORN_LINE: "The last line of the file is incomplete. Import the file again when it is complete.",
+    DropReason.OTHER_HOST: "The line is for a host that you did not select.",
+    DropReason.INTERNAL: "The CDN fetched the page itself, not for a visitor.",
+    DropReason.DO_NOT_TRACK: "The visitor asks not to be tracked, and the project respects that.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A view that is not counted, and why."""
+    """A view that is not counted, with the reason and the field that caused it (empty if none did)."""
 
     reason: DropReason
     field: str = ""
@@ -77,7 +77,7 @@ class Dropped:
 
 
 class Classification(NamedTuple):
-    """Who asked for the page, and the rule that says so."""
+    """The class, agent and operator of a visitor, and the rule that decided."""
 
     kind: VisitorClass
     agent: str
@@ -86,11 +86,11 @@ class Classification(NamedTuple):
 
 
 UNCLASSIFIED = Classification(VisitorClass.OTHER, "", "", "")
-"""Until it is known."""
+"""The value until the classifier has run."""
 
 
 class PageView(NamedTuple):
-    """A page view as it is kept: no address, no agent string, no raw id."""
+    """A page view as it is stored: without the IP address, the user agent and the raw visitor id."""
 
     project: str
     path: str
@@ -100,11 +100,11 @@ class PageView(NamedTuple):
     operator: str
     rule: str
     table: str
-    """The version of the table of agents that the rule belongs to."""
+    """The version of the agent table that the rule belongs to."""
     visitor: int | None
-    """63 bits, so that every database has a number for it, never 0; None counts as a view, not as a visitor."""
+    """A hash of 63 bits, which fits a signed integer of every database; never 0. None counts as a view only."""
     host: str
     referrer: str
     status: int
     event: int | None
-    """128 bits of the event's id, hashed; the same event is not counted twice."""
+    """A hash of the event's id, 128 bits. An event is counted once. None means that the view has no event id."""

@@ -1,4 +1,7 @@
-"""The tables of readers' feedback, and of what stores on several machines agree on. The views are not here."""
+"""Tables of the main database: readers' feedback, and the coordination of ClickHouse stores.
+
+The page views themselves are in the analytics store.
+"""
 
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, String, Table, Text
 
@@ -27,7 +30,8 @@ view_batches = Table(
     Index(None, "shard", "number"),
     sqlite_with_rowid=False,
 )
-"""Batches of views that were logged and are not counted yet; without its row here, a batch does not exist."""
+"""Batches of views that are logged and not yet folded, per shard. A batch exists once its row here is committed.
+`fold` is the number of the fold that claimed the batch; null means unclaimed."""
 
 view_folds = Table(
     "view_folds",
@@ -39,7 +43,8 @@ view_folds = Table(
     Column("decided", Text),
     sqlite_with_rowid=False,
 )
-"""Whose turn it is to change a shard's numbers, until when, and what was decided and must be carried out."""
+"""The lease of each shard: its holder, when it expires (`until`, in milliseconds), the number of the last fold, and the
+committed plan that must still be applied (`decided`, as JSON; null means none)."""
 
 view_marks = Table(
     "view_marks",
@@ -48,7 +53,7 @@ view_marks = Table(
     Column("value", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
-"""The number of the last batch."""
+"""Counters by name: `batch` is the number of the last batch."""
 
 view_classes = Table(
     "view_classes",
@@ -57,4 +62,4 @@ view_classes = Table(
     Column("ai", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
-"""Which classes count as AI, a bit each, in projects that chose."""
+"""The classes that count as AI, as a bit mask, of projects that changed the default."""

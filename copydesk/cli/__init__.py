@@ -1,4 +1,7 @@
-"""The command line: parse, call, print. Exit codes: 0 ok, 1 failed, 2 wrong usage."""
+"""The command line. Each command parses its arguments, makes one call and prints the result.
+
+Exit codes: 0 success, 1 failure, 2 wrong usage.
+"""
 
 import gc
 import logging
@@ -16,7 +19,7 @@ from copydesk.core.runtime.private_umask import create_files_privately
 
 app = typer.Typer(
     cls=LazyGroup,
-    help="Copydesk: a prompt becomes a pull request, a page view becomes a number.",
+    help="Copydesk: turns prompts into pull requests and measures who reads your docs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -25,8 +28,8 @@ app = typer.Typer(
 )
 
 GC_THRESHOLD = (20_000, 20, 20)
-"""New objects from which Python looks for garbage: imports make many objects and no garbage, and the default would
-look dozens of times."""
+"""Thresholds of Python's garbage collector. Imports create many objects and no garbage; with the default thresholds the
+collector would run dozens of times."""
 
 
 @app.callback(invoke_without_command=True)
@@ -41,7 +44,7 @@ def main() -> None:
     quick_exit = QuickExit()
     gc.set_threshold(*GC_THRESHOLD)
     create_files_privately()
-    # Otherwise Pydantic reads the metadata of every installed package to look for plugins, which is slow.
+    # Without this, Pydantic reads the metadata of every installed package to look for plugins, which is slow.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         if sys.argv[1:] == ["--version"]:  # typer would import Pydantic to read this option
@@ -55,7 +58,7 @@ def main() -> None:
 
 
 def _run_command() -> None:
-    """Turns the errors that a person can do something about into one sentence."""
+    """Runs the command. Prints errors that the user can fix as one sentence, without a traceback."""
     logging.basicConfig(level="WARNING", format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     try:
         app()
@@ -70,7 +73,7 @@ def _run_command() -> None:
 
 
 def _is_from_client(error: Exception) -> bool:
-    """Returns whether the API's client raised this. Imports the client here: most commands never use it."""
+    """Returns whether the API client raised this error. Imports the client here because most commands never use it."""
     from copydesk.client import ApiError, NotConfigured, Unreachable
 
     return isinstance(error, ApiError | NotConfigured | Unreachable)

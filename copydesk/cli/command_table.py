@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 Command = TyperCommand | TyperGroup
 
@@ -14,39 +14,24 @@ class CommandEntry(NamedTuple):
     module: str
     """The module in `copydesk.cli.commands`. Its `app` is the command itself, or holds a command of this name."""
     help: str
-    """The first sentence of the command's own help, so that `copydesk --help` imports no command."""
+    """The first sentence of the command's help, repeated here so that `copydesk --help` imports no command."""
 
 
 COMMANDS = {
-    "serve": CommandEntry(
-        "serve", "Serves the API and a worker in one process, on the embedded stores unless set otherwise."
-    ),
-    "work": CommandEntry("serve", "Runs a worker alone."),
-    "demo": CommandEntry(
-        "serve",
-        "A sample repository and a job through to its pull request, here and now; exit code 0 when all of it worked.",
-    ),
-    "backup": CommandEntry(
-        "backup",
-        "Copies everything into a new folder, while everything goes on: the database, the views, the address ranges.",
-    ),
-    "restore": CommandEntry("backup", "Puts a back-up into the stores that the settings name, all of it or nothing."),
-    "migrate-stores": CommandEntry("migrate_stores", "Moves everything to other stores."),
-    "doctor": CommandEntry(
-        "doctor", "Checks the settings, git, both stores, the data folder, the model and every project's repository."
-    ),
-    "project": CommandEntry("project", "Projects: a documentation repository each."),
-    "secret": CommandEntry(
-        "secret", "A project's sealed secrets: forge tokens and model keys, encrypted and never shown again."
-    ),
-    "key": CommandEntry("key", "Admin API keys of a project."),
-    "person": CommandEntry("person", "People who sign in to the dashboard."),
-    "job": CommandEntry("job", "Jobs, over the API: reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT."),
-    "pull": CommandEntry("pull", "Pull requests that Copydesk itself keeps (forge: local)."),
-    "analytics": CommandEntry(
-        "analytics.reports",
-        "Who reads the pages, over the API: reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT.",
-    ),
+    "serve": CommandEntry("serve", "Runs the API and a worker in one process."),
+    "work": CommandEntry("serve", "Runs only a worker."),
+    "demo": CommandEntry("serve", "Runs a sample job up to its pull request."),
+    "backup": CommandEntry("backup", "Copies all data into a new folder."),
+    "restore": CommandEntry("backup", "Restores a backup, completely or not at all."),
+    "migrate-stores": CommandEntry("migrate_stores", "Moves all data to other stores."),
+    "doctor": CommandEntry("doctor", "Checks the settings, stores, model and repositories."),
+    "project": CommandEntry("project", "Creates, shows and changes projects."),
+    "secret": CommandEntry("secret", "Stores a project's forge token and model keys."),
+    "key": CommandEntry("key", "Creates, lists and revokes a project's API keys."),
+    "person": CommandEntry("person", "Manages the people who sign in to the dashboard."),
+    "job": CommandEntry("job", "Creates, watches and manages jobs over the API."),
+    "pull": CommandEntry("pull", "Shows, merges and closes local pull requests."),
+    "analytics": CommandEntry("analytics.reports", "Shows who reads your docs, and imports access logs."),
 }
 
 
@@ -54,10 +39,28 @@ def load_command(name: str) -> Command:
     """Imports the module of a command and returns the command; raises KeyError when there is no such command."""
     app: typer.Typer = import_module(f"copydesk.cli.commands.{COMMANDS[name].module}").app
     group = typer.main.get_group(app)
+    for leaf in group.commands.values():
+        for parameter in leaf.params:
+            if isinstance(parameter, TyperArgument):
+                parameter.__class__ = PlainArgument  # Typer has no option for the class of arguments
     command = group.commands.get(name, group)
     assert isinstance(command, Command)
     command.name = name
     return command
+
+
+class PlainArgument(TyperArgument):
+    """An argument that help and errors show as `FOLDER`, where Typer shows `{folder}` and `folder <path>`."""
+
+    @property
+    def display_name_raw(self) -> str:
+        return super().display_name_raw.upper()
+
+    def get_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.replace("{", "").replace("}", "") for piece in super().get_usage_pieces(ctx)]
+
+    def display_type_rich(self, ctx: Any) -> None:
+        """Returns None, which leaves out the Python type."""
 
 
 class LazyCommands(MutableMapping[str, Command]):
@@ -89,13 +92,13 @@ class LazyCommands(MutableMapping[str, Command]):
 
 
 class LazyGroup(TyperGroup):
-    """Behaves as a group of all commands in the table, and imports only those that are used."""
+    """A group of all commands in the table that imports only the commands that are used."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands: Any = LazyCommands()  # Any: the type of the base class is in a private module
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Writes the list of commands with the help that the table holds."""
+        """Writes the list of commands with the help texts from the table."""
         outlines = [TyperCommand(name, help=entry.help) for name, entry in COMMANDS.items()]
         TyperGroup(commands=outlines).format_commands(ctx, formatter)

@@ -1,4 +1,4 @@
-"""A job's progress: live in a terminal, plain lines when piped."""
+"""Prints a job's progress: live in a terminal, plain lines when piped."""
 
 import typer
 
@@ -15,7 +15,7 @@ PHASE_LABELS = {
 
 
 def watch_job(client: Client, job_id: str, quiet: bool = False) -> Job:
-    """Shows each event until the job ends, then gives the job."""
+    """Prints each event until the job ends. Returns the job in its final state."""
     console = None if quiet else find_terminal()
     if console:
         with console.status("watching …") as status:
@@ -38,15 +38,15 @@ def format_event(event: Event) -> str:
         case "phase":
             text = PHASE_LABELS.get(data["phase"], data["phase"])
         case "resumed":
-            text = f"taken up again, attempt {data['attempt']}"
+            text = f"resumed, attempt {data['attempt']}"
         case "thought":
             text = data["text"]
         case "tool":
             text = f"{'✓' if data['ok'] else '✗'} {data['tool']}: {data['result']}"
         case "checked" if data["passed"]:
-            text = "✓ the checks found nothing wrong with the change"
+            text = "✓ checks passed"
         case "checked":
-            text = "\n          ".join([f"✗ {len(data['faults'])} not mended:", *data["faults"]])
+            text = "\n          ".join([f"✗ {len(data['faults'])} not fixed:", *data["faults"]])
         case "waiting":
             text = f"waiting {data['seconds']} s: {data['why']}"
         case "pushed":

@@ -1,4 +1,4 @@
-"""Printing: tables and sentences for people, JSON for programs."""
+"""Output of the commands: tables and sentences for people, JSON for programs."""
 
 import getpass
 import json
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from copydesk.desk import Desk
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ProjectOption = Annotated[str, typer.Option("--project", envvar="COPYDESK_PROJECT", help="The project's id.")]
+ProjectOption = Annotated[
+    str, typer.Option("--project", metavar="ID", envvar="COPYDESK_PROJECT", help="The project ID.")
+]
 
 TERMINAL_OVERRIDES = ("FORCE_COLOR", "TTY_COMPATIBLE")
-"""Environment variables by which a person says that the output is a terminal although it is not, or the reverse."""
+"""Environment variables that override whether the output counts as a terminal."""
 
 
 def find_terminal(*, stderr: bool = False) -> "Console | None":
@@ -38,7 +40,7 @@ def print_json(value: Any) -> None:
 
 
 def make_printable(text: Any) -> str:
-    """Text from a model, a repository or a person, without what would steer the terminal."""
+    """Replaces control characters, so that text from a model, a repository or a person cannot control the terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in str(text))
 
 
@@ -49,7 +51,7 @@ def print_facts(facts: dict[str, Any]) -> None:
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], empty_message: str) -> None:
-    """A table in a terminal; lines with tabs between when piped."""
+    """Prints a table in a terminal, or tab-separated lines when piped. Prints `empty_message` if there are no rows."""
     if not rows:
         typer.echo(empty_message, err=True)
     elif console := find_terminal():
@@ -77,7 +79,7 @@ def fail(message: str) -> NoReturn:
 
 
 def current_actor() -> str:
-    """Who did it, for the audit log."""
+    """Returns the actor for the audit log: `cli:` and the name of the user."""
     try:
         return f"cli:{getpass.getuser()}"
     except OSError:
@@ -86,7 +88,7 @@ def current_actor() -> str:
 
 @contextmanager
 def open_configured_desk() -> Iterator["Desk"]:
-    """Opens the database itself, whether or not a server runs. Other parts of the desk are made when first used."""
+    """Opens the database directly, whether or not a server runs. Creates other parts of the desk on first use."""
     from copydesk.core.settings import read_settings
     from copydesk.desk import open_desk_lazily
 
@@ -98,7 +100,7 @@ def open_configured_desk() -> Iterator["Desk"]:
 
 
 def open_client() -> "Client":
-    """Returns a client of the API. Imports it here: the help of a command does not need it."""
+    """Returns an API client. Imports it here because the help of a command does not need it."""
     from copydesk.client import Client
 
     return Client()

@@ -1,4 +1,4 @@
-"""What a worker answers, and a server, on a port for whoever watches over them: /healthz, /readyz and /metrics."""
+"""A small HTTP server for /healthz, /readyz and /metrics on the metrics port of a worker or a server."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ MAX_CONNECTIONS = 64
 
 
 class ProbeServer(ThreadingHTTPServer):
-    """Answers each connection in a thread, and closes those beyond MAX_CONNECTIONS at once."""
+    """Serves each connection in a thread. Closes connections beyond MAX_CONNECTIONS at once."""
 
     daemon_threads = True
 
@@ -36,7 +36,7 @@ class ProbeServer(ThreadingHTTPServer):
             return
         try:
             super().process_request(request, client_address)
-        except BaseException:  # no thread could be started
+        except BaseException:  # the thread could not be started
             self._free_slots.release()
             raise
 
@@ -47,16 +47,16 @@ class ProbeServer(ThreadingHTTPServer):
             self._free_slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Logs what went wrong, unless the client went away."""
+        """Logs the error, unless the client disconnected."""
         if not isinstance(sys.exception(), OSError):
-            log.exception("a probe failed")
+            log.exception("a probe request failed")
 
 
 def serve_probes(listener: socket.socket, readiness: Readiness, metrics: MetricsCollector) -> None:
-    """In threads that end with the process."""
+    """Starts the server in daemon threads, which end with the process."""
 
     class ProbeHandler(BaseHTTPRequestHandler):
-        timeout = REQUEST_TIMEOUT_SECONDS  # for whoever connects and says nothing
+        timeout = REQUEST_TIMEOUT_SECONDS  # closes connections that send nothing
         protocol_version = "HTTP/1.1"
 
         def version_string(self) -> str:
@@ -87,7 +87,7 @@ def serve_probes(listener: socket.socket, readiness: Readiness, metrics: Metrics
             self.wfile.write(data)
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing: who asks is nobody's business."""
+            """Writes no access log, so that no client address is logged."""
 
     server = ProbeServer(listener, ProbeHandler)
     threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()

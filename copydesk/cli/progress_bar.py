@@ -1,4 +1,4 @@
-"""How far a copy is: a bar in a terminal, and nothing elsewhere."""
+"""A progress bar for copying data: shown in a terminal, silent elsewhere."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ def show_progress() -> Iterator["Progress"]:
 
 
 class ProgressBar:
-    """Starts anew with each table."""
+    """A Rich progress bar that restarts with each table."""
 
     def __init__(self, rich_progress: "Drawn") -> None:
         self._rich_progress, self._task = rich_progress, rich_progress.add_task("", total=None)

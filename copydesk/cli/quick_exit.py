@@ -1,4 +1,4 @@
-"""The end of the process: it leaves out Python's teardown of modules, which is slow and makes DuckDB print warnings."""
+"""Ends the process without Python's teardown of modules, which is slow and makes DuckDB print warnings."""
 
 import atexit
 import os
@@ -6,21 +6,22 @@ import sys
 
 
 class QuickExit:
-    """Ends the process with `status` after all other exit handlers ran, if it is made before they are registered.
+    """Ends the process with `status` after all other exit handlers. Create it before they are registered.
 
-    By then the interpreter has waited for threads, and commands have closed their stores. What is left is the teardown
-    of modules: it frees memory that the system frees anyway, and DuckDB's bindings list every object that a daemon
-    thread or `gc.freeze` still holds then on standard error ("nanobind: leaked …").
+    By then the interpreter has waited for threads, and commands have closed their stores. Only the teardown of modules
+    remains. It frees memory that the system frees anyway, and during it DuckDB's bindings print every object that a
+    daemon thread or `gc.freeze` still holds to standard error ("nanobind: leaked …").
     """
 
     def __init__(self) -> None:
         self.status = 1
-        """The exit code of an error that is not handled, until another one is known."""
+        """The exit code. Stays 1, the code of an unhandled error, until another code is known."""
         self._process_id = os.getpid()
         atexit.register(self._end_process)
 
     def _end_process(self) -> None:
-        """Leaves the end to the interpreter in a forked child, and when output cannot be written, which it reports."""
+        """Ends the process. In a forked child, and if output cannot be written, leaves that to the interpreter, which
+        reports the failed write."""
         if os.getpid() != self._process_id:
             return
         try:

@@ -1,1 +1,1 @@
-"""What both halves stand on: settings, errors, ids, the database, projects, keys, audit and limits."""
+"""The foundation of jobs and analytics: settings, errors, ids, database, projects, accounts, limits and telemetry."""

@@ -1,4 +1,4 @@
-"""Who changed which key, project or person, and when. Written in the transaction of the change itself."""
+"""The audit log: who changed which key, project or person, and when. The transaction of a change writes its entry."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from copydesk.core.errors import InvalidRequest
 from copydesk.core.ids import is_id, new_id
 
 NO_PROJECT = ""
-"""The project of entries that belong to none."""
+"""The project id of entries that belong to no project."""
 MAX_ENTRIES_SCANNED = 5000
 
 
@@ -33,7 +33,7 @@ def record(tx: Connection, project_id: str, actor: str, action: str, subject: st
 def list_entries(
     database: Database, project_id: str, limit: int = 100, *, before: str = "", action: str = "", actor: str = ""
 ) -> list[dict[str, Any]]:
-    """Newest first; those before a cursor, of an action or an actor, where these are given."""
+    """Returns entries, newest first. Filters by cursor, action and actor where these are not empty."""
     query = select(audit).where(audit.c.project_id == project_id, *_build_filters(before, action, actor))
     with database.read() as tx:
         rows = tx.execute(query.order_by(audit.c.at.desc(), audit.c.id.desc()).limit(limit))
@@ -41,12 +41,15 @@ def list_entries(
 
 
 def encode_cursor(entry: Mapping[str, Any]) -> str:
-    """Says where a page ended, so that the next goes on there whatever was written since."""
+    """Returns the cursor after this entry. The next page starts there, regardless of entries written since."""
     return f"{entry['at']}.{entry['id']}"
 
 
 def list_actions_and_actors(database: Database, project_id: str) -> tuple[list[str], list[str]]:
-    """The actions and the actors of the newest entries, to choose from; a long log is not read for that."""
+    """Returns the distinct actions and actors of the newest entries, as choices for filters.
+
+    Reads at most MAX_ENTRIES_SCANNED entries, since the log may be long.
+    """
     query = select(audit.c.action, audit.c.actor).where(audit.c.project_id == project_id)
     newest = query.order_by(audit.c.at.desc(), audit.c.id.desc()).limit(MAX_ENTRIES_SCANNED).subquery()
     with database.read() as tx:
@@ -59,7 +62,7 @@ def _build_filters(before: str, action: str, actor: str) -> list[ColumnElement[b
     if before:
         at, _, entry_id = before.partition(".")
         if not (at.isascii() and at.isdigit() and len(at) < 16 and is_id(entry_id, "audit")):
-            raise InvalidRequest("This is no place in the audit log.")
+            raise InvalidRequest("This audit log cursor is invalid. Go back to the first page.")
         filters.append(tuple_(audit.c.at, audit.c.id) < tuple_(int(at), entry_id))
     if action:
         filters.append(audit.c.action == action)

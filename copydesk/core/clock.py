@@ -1,4 +1,4 @@
-"""Times are whole milliseconds since 1970, UTC; users see ISO 8601 with Z."""
+"""Times as whole milliseconds since 1970 in UTC. Users see them in ISO 8601 with Z."""
 
 import time
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ def now() -> int:
 
 
 def today() -> int:
-    """The UTC day, counted from 1970."""
+    """Returns the current UTC day as the number of days since 1970-01-01."""
     return now() // DAY
 
 

@@ -1,4 +1,4 @@
-"""The errors that users see: each class carries a message, and for HTTP a status and a code."""
+"""Errors that users see. Each class has a message and, for HTTP, a status and a code."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class UserFacingError(Exception):
     """An error whose message is meant for the person who caused it or can fix it."""
 
     message: str = "Something went wrong."
-    """What `str()` returns, unless a message is given when the error is raised."""
+    """The default message, used unless one is passed when the error is raised."""
 
     def __init__(self, message: str | None = None) -> None:
         self.message = message or self.message
@@ -25,7 +25,7 @@ class UserFacingError(Exception):
 
 
 class RequestError(UserFacingError):
-    """The request was refused."""
+    """A refused request, with the status and the code of the HTTP response."""
 
     status: ClassVar[int] = 400
     code: ClassVar[str] = "invalid_request"
@@ -109,5 +109,8 @@ class DiskFull(StoreUnavailable):
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whoever writes says it in its own way: Python, git, libgit2."""
+    """Returns whether this error means that the disk or a quota is full.
+
+    Python sets `errno`; git and libgit2 say it only in the message.
+    """
     return getattr(error, "errno", None) in (ENOSPC, EDQUOT) or strerror(ENOSPC) in str(error)

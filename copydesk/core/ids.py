@@ -1,4 +1,4 @@
-"""Ids that sort by time, and secrets that a scanner can recognise."""
+"""Ids that sort by time, and API keys that a secret scanner can recognize by their prefix and checksum."""
 
 import hashlib
 import random
@@ -21,17 +21,20 @@ _last_value = 0
 
 
 def new_id(prefix: str) -> str:
-    """`prefix_` and 26 characters: 48 bits of milliseconds, 80 of chance; ids of one process never go backwards."""
+    """Returns `prefix_` and 26 characters, which encode 48 bits of milliseconds and 80 random bits.
+
+    The ids of one process always increase.
+    """
     global _last_value
     with _lock:
         value = (clock.now() << 80) | secrets.randbits(80)
         _last_value = value = max(value, _last_value + 1)
-    value <<= 2  # 26 digits of 5 bits
+    value <<= 2  # pads the 128 bits to 26 digits of 5 bits
     return f"{prefix}_{''.join([CROCKFORD_PAIRS[value >> shift & 1023] for shift in PAIR_SHIFTS])}"
 
 
 def id_pattern(prefix: str) -> str:
-    """As a regular expression, for the API's description."""
+    """Returns a regular expression for ids with this prefix, for the OpenAPI description."""
     return f"^{prefix}_[{CROCKFORD}]{{26}}$"
 
 
@@ -50,7 +53,7 @@ def new_key() -> str:
 
 
 def is_wellformed_key(key: str) -> bool:
-    """A typo is seen by the checksum, without a look-up."""
+    """Returns whether the format and the checksum are right, which detects typos without a database query."""
     body, checksum = key[len(KEY_PREFIX) : -KEY_CHECKSUM_CHARS], key[-KEY_CHECKSUM_CHARS:]
     return (
         key.startswith(KEY_PREFIX)
@@ -61,7 +64,10 @@ def is_wellformed_key(key: str) -> bool:
 
 
 def sha256_hex(secret: str) -> str:
-    """What is stored of a secret that is long and random."""
+    """Returns the digest that is stored instead of a secret.
+
+    Only for long random secrets; passwords need a slow hash.
+    """
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -78,5 +84,5 @@ def _encode_number(value: int, alphabet: str, length: int) -> str:
 
 
 def new_request_id() -> str:
-    """Returns an id that tells requests apart. It keeps no secret, so it is worth no call to the system."""
+    """Returns a random id for a request. It is not a secret, so it needs no random bytes from the system."""
     return f"req_{''.join(random.choices(BASE62, k=20))}"  # noqa: S311

@@ -1,4 +1,4 @@
-"""Every setting, read once at start from the environment and checked there and then."""
+"""All settings, read from the environment and validated once at start."""
 
 from collections.abc import Sequence
 from ipaddress import ip_network
@@ -15,124 +15,133 @@ ENV_PREFIX = "COPYDESK_"
 
 
 class BadSettings(UserFacingError):
-    """A setting is wrong; the message names its variable."""
+    """An invalid setting. The message names its environment variable."""
 
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="ignore")
 
     data: Path = Path("./copydesk-data")
-    """Folder of everything embedded: the database, the mirrors of repositories."""
+    """The data folder, with everything embedded: the database and the mirrors of repositories."""
     database_url: str = ""
-    """Projects, keys and jobs: empty for SQLite in the data folder, or `postgresql://…` for several machines."""
+    """Where projects, keys and jobs are stored: empty for SQLite in the data folder, `sqlite:///…` for another file, or
+    `postgresql://…` for several machines."""
     analytics_url: str = Field("", repr=False)
-    """Views: empty for DuckDB in the data folder, or `clickhouse://user:password@host:8123/database` for several
-    machines; `?secure=1` for TLS, `&cluster=…` for the name of a cluster."""
+    """Where page views are stored: empty for DuckDB in the data folder, or
+    `clickhouse://user:password@host:8123/database` for several machines. Add `?secure=1` for TLS, `&cluster=…` for the
+    name of a cluster."""
     base_url: str = "http://127.0.0.1:8080"
-    """The service's address as users reach it; links begin with it."""
+    """The URL at which users reach the service. Links begin with it."""
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
-    """Addresses or networks, with commas between, whose `X-Forwarded-For` names the caller."""
+    """IP addresses or networks of your proxies, separated by commas. The caller's address is read from their
+    `X-Forwarded-For`."""
     secret_key: Annotated[tuple[str, ...], NoDecode] = Field((), repr=False)
-    """32 bytes in base64 that seal secrets, older ones after a comma; empty for a file in the data folder."""
+    """32 bytes in base64 that encrypt the projects' secrets. Older keys can follow, separated by commas, to decrypt
+    what they encrypted. If empty, the file `secret.key` in the data folder is used."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """How much is logged."""
     log_format: Literal["text", "json"] = "text"
-    """How it is logged: `text` for a person, or `json`, one object on each line, for a program."""
+    """The log format: `text` for people, or `json`, one object per line, for programs."""
     log_requests: bool = False
-    """Whether each request is logged when it is answered: its kind, status and time, and nothing of who asked."""
+    """Log each request after its response: its kind, status and duration, and nothing about the caller."""
     drain_seconds: float = Field(0, ge=0, le=3600)
-    """For so long a stopping server still answers while `/readyz` says 503, and a stopping worker ends its jobs."""
+    """How long a stopping server keeps answering, while `/readyz` returns 503, and how long a stopping worker may
+    finish its running jobs."""
     connections_per_address: int = Field(1024, ge=0)
-    """Connections that one address may have open; 0 for no limit. Trusted proxies are not counted."""
+    """Connections that one IP address may have open; 0 for no limit. Trusted proxies are not counted."""
     header_seconds: float = Field(10, gt=0, le=3600)
-    """Seconds in which the headers of a request must arrive."""
+    """Seconds within which the headers of a request must arrive."""
     body_seconds: float = Field(30, gt=0, le=3600)
-    """Seconds in which the body of a request must arrive, and one more for every 32 KiB of it."""
+    """Seconds within which the body of a request must arrive, plus one second for every 32 KiB of it."""
     body_memory_megabytes: int = Field(128, ge=16)
-    """MiB that the bodies of all requests under way may take together; the first 64 KiB of each are not counted."""
+    """MiB that the bodies of all open requests may use together; the first 64 KiB of each are not counted."""
     streams: int = Field(1000, ge=1)
-    """Live streams of events that one server holds at once."""
+    """Live streams of events that may be open on one server."""
     streams_per_key: int = Field(100, ge=1)
     """Live streams of events that one API key, or one person in the dashboard, may have open on one server."""
     metrics_host: str = "127.0.0.1"
-    """The address that `copydesk work` answers `/healthz`, `/readyz` and `/metrics` on, and `serve --metrics-port`."""
+    """The address on which `copydesk work` serves `/healthz`, `/readyz` and `/metrics`; also used by
+    `serve --metrics-port`."""
     metrics_port: int = Field(0, ge=0, le=65535)
-    """The worker's port for that; 0 for none."""
+    """The port on which `copydesk work` serves them; 0 for none."""
 
     oidc_issuer: str = ""
-    """An OpenID Connect provider that people may sign in with, as it names itself: `https://login.example.org`."""
+    """The issuer URL of the OpenID Connect provider that people sign in with, such as `https://login.example.org`."""
     oidc_client_id: str = ""
-    """What Copydesk is called there; its redirect address is `{base_url}/sign-in/oidc/back`."""
+    """The client ID of Copydesk at the provider. The redirect URL is `{base_url}/sign-in/oidc/back`."""
     oidc_client_secret: str = Field("", repr=False)
-    """The secret that the provider gave Copydesk."""
+    """The client secret that the provider gave Copydesk."""
     oidc_domains: Annotated[tuple[str, ...], NoDecode] = ()
-    """Domains of e-mail addresses whose people come in without an invitation, with commas between."""
+    """Email domains whose people can sign in without an invitation, separated by commas."""
     oidc_role: Literal["viewer", "editor", "admin"] = "viewer"
-    """The role of those who come in so."""
+    """The role of people who sign in without an invitation."""
 
     model: str = "mechanic"
-    """The model that does the jobs: `mechanic`, `openai:…`, `anthropic:…`, `google:…` or `openai-compatible:…`."""
+    """The default model for jobs: `mechanic`, `openai:…`, `anthropic:…`, `google:…` or `openai-compatible:…`."""
     models: Annotated[tuple[str, ...], NoDecode] = ()
-    """Further models that a job may ask for by name, with commas between."""
+    """Other models that a job may choose by name, separated by commas."""
     model_url: str | None = None
-    """The address of an `openai-compatible:…` model."""
+    """The URL of an `openai-compatible:…` model."""
     model_window: int = Field(128_000, ge=8_000)
-    """Tokens that a request to a model may carry; a model that is known to take fewer gets fewer."""
+    """The maximum number of tokens in a request to a model. If a model is known to accept fewer, it gets fewer."""
     job_minutes: float = Field(30, gt=0)
-    """Wall time after which a job ends with `timed_out`."""
+    """Wall-clock time after which a run ends with `timed_out`."""
     job_requests: int = Field(60, ge=1)
-    """Model requests after which a job ends with `budget_exceeded`."""
+    """Model requests, over all runs of a job, after which it ends with `budget_exceeded`."""
     job_tokens: int = Field(2_000_000, ge=1)
-    """Input and output tokens, added up, after which a job ends with `budget_exceeded`."""
+    """Input and output tokens together, over all runs of a job, after which it ends with `budget_exceeded`."""
     job_cost_usd: float = Field(10, gt=0)
-    """Cost, where the model's price is known, after which a job ends with `budget_exceeded`."""
+    """Cost over all runs of a job, if the model's price is known, after which it ends with `budget_exceeded`."""
     call_cpu_seconds: int = Field(60, ge=1)
-    """CPU time that a check, a tool or a turn of the mechanic may take on a repository's text before it is stopped."""
+    """CPU time that one check, tool call or turn of the mechanic may use. It runs in a child process, which is stopped
+    after that."""
     call_memory_megabytes: int = Field(2048, ge=256)
-    """Memory, in MiB, that it may take."""
+    """Memory, in MiB, that such a child process may use."""
     check_tools: Annotated[tuple[str, ...], NoDecode] = ()
-    """Folders that check commands may read beside the system's own, with commas between: where their programs are."""
+    """Folders that check commands may read in addition to the system's own, separated by commas: the folders of their
+    programs."""
     repository_files: int = Field(200_000, ge=1)
-    """Files and folders that a repository may have; a job on a larger one fails."""
+    """Files and folders that a repository may have; a job on a larger repository fails."""
     repository_depth: int = Field(100, ge=1, le=500)
-    """Folders inside each other that a repository may have; a job on a deeper one fails."""
+    """Levels of nested folders that a repository may have; a job on a deeper repository fails."""
     repository_file_megabytes: int = Field(64, ge=1, le=2000)
-    """Size in MiB of the largest file that a job can read; larger ones are listed, and otherwise left alone."""
+    """Size in MiB of the largest file that a job can read; larger files are listed but not read or
+    changed."""
     repository_megabytes: int = Field(4096, ge=1)
-    """MiB that the mirror of one repository may take on disk; a fetch that would take more is stopped."""
+    """MiB that the mirror of one repository may use on disk; a fetch that would use more is stopped."""
     git_megabytes: int = Field(2048, ge=64)
-    """MiB of memory that one git command may take."""
+    """MiB of memory that one git command may use."""
     jobs_per_hour: int = Field(100, ge=1)
-    """Creations and messages per project and hour."""
+    """Job creations and messages per project and hour."""
     keys_per_hour: int = Field(10, ge=1)
-    """API keys made per project and hour."""
+    """API keys that can be created per project and hour."""
     exports_per_minute: int = Field(600, ge=1)
     """Analytics exports per project and minute."""
     collect_per_minute: int = Field(60_000, ge=1)
     """Views that browsers may send per site and minute."""
     collect_per_address: int = Field(600, ge=1)
-    """Views that browsers may send per address and minute."""
+    """Views that browsers may send per IP address and minute."""
     feedback_per_address: int = Field(30, ge=1)
-    """Feedback that browsers may send per address and hour."""
+    """Feedback entries that browsers may send per IP address and hour."""
     feedback_per_day: int = Field(5_000, ge=1)
-    """Feedback that is accepted per project and day."""
+    """Feedback entries that a project accepts per day."""
     feedback_entries: int = Field(100_000, ge=1)
-    """Feedback entries that a project may hold; further ones are refused."""
+    """Feedback entries that a project may store; further ones are refused."""
     feedback_megabytes: int = Field(100, ge=1)
-    """Megabytes of feedback that a project may hold; more is refused."""
+    """Megabytes of feedback that a project may store; more is refused."""
 
     worker_slots: int = Field(4, ge=1, le=64)
-    """Jobs that one worker runs at once."""
+    """Jobs that one worker runs at the same time."""
     project_slots: int = Field(4, ge=1)
-    """Jobs of one project that run at once, over all workers."""
+    """Jobs of one project that run at the same time, over all workers."""
     total_slots: int = Field(1000, ge=1)
-    """Jobs that run at once, over all projects and workers."""
+    """Jobs that run at the same time, over all projects and workers."""
     lease_seconds: float = Field(10, gt=0)
-    """How long a worker's claim on a job lasts without a heartbeat; after that another worker takes it over."""
+    """How long a worker's lease on a job lasts without a heartbeat. After that, another worker takes the job over."""
     most_attempts: int = Field(5, ge=1)
-    """How often a job is taken up again after its worker died before it ends as failed."""
+    """The maximum number of attempts. If the worker dies in each of them, the job ends as failed."""
     archive_days: float = Field(30, gt=0)
-    """A job that ended this long ago is archived."""
+    """Days after which a job that has ended is archived."""
 
     @field_validator("trusted_proxies", "models", "secret_key", "check_tools", "oidc_domains", mode="before")
     @classmethod
@@ -156,7 +165,10 @@ class Settings(BaseSettings):
     @field_validator("oidc_issuer")
     @classmethod
     def _validate_issuer(cls, value: str) -> str:
-        """Whoever can change what a provider says can be anybody, so it is heard over TLS, or from this machine."""
+        """Requires TLS, except for a provider on this machine.
+
+        An attacker who can change a provider's responses can sign in as anyone.
+        """
         parts = urlsplit(value)
         is_local = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost")
         if value and not (parts.hostname and (parts.scheme == "https" or is_local)):
@@ -171,7 +183,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _validate_oidc(self) -> Self:
         if self.oidc_issuer and not (self.oidc_client_id and self.oidc_client_secret):
-            raise ValueError("COPYDESK_OIDC_ISSUER needs COPYDESK_OIDC_CLIENT_ID and COPYDESK_OIDC_CLIENT_SECRET too")
+            raise ValueError("COPYDESK_OIDC_ISSUER also needs COPYDESK_OIDC_CLIENT_ID and COPYDESK_OIDC_CLIENT_SECRET")
         return self
 
     @field_validator("database_url")
@@ -195,7 +207,7 @@ class Settings(BaseSettings):
         return self.database_url or f"sqlite:///{self.data.absolute() / 'copydesk.db'}"
 
     def make_data_folder(self) -> None:
-        """It holds prompts and diffs: its owner's alone."""
+        """Creates the data folder with access for its owner only, since it holds prompts and diffs."""
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
@@ -208,7 +220,7 @@ def env_variable(field: str) -> str:
 
 
 def read_settings(**overrides: Any) -> Settings:
-    """The settings of the environment; BadSettings names the variable that is wrong."""
+    """Reads the settings from the environment. Raises BadSettings, which names each invalid variable."""
     try:
         return Settings(**overrides)
     except ValidationError as error:
@@ -216,9 +228,9 @@ def read_settings(**overrides: Any) -> Settings:
 
 
 def _describe_error(location: Sequence[int | str], message: str, value: Any) -> str:
-    """What is wrong with which variable; what may hold a password is not repeated."""
+    """Describes an error and its variable. Leaves out values that may contain a password."""
     if not location:
         return message.removeprefix("Value error, ")
     field = str(location[0])
     may_show_value = not field.endswith(("_url", "_key", "_secret"))
-    return f"{env_variable(field)}: {message}" + (f" (it is {value!r})" if may_show_value else "")
+    return f"{env_variable(field)}: {message}" + (f" (got {value!r})" if may_show_value else "")

@@ -1,1 +1,4 @@
-"""A prompt becomes a pull request:  create ▶ queue ▶ agent ▶ check ▶ publish.  A job that ends always says why."""
+"""Jobs turn a prompt into a pull request: create ▶ queue ▶ agent ▶ check ▶ publish.
+
+A job that fails or changes nothing records the reason.
+"""

@@ -1,4 +1,4 @@
-"""What a job is and how it may move. No input or output."""
+"""Jobs: their statuses, phases, reasons and allowed transitions. This module does no input or output."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -48,7 +48,7 @@ ALLOWED_TRANSITIONS = {
 
 
 def check_transition(old: Status, new: Status) -> Status:
-    """The new status, where the table allows the move."""
+    """Returns the new status. Raises ValueError when ALLOWED_TRANSITIONS does not permit the transition."""
     if new not in ALLOWED_TRANSITIONS[old]:
         raise ValueError(f"a job that is {old} cannot become {new}")
     return new
@@ -58,7 +58,7 @@ MAX_PROMPT_CHARS = 32_000
 
 
 class Usage(BaseModel):
-    """What a job has used of its model."""
+    """The model requests, tokens and cost that a job has used. A cost of None means that no price is known."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -108,7 +108,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """How a run ended, and why."""
+    """The status that a run ended with, and the reason."""
 
     status: Status
     reason: Reason | None = None
@@ -116,7 +116,7 @@ class JobOutcome:
 
 
 class JobFailed(UserFacingError):
-    """The job cannot go on; the message is for the person who asked for it."""
+    """Ends the job as failed. The message is shown to the person who asked for the job."""
 
     reason = Reason.INTERNAL_ERROR
 
@@ -126,7 +126,7 @@ class JobFailed(UserFacingError):
 
 
 class RepositoryFailed(JobFailed):
-    """The repository could not be read or written."""
+    """Raised when the repository cannot be read or written."""
 
     reason = Reason.REPOSITORY_ERROR
 

@@ -1,4 +1,4 @@
-"""What clients ask of jobs: create, get, list, message, cancel, archive, and look at what they did."""
+"""The operations on jobs that clients call: create, get, list, message, cancel, archive, and read the results."""
 
 import hashlib
 import json
@@ -67,12 +67,12 @@ CANCELLED = JobOutcome(FAILED, Reason.CANCELLED, "The job was cancelled.")
 
 class JobNotFound(NotFound):
     code = "job_not_found"
-    message = "There is no such job in this project."
+    message = "Job not found in this project."
 
 
 class WrongState(Conflict):
     code = "wrong_state"
-    message = "The job's state does not allow this."
+    message = "The job's status does not allow this."
 
 
 class IdempotencyKeyReused(Conflict):
@@ -117,7 +117,10 @@ class Jobs:
         self.limit = RateLimit("jobs", per_hour, clock.HOUR)
 
     def create(self, project: Project, new: NewJob, idempotency_key: str | None = None) -> CreatedJob:
-        """Durable when this returns: job, first message and first run are one transaction."""
+        """Creates a job with its first message and first run in one transaction, which is durable when this returns.
+
+        Returns the earlier job when the same request was sent before with this idempotency key.
+        """
         job = self._build_job(project, new)
         existing_job_id, headers = None, {}
         with self.database.write() as tx:
@@ -145,14 +148,17 @@ class Jobs:
         return job_from_row(row)
 
     def get_with_files(self, project_id: str, job_id: str) -> tuple[Job, list[ChangedFile]]:
-        """The job and what it changed so far; most jobs that are asked for often have not changed anything yet."""
+        """Returns the job and the files that it has changed so far. Most polled jobs have not changed any yet."""
         job = self.get(project_id, job_id)
         return job, self.changed_files([job_id])[job_id]
 
     def list_page(
         self, project_id: str, status: Status | None, limit: int, cursor: str | None, containing: str = ""
     ) -> tuple[list[Job], str | None]:
-        """Newest first, and where the next page begins. `containing` looks into prompts and titles."""
+        """Returns one page of jobs, newest first, and the cursor of the next page; None means that there is none.
+
+        `containing` searches prompts and titles, ignoring case.
+        """
         query = select(jobs).where(jobs.c.project_id == project_id).order_by(jobs.c.id.desc()).limit(limit + 1)
         if status is not None:
             query = query.where(jobs.c.status == status)
@@ -173,9 +179,9 @@ class Jobs:
         *,
         before_commit: Callable[[Connection], None] = lambda tx: None,
     ) -> tuple[Job, dict[str, str]]:
-        """A finished job becomes active again; an active one takes the message up at its next turn.
+        """Adds a message to a job. A finished job becomes active again; an active one reads it at its next turn.
 
-        `first` writes in the same transaction, and may raise to have nothing written at all.
+        `before_commit` runs in the same transaction before anything is written. If it raises, nothing is written.
         """
         with self.database.write() as tx:
             job = self._lock_job(tx, project.id, job_id)
@@ -224,7 +230,7 @@ class Jobs:
         return self.get(project_id, job_id)
 
     def allowed_models(self, project: Project) -> list[str]:
-        """The models that a job of this project may use, the default first."""
+        """Returns the models that a job of this project may use, the default first."""
         default = project.model or self.default_model
         return list(dict.fromkeys([default, self.default_model, *self.more_models, "mechanic"]))
 
@@ -239,13 +245,13 @@ class Jobs:
         return b"".join(patch for _, patch in self.patches(project_id, job_id))
 
     def patches(self, project_id: str, job_id: str) -> list[tuple[ChangedFile, bytes]]:
-        """What became of each file, and the diff of that."""
+        """Returns each changed file with its diff."""
         self.get(project_id, job_id)
         with self.database.read() as tx:
             return [(ChangedFile(*fields), patch) for *fields, patch in tx.execute(SELECT_PATCHES, {"job": job_id})]
 
     def working_times(self, job_ids: Sequence[str]) -> dict[str, int]:
-        """How long each was worked on so far, in milliseconds; the time between its runs does not count."""
+        """Returns how long each job was worked on so far, in milliseconds. Time between its runs does not count."""
         times = dict.fromkeys(job_ids, 0)
         query = select(runs.c.job_id, runs.c.started_at, runs.c.finished_at)
         query = query.where(runs.c.job_id.in_(job_ids), runs.c.started_at.is_not(None))
@@ -255,14 +261,17 @@ class Jobs:
         return times
 
     def list_events(self, project_id: str, job_id: str, after: int = 0) -> tuple[Job, list[JobEvent]]:
-        """The job, and its events after this number. The job is read first: its end is never ahead of its events."""
+        """Returns the job and its events after this sequence number.
+
+        Reads the job first, so that its status is never ahead of the returned events.
+        """
         job = self.get(project_id, job_id)
         query = select(events).where(events.c.job_id == job_id, events.c.seq > after).order_by(events.c.seq)
         with self.database.read() as tx:
             return job, [JobEvent(row.seq, row.at, row.kind, row.data) for row in tx.execute(query)]
 
     def read_progress(self, job_ids: Collection[str]) -> dict[str, JobProgress]:
-        """Returns how far each of these jobs is, of whichever project."""
+        """Returns the status and the last event number of each of these jobs, which may belong to any project."""
         progress_by_job: dict[str, JobProgress] = {}
         with self.database.read() as tx:
             for batch in batch_ids(job_ids):
@@ -274,7 +283,7 @@ class Jobs:
         models = self.allowed_models(project)
         model = new.model if new.model is not None else models[0]
         if model not in models:
-            raise InvalidRequest(f"This project has no model '{model[:80]}'; it has {', '.join(models)}.")
+            raise InvalidRequest(f"This project cannot use the model '{model[:80]}'. Use one of: {', '.join(models)}.")
         job_id, now = new_id("job"), clock.now()
         return Job(
             id=job_id,
@@ -317,12 +326,15 @@ class Jobs:
         )
 
     def _stop_job(self, tx: Connection, job_id: str) -> None:
-        """Takes effect here and now: whatever the job's worker still does finds its claim gone."""
+        """Cancels the job's runs and ends the job at once. A worker that still runs the job finds its lease lost."""
         cancel_runs(self.database, tx, job_id)
         finish_job(self.database, tx, job_id, CANCELLED)
 
     def _claim_idempotency_key(self, tx: Connection, project_id: str, key: str, digest: str, job_id: str) -> str | None:
-        """The job that came first with this key, or None when this one does."""
+        """Stores the key for this job and returns None, or returns the id of the job that used the key before.
+
+        Raises IdempotencyKeyReused when the earlier request had a different body.
+        """
         now = clock.now()
         same_key = (idempotency.c.project_id == project_id) & (idempotency.c.key == key)
         tx.execute(delete(idempotency).where(same_key, idempotency.c.created_at < now - IDEMPOTENCY_KEY_TTL_MS))
@@ -337,7 +349,7 @@ class Jobs:
 
 
 def archive(database: Database, tx: Connection, job: Job) -> None:
-    """Archiving twice is the same as once; an active job is stopped before."""
+    """Archives the job; does nothing when it is archived already. The caller stops an active job first."""
     if job.status is ARCHIVED:
         return
     previous_status = FAILED if job.status is ACTIVE else job.status

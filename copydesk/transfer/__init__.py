@@ -1,1 +1,1 @@
-"""Stores are copied, checked and put elsewhere:  back-up ▶ verify ▶ restore, and from one engine to another."""
+"""Backs up, verifies and restores the stores, and moves them from one engine to another."""

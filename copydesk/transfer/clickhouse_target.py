@@ -1,4 +1,4 @@
-"""Checks that the ClickHouse database to which views go is empty."""
+"""Checks that the ClickHouse database that receives the views is empty."""
 
 from copydesk.analytics.stores.clickhouse.backup import BACKUP_TABLES
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
@@ -8,9 +8,9 @@ EXISTING_TABLES = "select name from system.tables where database = {database:Str
 
 
 def require_empty_target(cluster: Cluster) -> None:
-    """Raises CannotMove when the target holds views."""
+    """Raises MigrationFailed if the target holds views."""
     if not is_target_empty(cluster):
-        raise MigrationFailed("There are views in ClickHouse already. Name an empty database.")
+        raise MigrationFailed("The ClickHouse database already contains views. Use an empty database.")
 
 
 def is_target_empty(cluster: Cluster) -> bool:

@@ -1,7 +1,7 @@
-"""Why data cannot be moved."""
+"""Errors of moving data."""
 
 from copydesk.core.errors import UserFacingError
 
 
 class MigrationFailed(UserFacingError):
-    """The database cannot be moved; the message says why."""
+    """The data cannot be moved; the message says why."""

@@ -1,4 +1,4 @@
-"""A database, or a folder's analytics, for one process alone: what is moved or replaced must have nobody else at it."""
+"""Exclusive access to a database or to a folder's analytics, while its data is moved or replaced."""
 
 import fcntl
 import os
@@ -18,7 +18,7 @@ from copydesk.core.db.database import LONG_STATEMENT_SECONDS, Database
 from copydesk.core.errors import UserFacingError
 
 LOCK_TIMEOUT_SECONDS = 1.0
-"""Seconds for processes that are just ending."""
+"""How long to wait for processes that are about to end."""
 COUNT_OTHER_CONNECTIONS = text(
     "select count(*) from pg_stat_activity"
     " where datname = current_database() and usename = current_user and pid <> pg_backend_pid()"
@@ -26,16 +26,18 @@ COUNT_OTHER_CONNECTIONS = text(
 
 
 class DatabaseInUse(UserFacingError):
-    message = "Something still uses this database: stop every 'copydesk serve' and 'copydesk work', and try again."
+    message = "The database is in use. Stop every 'copydesk serve' and 'copydesk work', then try again."
 
 
 class DatabaseFailed(UserFacingError):
-    """The database could not do it; the message says why."""
+    """The database reported an error; the message contains it."""
 
 
 @contextmanager
 def exclusive_connection(url: str) -> Iterator[Connection]:
-    """A connection, outside of a transaction, beside which nobody else has one. On SQLite nobody gets one meanwhile."""
+    """Opens the only connection to a database, outside a transaction. Raises DatabaseInUse if there are others.
+
+    On SQLite no other process can connect meanwhile."""
     engine = _sqlite_engine(str(make_url(url).database)) if url.startswith("sqlite") else Database(url).engine
     try:
         with engine.connect() as connection:
@@ -47,26 +49,28 @@ def exclusive_connection(url: str) -> Iterator[Connection]:
         reason = str(getattr(error, "orig", error)).strip().partition("\n")[0]
         if "database is locked" in reason:
             raise DatabaseInUse from None
-        raise DatabaseFailed(f"The database could not do it: {reason}.") from error
+        raise DatabaseFailed(f"The database reported an error: {reason}.") from error
     finally:
         engine.dispose()
 
 
 def is_database_missing(url: str) -> bool:
-    """A file of SQLite is made by whoever looks into it; whether there is a PostgreSQL, it tells itself."""
+    """Returns whether the SQLite file does not exist; connecting would create it.
+
+    Returns False for PostgreSQL, where connecting fails if the database does not exist."""
     return url.startswith("sqlite") and not Path(str(make_url(url).database)).exists()
 
 
 @contextmanager
 def exclusive_analytics_access(folder: Path) -> Iterator[None]:
-    """Nobody has the folder's DuckDB file open, nor can open it."""
+    """Locks the folder's DuckDB file, so that no other process can open it. Raises DatabaseInUse if one has it open."""
     lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise DatabaseInUse(
-                f"Something still runs on {folder}: stop every 'copydesk serve' and 'copydesk work', and try again."
+                f"{folder} is in use. Stop every 'copydesk serve' and 'copydesk work', then try again."
             ) from None
         yield
     finally:
@@ -74,7 +78,9 @@ def exclusive_analytics_access(folder: Path) -> Iterator[None]:
 
 
 def _sqlite_engine(path: str) -> Engine:
-    """Every open connection of another process stands in the way of this one, and this one in theirs."""
+    """Returns an engine with one connection that locks the file exclusively.
+
+    Connecting fails while another process has the file open."""
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT_SECONDS, isolation_level=None)
@@ -99,7 +105,7 @@ def _sqlite_engine(path: str) -> Engine:
 
 
 def _disable_timeouts(connection: Connection) -> None:
-    """Nobody waits behind this one, so nothing of it needs to be given up after seconds."""
+    """Turns off timeouts: copying may take long, and no other connection waits for this one."""
     driver: Any = connection.connection.driver_connection
     driver.reply_timeout = LONG_STATEMENT_SECONDS
     with connection.begin():
@@ -108,7 +114,9 @@ def _disable_timeouts(connection: Connection) -> None:
 
 
 def _refuse_other_connections(connection: Connection) -> None:
-    """By the role: an administrator may look on. The pool of a process that ended is closed within moments."""
+    """Raises DatabaseInUse if other connections of the same role stay open; an administrator may have another role.
+
+    Waits a moment, since the connections of a process that has just ended take a moment to close."""
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     while True:
         with connection.begin():

@@ -1,11 +1,11 @@
-"""Whoever copies says how far it is; whoever asked shows that, or not."""
+"""The interface through which copying reports its progress."""
 
 from typing import Protocol
 
 
 class Progress(Protocol):
     def start_stage(self, stage: str, total: int | None = None) -> None:
-        """Something else is done from here on, of so many rows."""
+        """Begins another stage. `total` is its number of rows, None if unknown."""
 
     def advance(self, count: int) -> None: ...
 

@@ -1,4 +1,4 @@
-"""A row as one line of JSON, the same whichever database holds it, and a checksum over any number of them."""
+"""Encodes a row as a line of JSON that is the same for every database, and computes checksums of tables."""
 
 import json
 from base64 import b64decode, b64encode
@@ -10,18 +10,18 @@ from typing import Any
 from sqlalchemy import JSON, Connection, LargeBinary, Select, String, Table, Text, cast, select
 
 import copydesk.analytics.tables
-import copydesk.jobs.storage.tables  # noqa: F401 - their tables join the others' metadata
+import copydesk.jobs.storage.tables  # noqa: F401 - adds their tables to the metadata
 from copydesk.core.db.tables import metadata
 
 ROWS_PER_BATCH = 1000
 ENCODER = json.JSONEncoder(separators=(",", ":"))
 TABLES: dict[str, Table] = {table.name: table for table in metadata.sorted_tables}
-"""Those that others refer to come first."""
+"""All tables by name. Referenced tables come before the tables that refer to them."""
 
 
 @dataclass
 class TableDigest:
-    """The number of lines and the sum of their SHA-256: the order, which engines do not agree on, is of no matter."""
+    """The number of lines and the sum of their SHA-256. A sum does not depend on the order, which engines differ in."""
 
     rows: int = 0
     hash_sum: int = 0
@@ -36,7 +36,7 @@ class TableDigest:
 
 
 class RowCodec:
-    """The rows of a table, of these columns: from the database into lines, and back."""
+    """Converts the rows of a table, or only some of its columns, to lines and back."""
 
     def __init__(self, table: Table, columns: Collection[str] | None = None) -> None:
         self.table = table
@@ -46,7 +46,7 @@ class RowCodec:
         ]
 
     def build_select(self) -> Select[Any]:
-        """JSON is taken as the text that it is stored as, so that it comes back to the letter."""
+        """Returns a query for the rows. Reads JSON as its stored text, so that it is copied exactly."""
         return select(
             *(cast(column, Text) if isinstance(column.type, JSON) else column for column in self.columns)
         ).select_from(self.table)
@@ -66,7 +66,7 @@ class RowCodec:
         return values
 
     def insert_rows(self, tx: Connection, rows: Iterable[Sequence[Any]]) -> None:
-        """By the quickest way in that each engine has."""
+        """Inserts rows with the fastest method of each engine."""
         names = ", ".join(f'"{column.name}"' for column in self.columns)
         target = f"{self.table.name} ({names})"
         driver: Any = tx.connection.driver_connection
@@ -79,25 +79,25 @@ class RowCodec:
                 copy.write_row(row)
 
     def find_fault(self, row: Sequence[Any]) -> str | None:
-        """Why PostgreSQL would not take a row that SQLite did; None when it would."""
+        """Returns why PostgreSQL would reject a row that SQLite accepted, or None if it would not."""
         for column, value in zip(self.columns, row, strict=True):
             if isinstance(value, str):
                 length = column.type.length if isinstance(column.type, String) else None
                 if length is not None and len(value) > length:
-                    return f"{column.name} has {len(value):,} characters, of {length:,} at most"
+                    return f"{column.name} has {len(value):,} characters; the limit is {length:,}"
                 if "\0" in value:
-                    return f"{column.name} has a NUL character in it"
+                    return f"{column.name} contains a NUL character"
         return None
 
     def describe_row(self, row: Sequence[Any]) -> str:
-        """A row by its key, for a person."""
+        """Returns the table and primary key of a row, for messages."""
         keys = set(self.table.primary_key.columns)
         key_values = (str(value) for column, value in zip(self.columns, row, strict=True) if column in keys)
         return f"{self.table.name} {'/'.join(key_values)}"
 
 
 def stream_rows(tx: Connection, query: Select[Any]) -> Iterator[Sequence[Any]]:
-    """One by one, in memory that does not grow."""
+    """Yields the rows one by one, in constant memory."""
     result = tx.execute(query, execution_options={"yield_per": ROWS_PER_BATCH, "stream_results": True})
     yield from result
 

@@ -1,4 +1,4 @@
-"""The tables of a database as a whole: what they hold, that they are dropped, and that they are filled."""
+"""Functions for all tables of a database: describe their contents, drop them, and fill them in batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -9,11 +9,13 @@ from sqlalchemy import Connection, func, inspect, select, text
 from copydesk.transfer.row_codec import TABLES
 
 T = TypeVar("T")
-CONTENT_LABELS = {"projects": "projects", "people": "people", "jobs": "jobs", "feedback": "remarks of readers"}
+CONTENT_LABELS = {"projects": "projects", "people": "people", "jobs": "jobs", "feedback": "feedback entries"}
 
 
 def describe_contents(tx: Connection) -> str:
-    """What would be missed, in words; empty when nobody would miss anything. A first start leaves a few rows too."""
+    """Describes what the database holds ("3 projects, 12 jobs"), or returns "" if it holds nothing worth keeping.
+
+    A database that was only started once has rows too, but none in these tables."""
     existing = set(inspect(tx).get_table_names())
     counts = {
         label: tx.execute(select(func.count()).select_from(TABLES[name])).scalar_one()
@@ -24,7 +26,7 @@ def describe_contents(tx: Connection) -> str:
 
 
 def drop_tables(tx: Connection) -> None:
-    """All of ours, also those of an older schema or of a move."""
+    """Drops all tables of Copydesk, including those of an older schema or an unfinished move."""
     for table in reversed(TABLES.values()):
         table.drop(tx, checkfirst=True)
     for name in ("moving", "alembic_version"):

@@ -1,1 +1,1 @@
-"""HTTP: a handler parses, makes one call, renders."""
+"""The HTTP server. Each handler parses the request, makes one call and renders the response."""

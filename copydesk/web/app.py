@@ -1,4 +1,4 @@
-"""The application: routes, error handling, the API's own description."""
+"""The web application: routes, error handling and the OpenAPI description."""
 
 import re
 from http import HTTPStatus
@@ -25,7 +25,7 @@ from copydesk.web.responses.html import render_page
 from copydesk.web.responses.validation_errors import to_invalid_request
 
 PAGE_PATH = re.compile(r"/(?:$|projects|people|system|account|sign-|join/|review/)")
-"""Where people look: what is refused there is said on a page, to those who ask for one."""
+"""Paths that people open in a browser. Errors there are HTML pages if the request accepts HTML."""
 
 
 class MethodNotAllowed(RequestError):
@@ -37,7 +37,7 @@ def create_app(desk: Desk) -> FastAPI:
     app = FastAPI(
         title="Copydesk",
         version=__version__,
-        summary="A prompt becomes a pull request.",
+        summary="Turns prompts into pull requests and measures who reads your docs.",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -57,7 +57,7 @@ def create_app(desk: Desk) -> FastAPI:
         static_files,
         dashboard,
     ):
-        app.router.routes += module.router.routes  # as they are: include_router has the first request make them anew
+        app.router.routes += module.router.routes  # include_router would rebuild the routes at the first request
     app.add_exception_handler(RequestError, _handle_request_error)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
@@ -102,7 +102,7 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
         return _render_error(request, NotFound())
     if error.status_code == 405:
         return _render_error(request, MethodNotAllowed(headers=headers))
-    return _render_error(request, InvalidRequest("The request's body cannot be read."))
+    return _render_error(request, InvalidRequest("The request body cannot be read."))
 
 
 def _build_openapi(app: FastAPI) -> dict[str, Any]:

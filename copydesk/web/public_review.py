@@ -1,4 +1,4 @@
-"""A pull request of the forge `local`, as a page. Whoever holds its link may see it."""
+"""The public page of a pull request of the forge `local`. Everyone who has its link can open it."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Serving: the API and, unless told otherwise, a worker, in one process that stops cleanly."""
+"""The server process: the API and, by default, a worker. It stops cleanly on a signal."""
 
 import asyncio
 import logging
@@ -29,12 +29,12 @@ log = logging.getLogger(__name__)
 GRACE_SECONDS = 5
 TICKS_PER_SECOND = 10
 ACCEPTS_PER_TURN = 8
-"""Each copy of the listening socket costs a few microseconds of CPU time for every new connection."""
+"""How many copies of each listening socket there are. More accept faster, but each costs CPU time per connection."""
 
 
 @contextmanager
 def _catch_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Only the main thread may catch them."""
+    """Handles SIGINT and SIGTERM. Does nothing outside of the main thread, where Python does not allow it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -47,7 +47,7 @@ def _catch_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator
 
 
 class _UvicornServer(uvicorn.Server):
-    """Is not ready before it stops, and ends live streams, which would otherwise hold it up to the last."""
+    """A Uvicorn server that drains before it stops, and ends live streams, which would delay the stop."""
 
     def __init__(self, config: uvicorn.Config, desk: Desk, readiness: Readiness) -> None:
         super().__init__(config)
@@ -55,7 +55,7 @@ class _UvicornServer(uvicorn.Server):
         self.exit_at = math.inf
 
     def drain(self) -> None:
-        """Whoever sends requests here has that long to look at /readyz and to send them elsewhere."""
+        """Makes /readyz fail and schedules the stop. Load balancers have `drain_seconds` to send requests elsewhere."""
         self.readiness.is_draining = True
         self.exit_at = time.monotonic() + self.desk.settings.drain_seconds
 
@@ -68,7 +68,7 @@ class _UvicornServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are caught for longer than the serving lasts: the worker has yet to hand its jobs back."""
+        """Leaves signals to `Server.run`, which handles them longer, until the worker has released its jobs."""
         yield
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
@@ -84,13 +84,16 @@ class _UvicornServer(uvicorn.Server):
 
 
 def _duplicate_sockets(sockets: list[socket.socket]) -> list[socket.socket]:
-    """Returns each listening socket several times. The event loop accepts one connection of a socket in each of its
-    turns, so a client that opens a thousand would otherwise have all others wait for a thousand turns."""
+    """Returns each listening socket several times.
+
+    The event loop accepts one connection per socket in each iteration. Without the copies, a client that opens a
+    thousand connections would make all others wait for a thousand iterations.
+    """
     return [copy for each in sockets for copy in (each, *(each.dup() for _ in range(ACCEPTS_PER_TURN - 1)))]
 
 
 def _create_protocol_class(settings: Settings) -> type[HttpProtocol]:
-    """Returns the protocol of one server: its connections share their counts and their bounds."""
+    """Returns the protocol class of one server. Its connections share their counters and limits."""
 
     class ConfiguredProtocol(HttpProtocol):
         open_connections = Connections(
@@ -102,7 +105,7 @@ def _create_protocol_class(settings: Settings) -> type[HttpProtocol]:
 
 
 class Server:
-    """`started` is set once requests are answered."""
+    """The server and its worker. `started` is true once the server accepts requests."""
 
     def __init__(self, desk: Desk, *, with_worker: bool = True) -> None:
         self.desk = desk
@@ -113,7 +116,7 @@ class Server:
             app,
             http=_create_protocol_class(desk.settings),
             ws="none",
-            proxy_headers=False,  # whose word is taken for the caller's address is our own setting
+            proxy_headers=False,  # COPYDESK_TRUSTED_PROXIES decides which proxies are trusted
             access_log=False,
             server_header=False,
             log_config=None,
@@ -122,7 +125,7 @@ class Server:
         self._server = _UvicornServer(config, desk, self.health.readiness)
 
     def run(self, sockets: list[socket.socket]) -> None:
-        """On these sockets, until a signal or stop(). Whatever the worker has under way is handed back."""
+        """Serves on these sockets until a signal or `stop`. The worker then releases its running jobs."""
         memory.tune_garbage_collector()
         self.health.metrics.worker = self.worker
         with _catch_signals(self._handle_signal):
@@ -130,7 +133,7 @@ class Server:
             if thread:
                 thread.start()
             self.desk.fold_scheduler.start()
-            if self.desk.may_have_views:  # an earlier run may have left some to be counted
+            if self.desk.may_have_views:  # an earlier process may have left views that are not folded
                 self.desk.fold_scheduler.notify_new_views()
             try:
                 self._server.run(_duplicate_sockets(sockets))
@@ -144,7 +147,7 @@ class Server:
         self._server.should_exit = True
 
     def _handle_signal(self, number: int, frame: FrameType | None) -> None:
-        """The first signal begins the end, the second hurries it, and Ctrl-C after that waits for nobody."""
+        """Drains at the first signal and stops at the second. Another Ctrl-C stops without waiting for requests."""
         seconds = self.desk.settings.drain_seconds
         if self.health.readiness.is_draining or not seconds:
             self._server.handle_exit(number, frame)

@@ -33,7 +33,7 @@ def project(desk: Desk) -> str:
     return desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="ada").id
 
 
-def test_every_page_of_the_list_follows_the_one_before(feedback: Feedback, project: str) -> None:
+def test_cursor_pages_follow_each_other_without_gaps(feedback: Feedback, project: str) -> None:
     made = [feedback.add(project, f"/{n}", n % 2 == 0, None, NOON + n) for n in range(7)]
     for limit in (1, 2, 3, 6, 7, 8):
         found, cursor = feedback.list_entries(project, limit=limit)
@@ -44,7 +44,7 @@ def test_every_page_of_the_list_follows_the_one_before(feedback: Feedback, proje
         assert found == made[::-1]
 
 
-def test_a_range_of_days_bounds_list_and_sums(feedback: Feedback, project: str) -> None:
+def test_date_range_limits_list_and_sums(feedback: Feedback, project: str) -> None:
     begin, end = 20_500 * DAY, 20_501 * DAY
     for at in (begin - 1, begin, end - 1, end):
         feedback.add(project, "/", True, None, at)
@@ -54,7 +54,7 @@ def test_a_range_of_days_bounds_list_and_sums(feedback: Feedback, project: str) 
     assert feedback.list_entries(project, DayRange(9, 9)) == ([], None)
 
 
-def test_pages_are_added_up_most_first_then_by_code_point(feedback: Feedback, project: str) -> None:
+def test_page_sums_are_ordered_by_count_then_code_point(feedback: Feedback, project: str) -> None:
     said: list[tuple[str, bool | None, str | None]] = [
         *(("/b", True, None), ("/b", False, "no"), ("/b", None, "a comment alone")),
         *(("/é", True, None), ("/Z", False, None), ("/a", True, "yes"), ("/_", True, None)),
@@ -70,7 +70,7 @@ def test_pages_are_added_up_most_first_then_by_code_point(feedback: Feedback, pr
     ]
 
 
-def test_a_comment_keeps_its_lines_and_loses_what_is_no_text(feedback: Feedback, project: str) -> None:
+def test_comment_keeps_line_breaks_and_loses_control_characters(feedback: Feedback, project: str) -> None:
     added = feedback.add(project, "/a\x00\nb", None, " one\r\ntwo\tthree\x00\x1b[31m\ud800 👩‍💻 \n", NOON)
     [found] = feedback.list_entries(project)[0]
     assert found == added
@@ -88,7 +88,7 @@ def test_a_comment_keeps_its_lines_and_loses_what_is_no_text(feedback: Feedback,
         ("/" + "é" * 1024, True, None),
     ],
 )
-def test_what_says_nothing_or_too_much_is_refused(
+def test_empty_or_too_long_feedback_is_refused(
     feedback: Feedback, project: str, path: str, helpful: bool | None, comment: str | None
 ) -> None:
     with pytest.raises(InvalidRequest) as refusal:
@@ -97,7 +97,7 @@ def test_what_says_nothing_or_too_much_is_refused(
     assert feedback.list_entries(project) == ([], None)
 
 
-def test_days_are_forgotten_alone_and_older_than_a_project_keeps(desk: Desk, feedback: Feedback, project: str) -> None:
+def test_feedback_is_deleted_by_day_and_by_retention(desk: Desk, feedback: Feedback, project: str) -> None:
     other = desk.projects.create("Other", repository="/srv/docs.git", ref="main", actor="ada").id
     for days in (3, 2, 1, 0):
         for each in (project, other):
@@ -110,7 +110,7 @@ def test_days_are_forgotten_alone_and_older_than_a_project_keeps(desk: Desk, fee
     assert len(feedback.list_entries(other)[0]) == 4
 
 
-def test_what_is_stored_already_counts_towards_what_a_project_may_hold(desk: Desk, project: str) -> None:
+def test_existing_feedback_counts_toward_the_quota(desk: Desk, project: str) -> None:
     def with_room_for(entries: int, size: int) -> Feedback:
         return Feedback(desk.database, FeedbackQuota(desk.database, entries, size), max_per_day=100)
 
@@ -122,7 +122,7 @@ def test_what_is_stored_already_counts_towards_what_a_project_may_hold(desk: Des
     with_room_for(3, 3 + 6 + 3 + 3).add(project, "/aa", True, None, NOON)
 
 
-def test_a_project_is_forgotten_alone(desk: Desk, feedback: Feedback, project: str) -> None:
+def test_deleting_a_projects_feedback_leaves_other_projects(desk: Desk, feedback: Feedback, project: str) -> None:
     other = desk.projects.create("Other", repository="/srv/docs.git", ref="main", actor="ada").id
     kept = feedback.add(other, "/", True, None, NOON)
     feedback.add(project, "/", True, None, NOON)

@@ -26,7 +26,7 @@ PROXIES = build_trusted_networks(["10.0.0.0/8", "2001:db8:aa::/48", "192.0.2.7"]
         ("fe80::1%eth0", "fe80::1"),
     ],
 )
-def test_an_address_is_read_in_every_usual_spelling(written: str, address: str) -> None:
+def test_address_is_parsed_in_every_usual_spelling(written: str, address: str) -> None:
     assert parse_ip(written) == ip_address(address).packed
 
 
@@ -34,27 +34,27 @@ def test_an_address_is_read_in_every_usual_spelling(written: str, address: str) 
     "text",
     ["", "unknown", "_hidden", "203.0.113", "203.0.113.256", "0x7f.1", "010.0.0.1\0", "١.١.١.١", "a" * 99],
 )
-def test_what_is_no_address_is_none(text: str) -> None:
+def test_invalid_address_is_none(text: str) -> None:
     assert parse_ip(text) is None
 
 
 @given(st.text())
-def test_reading_an_address_never_raises(text: str) -> None:
+def test_parsing_an_address_never_raises(text: str) -> None:
     assert parse_ip(text) is None or len(parse_ip(text) or b"") in (4, 16)
 
 
 @given(st.ip_addresses())
-def test_every_address_is_read(address: object) -> None:
+def test_every_address_is_parsed(address: object) -> None:
     mapped = getattr(address, "ipv4_mapped", None)
     assert parse_ip(str(address)) == (mapped or ip_address(str(address))).packed
 
 
-def test_a_peer_that_is_no_proxy_is_the_client_whatever_it_claims() -> None:
+def test_untrusted_peer_is_the_client_whatever_its_headers_say() -> None:
     assert find_client_address("203.0.113.9", ["198.51.100.1"], PROXIES) == "203.0.113.9"
     assert find_client_address("203.0.113.9", [], PROXIES) == "203.0.113.9"
 
 
-def test_behind_trusted_proxies_the_rightmost_other_hop_is_the_client() -> None:
+def test_rightmost_untrusted_hop_is_the_client() -> None:
     assert find_client_address("10.0.0.1", ["198.51.100.1"], PROXIES) == "198.51.100.1"
     assert find_client_address("10.0.0.1", ["6.6.6.6, 198.51.100.1, 10.2.3.4"], PROXIES) == "198.51.100.1"
     assert (
@@ -66,14 +66,14 @@ def test_behind_trusted_proxies_the_rightmost_other_hop_is_the_client() -> None:
     )
 
 
-def test_the_forwarded_header_is_read_where_the_proxies_write_it() -> None:
+def test_forwarded_header_is_used_when_configured() -> None:
     lines = ['for=6.6.6.6, For="[2001:db8:bb::1]:4711";proto=https;by=10.0.0.9', "for=10.1.1.1;host=example.com"]
     assert find_client_address("10.0.0.1", lines, PROXIES, "Forwarded") == '"[2001:db8:bb::1]:4711"'
     assert find_client_address("10.0.0.1", ["for=unknown"], PROXIES, "Forwarded") is None
     assert find_client_address("10.0.0.1", ["for=_secret, for=10.1.1.1"], PROXIES, "Forwarded") is None
 
 
-def test_a_hop_that_is_no_address_leaves_nobody() -> None:
+def test_invalid_hop_gives_no_client_address() -> None:
     assert find_client_address("10.0.0.1", ["198.51.100.1, garbage"], PROXIES) is None
 
 
@@ -82,7 +82,7 @@ def test_a_local_socket_has_no_peer_and_is_trusted() -> None:
     assert find_client_address(None, [], PROXIES) is None
 
 
-def test_when_all_hops_are_proxies_the_first_is_the_client() -> None:
+def test_first_hop_is_the_client_when_all_are_proxies() -> None:
     assert find_client_address("10.0.0.1", ["10.9.9.9, 10.8.8.8"], PROXIES) == "10.9.9.9"
 
 
@@ -92,7 +92,7 @@ def test_finding_the_client_never_raises(peer: str | None, lines: list[str], hea
     assert found is None or parse_ip(found) is not None
 
 
-def test_the_narrowest_network_answers() -> None:
+def test_narrowest_matching_network_wins() -> None:
     networks = NetworkTable(
         [("192.0.2.0/24", "wide"), ("192.0.2.8/29", "narrow"), ("::ffff:198.51.100.0/120", "mapped")]
     )
@@ -100,7 +100,7 @@ def test_the_narrowest_network_answers() -> None:
     assert [networks.get(ip_address(address).packed) for address in asked] == ["wide", "narrow", "mapped", None]
 
 
-def test_what_is_no_network_is_refused() -> None:
+def test_invalid_network_is_refused() -> None:
     with pytest.raises(ValueError, match="does not appear to be"):
         build_trusted_networks(["everyone"])
 
@@ -109,7 +109,7 @@ def test_what_is_no_network_is_refused() -> None:
     st.lists(st.tuples(st.binary(min_size=4, max_size=4), st.integers(0, 32)), max_size=12),
     st.lists(st.binary(min_size=4, max_size=4), max_size=6),
 )
-def test_looking_up_is_the_same_as_looking_at_each_network(made: list[tuple[bytes, int]], asked: list[bytes]) -> None:
+def test_lookup_equals_a_linear_search(made: list[tuple[bytes, int]], asked: list[bytes]) -> None:
     known = [ip_network((address, length), strict=False) for address, length in made]
     networks = NetworkTable((str(network), number) for number, network in enumerate(known))
     edges = [edge.packed for network in known for edge in (network.network_address, network.broadcast_address)]

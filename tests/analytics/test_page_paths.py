@@ -44,7 +44,7 @@ def reason(url: str, base: str = "") -> DropReason:
         "HTTP://user:secret@DOCS.example.com:8443/guide/setup",
     ],
 )
-def test_all_spellings_of_a_page_are_one_path(written: str) -> None:
+def test_all_spellings_of_a_page_have_one_path(written: str) -> None:
     assert path_of(written) == "/guide/setup"
 
 
@@ -75,11 +75,11 @@ def test_all_spellings_of_a_page_are_one_path(written: str) -> None:
         ("/docs/llms.txt", "/docs/llms.txt"),
     ],
 )
-def test_a_path_is_told_as_people_read_it(written: str, path: str) -> None:
+def test_path_is_percent_decoded_where_unambiguous(written: str, path: str) -> None:
     assert path_of(written) == path
 
 
-def test_the_host_is_kept_apart() -> None:
+def test_host_is_separated_from_the_path() -> None:
     assert normalize_url("https://Docs.Example.com.:8443/a") == PageLocation("docs.example.com", "/a", PageFormat.HTML)
     assert normalize_url("https://[2001:db8::1]:80/a") == PageLocation("[2001:db8::1]", "/a", PageFormat.HTML)
     assert normalize_url("/a") == PageLocation("", "/a", PageFormat.HTML)
@@ -87,7 +87,7 @@ def test_the_host_is_kept_apart() -> None:
     assert host_from_url("about:blank") == ""
 
 
-def test_the_form_is_that_of_the_address() -> None:
+def test_form_follows_from_the_file_extension() -> None:
     forms = {url: normalize_url(url) for url in ("/a.md", "/a", "/llms.txt", "/x/llms-full.txt", "/a/index.md")}
     assert [place.format for place in forms.values() if isinstance(place, PageLocation)] == [
         "markdown",
@@ -106,7 +106,7 @@ def test_the_form_is_that_of_the_address() -> None:
         *("/_next/image?url=a", "/a?_rsc=1x2y"),
     ],
 )
-def test_what_is_no_page_is_refused(url: str) -> None:
+def test_asset_paths_are_refused(url: str) -> None:
     assert reason(url) is DropReason.NOT_A_PAGE
 
 
@@ -116,11 +116,11 @@ def test_a_binary_path_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "about:blank", "chrome-extension://abc/x", "javascript:void(0)"])
-def test_an_address_that_is_not_of_the_web_is_refused(url: str) -> None:
+def test_non_http_url_is_refused(url: str) -> None:
     assert reason(url) is DropReason.NOT_HTTP
 
 
-def test_an_over_long_path_is_refused_and_the_longest_is_not() -> None:
+def test_path_longer_than_the_limit_is_refused() -> None:
     assert path_of("/" + "a" * (MAX_PATH_BYTES - 1))
     assert reason("/" + "a" * MAX_PATH_BYTES) is DropReason.PATH_TOO_LONG
     assert reason("/" + "%41" * 5000) is DropReason.PATH_TOO_LONG
@@ -128,7 +128,7 @@ def test_an_over_long_path_is_refused_and_the_longest_is_not() -> None:
     assert reason("") is DropReason.NO_PATH
 
 
-def test_a_base_path_is_left_out_and_what_lies_outside_is_refused() -> None:
+def test_base_path_is_removed_and_other_paths_are_refused() -> None:
     assert path_of("/docs/guide", "/docs") == "/guide"
     assert path_of("/docs/", "/docs/") == "/"
     assert path_of("/docs/index.html", "docs") == "/"
@@ -158,7 +158,7 @@ URLS = st.one_of(
 @example("/...md/index.html", frozenset())
 @example("/a.json/index.html", frozenset())
 @example("/?a=\u0338", frozenset({"a"}))
-def test_cleaning_never_raises_and_cleaning_twice_changes_nothing(url: str, keep: frozenset[str]) -> None:
+def test_cleaning_never_raises_and_is_idempotent(url: str, keep: frozenset[str]) -> None:
     once = normalize_url(url, "", keep)
     if isinstance(once, PageLocation):
         again = normalize_url(once.path, "", keep)
@@ -169,5 +169,5 @@ def test_cleaning_never_raises_and_cleaning_twice_changes_nothing(url: str, keep
 
 
 @given(URLS)
-def test_a_host_of_anything_is_text(url: str) -> None:
+def test_host_of_any_text_is_at_most_253_characters(url: str) -> None:
     assert len(host_from_url(url)) <= 253

@@ -37,7 +37,7 @@ PAGES = st.dictionaries(
 )
 
 
-def test_files_count_as_right_wrong_and_missed() -> None:
+def test_files_are_counted_as_right_wrong_or_missed() -> None:
     base = {"a": b"1\n", "b": b"1\n", "c": b"1\n", "d": b"1\n"}
     result = {**base, "a": b"2\n", "b": b"2\n", "new": b"1\n"}
     reference = {**base, "a": b"2\n", "c": b"2\n"}
@@ -47,12 +47,12 @@ def test_files_count_as_right_wrong_and_missed() -> None:
     assert not found.exact
 
 
-def test_to_delete_a_page_is_not_the_right_way_to_touch_it() -> None:
+def test_deleting_a_page_instead_of_editing_it_is_wrong() -> None:
     found = score({"a": b"1\n"}, {}, {"a": b"2\n"})
     assert (found.right, found.wrong, found.missed, found.f1) == ((), ("a",), ("a",), 0)
 
 
-def test_lines_count_by_what_a_diff_shows() -> None:
+def test_lines_are_counted_by_their_diff() -> None:
     base = {"a": b"one\ntwo\nthree\nfour\n"}
     result = {"a": b"one\nTWO\nthree\n"}
     reference = {"a": b"one\nzwei\nthree\nfour\nfive\n"}
@@ -94,14 +94,14 @@ def test_a_line_written_twice_counts_twice() -> None:
         pytest.param(b"a\r\n", None, b"a\r\n", 0, id="a deleted page is lines, not damage"),
     ],
 )
-def test_bytes_are_damaged_where_no_word_changed(
+def test_changed_bytes_without_changed_words_count_as_damaged(
     base: bytes | None, result: bytes | None, reference: bytes, bytes_damaged: int
 ) -> None:
     assert damaged(base, result, reference) == bytes_damaged
 
 
 @given(PAGES, PAGES)
-def test_what_equals_the_reference_is_perfect(base: Files, reference: Files) -> None:
+def test_result_equal_to_the_reference_scores_perfectly(base: Files, reference: Files) -> None:
     found = score(base, reference, reference)
     assert found.exact
     assert (found.precision, found.recall, found.f1) == (1, 1, 1)
@@ -109,33 +109,33 @@ def test_what_equals_the_reference_is_perfect(base: Files, reference: Files) -> 
 
 
 @given(PAGES)
-def test_no_change_where_none_was_needed_is_perfect(base: Files) -> None:
+def test_empty_change_scores_perfectly_when_the_reference_is_empty(base: Files) -> None:
     found = score(base, base, base)
     assert (found.exact, found.f1, found.lines_right, found.bytes_damaged) == (True, 1, 0, 0)
 
 
 @given(PAGES, PAGES)
-def test_doing_nothing_does_no_harm_and_no_good(base: Files, reference: Files) -> None:
+def test_empty_change_has_no_wrong_lines_and_no_recall(base: Files, reference: Files) -> None:
     found = score(base, base, reference)
     assert (found.precision, found.lines_right, found.lines_beyond, found.bytes_damaged) == (1, 0, 0, 0)
     assert (found.recall == 1) == found.exact == (base == reference)
 
 
 @given(PAGES, PAGES, PAGES)
-def test_what_one_has_beyond_the_other_lacks(base: Files, one: Files, other: Files) -> None:
+def test_swapping_result_and_reference_swaps_precision_and_recall(base: Files, one: Files, other: Files) -> None:
     found, reverse = score(base, one, other), score(base, other, one)
     assert (found.wrong, found.lines_beyond) == (reverse.missed, reverse.lines_missed)
     assert (found.precision, found.f1) == (reverse.recall, reverse.f1)
 
 
 @given(PAGES, PAGES, PAGES)
-def test_files_that_are_the_same_in_all_three_change_no_figure(base: Files, result: Files, reference: Files) -> None:
+def test_unchanged_files_do_not_affect_the_score(base: Files, result: Files, reference: Files) -> None:
     same = {"same.md": b"as it was\r\n"}
     assert score({**base, **same}, {**result, **same}, {**reference, **same}) == score(base, result, reference)
 
 
 @given(st.lists(st.text("abc ", min_size=1, max_size=8), min_size=1, max_size=8, unique=True))
-def test_each_line_whose_ending_changed_is_one_byte(lines: list[str]) -> None:
+def test_each_changed_line_ending_is_one_damaged_byte(lines: list[str]) -> None:
     unix = "".join(f"{line}\n" for line in lines).encode()
     assert damaged(unix.replace(b"\n", b"\r\n"), unix, unix.replace(b"\n", b"\r\n")) == len(lines)
 
@@ -147,7 +147,7 @@ def evaluated(script: str, *names: str) -> dict[str, Result]:
 
 
 @pytest.mark.drill
-def test_a_careful_model_gets_every_built_in_case_right() -> None:
+def test_scripted_reference_model_solves_every_built_in_case() -> None:
     results = evaluated("careful.yaml")
     assert len(results) == len(load(BUILT_IN)) >= 12
     assert [name for name, result in results.items() if not result.exact] == []
@@ -160,7 +160,7 @@ def test_a_careful_model_gets_every_built_in_case_right() -> None:
     assert results["no-change-needed"].reason == "no_changes"
 
 
-def test_the_case_and_the_script_that_the_documentation_shows_go_together(tmp_path: Path) -> None:
+def test_documented_case_and_script_work_together(tmp_path: Path) -> None:
     page = (ROOT / "benchmarks/agent/README.md").read_text("utf-8")
     shown = dict(re.findall(r"^```(toml|yaml)\n(.*?)^```$", page, re.M | re.S))
     cases, script = tmp_path / "cases.toml", tmp_path / "script.yaml"
@@ -171,7 +171,7 @@ def test_the_case_and_the_script_that_the_documentation_shows_go_together(tmp_pa
 
 
 @pytest.mark.drill
-def test_a_model_that_touches_too_much_is_noticed() -> None:
+def test_model_that_changes_too_much_scores_lower() -> None:
     results = evaluated("eager.yaml")
     too_many = results["crlf-page"].score
     assert (too_many.wrong, too_many.precision, too_many.recall) == (("docs/linux.md",), 0.5, 1)
@@ -186,7 +186,7 @@ def test_a_model_that_touches_too_much_is_noticed() -> None:
     assert any(fault.startswith("docs/index.md:3:") for fault in faults)
 
 
-def test_a_model_that_rewrites_pages_is_noticed() -> None:
+def test_model_that_rewrites_pages_scores_lower() -> None:
     for name, result in evaluated("rewriter.yaml").items():
         assert not result.score.exact, name
         assert result.score.lines_beyond + result.score.lines_missed + result.score.bytes_damaged > 0, name
@@ -213,7 +213,7 @@ def history(folder: Path) -> tuple[Path, str, str]:
     return path, base, commit(repository, changed, message="Say New, not Old, in the handbook")
 
 
-def test_a_case_from_history_runs_on_a_copy_that_knows_neither_past_nor_future(tmp_path: Path) -> None:
+def test_case_from_history_runs_on_a_copy_without_other_commits(tmp_path: Path) -> None:
     path, base, reference = history(tmp_path)
     before = branches(path)
     case = Case(
@@ -237,7 +237,7 @@ def test_without_a_root_everything_the_reference_changed_counts(tmp_path: Path) 
     assert (result.score.right, result.score.missed) == (("docs/a.md",), ("src/x.py",))
 
 
-def test_mining_proposes_changes_to_documentation_alone(tmp_path: Path) -> None:
+def test_mining_proposes_only_documentation_changes(tmp_path: Path) -> None:
     path, _, _ = history(tmp_path)
     repository = pygit2.Repository(str(path))
     parent = branches(path)["main"]
@@ -257,7 +257,7 @@ def test_mining_proposes_changes_to_documentation_alone(tmp_path: Path) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_any_prompt_comes_back_from_a_proposed_case(prompt: str) -> None:
+def test_any_prompt_survives_the_toml_round_trip(prompt: str) -> None:
     proposed = Found("1" * 40, "2" * 40, prompt, files=1, lines=2).toml("C:\\new\\docs")
     [case] = tomllib.loads(proposed)["case"]
     assert (case["prompt"], case["repository"]) == (prompt, "C:\\new\\docs")
@@ -273,7 +273,7 @@ def test_any_prompt_comes_back_from_a_proposed_case(prompt: str) -> None:
         ("typo\n", ""),
     ],
 )
-def test_a_prompt_is_the_message_without_its_marks(message: str, prompt: str) -> None:
+def test_prompt_is_the_commit_message_without_prefixes_and_trailers(message: str, prompt: str) -> None:
     assert drafted(message) == prompt
 
 
@@ -295,7 +295,7 @@ MADE = '[[case]]\nname = "a"\nprompt = "Do"\n'
         (MADE + 'files = {"p" = {text = "„", encoding = "latin-1"}}\nreference = {}\n', "latin-1 has no '„'"),
     ],
 )
-def test_a_file_of_cases_that_is_wrong_is_refused_with_the_fault(text: str, told: str, tmp_path: Path) -> None:
+def test_invalid_case_file_is_refused_with_the_error(text: str, told: str, tmp_path: Path) -> None:
     path = tmp_path / "cases.toml"
     path.write_text(text, "utf-8")
     with pytest.raises(CaseRefused, match=re.escape(told)):
@@ -316,7 +316,7 @@ def test_a_job_that_failed_is_never_exact() -> None:
     assert Sum.of(tuple(ended)).exact == Sum.of(tuple(ended)).failed == 1
 
 
-def test_two_runs_are_compared_on_the_cases_that_both_have(tmp_path: Path) -> None:
+def test_runs_are_compared_on_their_common_cases(tmp_path: Path) -> None:
     def run(model: str, results: Files) -> Run:
         base, reference = {"a": b"1\n"}, {"a": b"2\n"}
         made = [
@@ -349,7 +349,7 @@ def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.drill
-def test_the_command_runs_cases_and_tells_what_is_wrong_in_a_sentence(tmp_path: Path) -> None:
+def test_command_runs_cases_and_reports_errors_in_one_sentence(tmp_path: Path) -> None:
     path, base, _ = history(tmp_path)
     cases, out = tmp_path / "cases.toml", tmp_path / "out.json"
     written = f'[[case]]\nname = "old"\nprompt = "Do"\nrepository = "handbook.git"\nbase = "{base}"\nreference = '

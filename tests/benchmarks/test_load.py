@@ -23,7 +23,7 @@ def sample(at: float, memory: float = 100.0, cpu: float = 0.0) -> Sample:
     return Sample(at, {"serve": Held(cpu, memory, memory, 20, 10)}, cpu, 0, 0, 0, 0, 0)
 
 
-def test_requests_come_at_their_rates_in_order_and_the_same_for_a_seed() -> None:
+def test_request_schedule_is_deterministic_and_keeps_its_rates() -> None:
     found = list(arrivals({"poll": 100, "batch": 10, "export": 0}, 20, seed=3))
     assert found == sorted(found) == list(arrivals({"poll": 100, "batch": 10, "export": 0}, 20, seed=3))
     assert {kind: sum(1 for _, each in found if each == kind) for kind in ("poll", "batch", "export")} == {
@@ -31,7 +31,7 @@ def test_requests_come_at_their_rates_in_order_and_the_same_for_a_seed() -> None
     }  # fmt: skip
 
 
-def test_every_event_that_is_sent_has_an_id_of_its_own() -> None:
+def test_every_sent_event_has_a_unique_id() -> None:
     made = generator.Requests(Order([], "proj", "site", "key", "job", {}, 0))
     bodies = [made.make("batch") for _ in range(30)]
     ids = [part[:24] for body in bodies for part in body.split(b'"eventId": "')[1:]]
@@ -60,7 +60,7 @@ async def _against(stall: float, status: int, rate: float = 100, seconds: float 
     return taken
 
 
-def test_a_server_that_stalls_is_asked_no_less_often_and_the_wait_is_counted_from_when_a_request_was_due() -> None:
+def test_latency_is_measured_from_the_scheduled_time() -> None:
     took = asyncio.run(_against(0.4, 200)).milliseconds["poll"]
     assert len(took) == len(list(arrivals({"poll": 100}, 1, seed=1)))
     waited = [each for each in took if each > 100]
@@ -68,13 +68,13 @@ def test_a_server_that_stalls_is_asked_no_less_often_and_the_wait_is_counted_fro
     assert max(waited) > 300
 
 
-def test_an_answer_of_another_status_is_an_error() -> None:
+def test_unexpected_status_is_an_error() -> None:
     taken = asyncio.run(_against(0, 503, rate=20, seconds=0.5))
     assert len(taken.errors["poll"]) == len(taken.milliseconds["poll"]) > 0
     assert taken.errors["poll"][0] == "503: {}"
 
 
-def test_a_run_is_held_when_nothing_failed_and_every_kind_was_quick_enough() -> None:
+def test_run_passes_without_errors_and_within_latency_targets() -> None:
     quick = {kind: [float(n) for n in range(1, 101)] for kind in KINDS}
     samples = [sample(0, cpu=1), sample(10, cpu=6)]
     taken = Taken(quick, {kind: [] for kind in KINDS}, [0.1], accepted=500, cpu_seconds=1, seconds=10)
@@ -89,7 +89,7 @@ def test_a_run_is_held_when_nothing_failed_and_every_kind_was_quick_enough() -> 
 @pytest.mark.parametrize(
     ("per_minute", "minutes", "is_flat"), [(0, 30, True), (0.01, 30, True), (1, 30, False), (0.8, 30, False)]
 )
-def test_memory_that_grows_all_the_time_is_not_flat(per_minute: float, minutes: int, is_flat: bool) -> None:
+def test_steadily_growing_memory_is_not_flat(per_minute: float, minutes: int, is_flat: bool) -> None:
     chance = random.Random(1)
     samples = [sample(n * 6, 100 + per_minute * n / 10 + chance.uniform(-2, 2)) for n in range(minutes * 10)]
     memory = soak.trends(samples)[0]
@@ -98,29 +98,29 @@ def test_memory_that_grows_all_the_time_is_not_flat(per_minute: float, minutes: 
 
 
 @pytest.mark.parametrize("leak", [0.0, 1.0])
-def test_a_log_that_fills_and_is_written_back_hides_no_leak_and_is_none(leak: float) -> None:
+def test_checkpointing_log_neither_hides_nor_looks_like_a_leak(leak: float) -> None:
     samples = [sample(n * 6, 300 + 20 * (n % 130 / 130) + leak * n / 10) for n in range(300)]
     assert soak.trends(samples)[0].is_flat is not bool(leak)
 
 
-def test_what_settles_in_the_warm_up_is_flat() -> None:
+def test_growth_during_the_warm_up_is_ignored() -> None:
     samples = [sample(n * 6, 200 - 100 * math.exp(-n / 20)) for n in range(300)]
     assert all(trend.is_flat for trend in soak.trends(samples))
 
 
-def test_a_cost_is_level_when_no_tenfold_makes_it_half_as_dear_again() -> None:
+def test_cost_is_level_if_tenfold_data_adds_less_than_half() -> None:
     assert Grown("poll", [Cost(1, 2.0), Cost(1, 2.9), Cost(1, 3.9)]).is_level
     assert not Grown("poll", [Cost(1, 2.0), Cost(1, 2.0), Cost(1, 4.0)]).is_level
     assert Grown("poll", [Cost(1, 1.0, noise=0.2), Cost(1, 1.8, noise=0.2)]).is_level, "it may be chance"
     assert not Grown("poll", [Cost(1, 1.0), Cost(1, 1.8)]).is_level
 
 
-def test_one_slot_with_even_jobs_waits_as_queueing_theory_says() -> None:
+def test_simulation_matches_queueing_theory_for_one_slot() -> None:
     found = simulation.jobs(Arrivals(0.7, 1), Durations(1, 0), Workers(1, 1), 40_000)
     assert sum(found.seconds) / len(found.seconds) == pytest.approx(0.7 / (2 * 0.3), rel=0.1)
 
 
-def test_a_dead_worker_loses_no_job_and_its_jobs_go_on_after_the_lease() -> None:
+def test_jobs_of_a_dead_worker_resume_after_the_lease() -> None:
     asked = Arrivals(1, 1), Durations(30, 0.5), 3600.0
     found = simulation.jobs(*asked[:2], Workers(4, 20, lost_at=1800), asked[2])
     whole = simulation.jobs(*asked[:2], Workers(4, 20), asked[2])
@@ -129,7 +129,7 @@ def test_a_dead_worker_loses_no_job_and_its_jobs_go_on_after_the_lease() -> None
     assert min(found.resumed) == pytest.approx(simulation.LEASE)
 
 
-def test_a_shard_that_is_folded_at_the_keepers_pace_has_what_came_in_since() -> None:
+def test_simulated_shard_backlog_is_the_views_since_the_last_fold() -> None:
     calm = simulation.folds(
         Arrivals(1000, 1), Shard(fixed=1, each=0), FoldTiming(pause_factor=30, max_pause_seconds=60)
     )
@@ -140,14 +140,14 @@ def test_a_shard_that_is_folded_at_the_keepers_pace_has_what_came_in_since() -> 
     assert away.backlog == pytest.approx(1000 * 600, rel=0.06)
 
 
-def test_a_days_views_add_up_to_its_mean() -> None:
+def test_hourly_rates_average_to_the_daily_mean() -> None:
     assert simulation.arrived(Arrivals(100, 3), 0, 86_400) == pytest.approx(8_640_000)
     assert simulation.arrived(Arrivals(100, 3), 21_600 - 1, 21_600 + 1) == pytest.approx(600)
 
 
 @pytest.mark.drill
 @pytest.mark.parametrize("pair", PAIRS)
-def test_under_load_nothing_fails_and_all_that_was_accepted_is_counted(tmp_path: Path, pair: str) -> None:
+def test_load_run_has_no_failures_and_counts_every_accepted_event(tmp_path: Path, pair: str) -> None:
     with stores(pair, tmp_path) as on, account(on) as (owner, project), running(on, owner, project) as fleet:
         found = load(fleet, times(0.5), 2, seed=1)
         end = reckon(fleet, found.accepted)

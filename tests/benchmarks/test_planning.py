@@ -10,7 +10,7 @@ from benchmarks.load import planning
 SCALE = Path(__file__).parents[2] / "docs/scale.md"
 
 
-def test_the_plan_on_the_page_is_what_is_printed(
+def test_documented_capacity_plan_matches_the_output(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["planning"])

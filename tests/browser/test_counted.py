@@ -24,7 +24,7 @@ def answered(page: Page, path: str) -> int:
     return answer.value.status
 
 
-def test_what_is_seen_in_a_browser_is_exported_as_human_visitors(page: Page, service: Service) -> None:
+def test_browser_views_are_exported_as_human_visitors(page: Page, service: Service) -> None:
     assert [answered(page, path) for path in ("/", "/guide/", "/guide/index.html", "/")] == [202] * 4
     found = service.http.get(f"/v1/analytics/{service.project.id}/visitors").json()
     one = {"human": 1, "ai": 0, "total": 1}

@@ -69,7 +69,7 @@ def walk() -> Walk:
     return Walk()
 
 
-def test_the_first_link_makes_the_administrator(page: Page, service: Service) -> None:
+def test_first_link_creates_the_administrator(page: Page, service: Service) -> None:
     page.goto(f"{service.url}/join/{service.desk.people.create_first_admin_link()}")
     page.get_by_label("Email address").fill("ada@example.org")
     page.get_by_label("Name").fill("Ada")
@@ -79,7 +79,7 @@ def test_the_first_link_makes_the_administrator(page: Page, service: Service) ->
     assert service.desk.people.create_first_admin_link() is None
 
 
-def test_a_project_is_made_once_its_repository_is_found(page: Page, service: Service, walk: Walk) -> None:
+def test_project_is_created_once_its_repository_is_found(page: Page, service: Service, walk: Walk) -> None:
     page.goto(f"{service.url}/projects/new")
     page.get_by_label("Name").fill("Handbook")
     page.get_by_label("Repository", exact=False).first.fill(str(service.repository.parent / "missing.git"))
@@ -119,7 +119,7 @@ def test_a_job_is_followed_live_to_its_pull_request_and_merged(page: Page, servi
     assert file_on(service.repository, "main", "index.md") == b"# Hello\n\nThe color of things.\n"
 
 
-def test_a_job_that_is_at_work_shows_what_it_does_without_a_reload(page: Page, service: Service, walk: Walk) -> None:
+def test_running_job_updates_its_page_live(page: Page, service: Service, walk: Walk) -> None:
     page.goto(f"{service.url}/projects/{walk.project}/jobs")
     page.get_by_label("What should be done?").fill("Replace things with matters on every page.")
     page.get_by_role("button", name="Start job").click()
@@ -128,7 +128,7 @@ def test_a_job_that_is_at_work_shows_what_it_does_without_a_reload(page: Page, s
     expect(page.locator("#changes")).to_contain_text("The color of matters.")
 
 
-def test_people_and_ai_appear_as_the_api_counts_them(
+def test_dashboard_shows_the_same_counts_as_the_api(
     page: Page, context: BrowserContext, service: Service, site: Site, walk: Walk
 ) -> None:
     site.collector, site.site_id, site.head = service.url, walk.site, ROUTER

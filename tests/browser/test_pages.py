@@ -97,7 +97,7 @@ def serious(page: Page, **options: object) -> list[str]:
 
 
 @pytest.mark.parametrize("name", drills([*PAGES, *OUTSIDE], but=TELLING))
-def test_a_page_is_accessible_quiet_and_light(
+def test_page_is_accessible_small_and_logs_no_errors(
     browser: Browser, service: Service, places: dict[str, str], name: str
 ) -> None:
     path = (PAGES | OUTSIDE)[name].format(**places)
@@ -120,7 +120,9 @@ def test_a_page_is_accessible_quiet_and_light(
 
 
 @pytest.mark.parametrize("name", drills([*PAGES, *OUTSIDE], but=["readership", "job", "keys", "sign in"]))
-def test_a_page_is_readable_in_the_dark(browser: Browser, service: Service, places: dict[str, str], name: str) -> None:
+def test_page_has_enough_contrast_in_dark_mode(
+    browser: Browser, service: Service, places: dict[str, str], name: str
+) -> None:
     with visiting(browser, service, name in PAGES, color_scheme="dark") as context:
         page = context.new_page()
         page.goto(service.url + (PAGES | OUTSIDE)[name].format(**places))
@@ -128,7 +130,7 @@ def test_a_page_is_readable_in_the_dark(browser: Browser, service: Service, plac
 
 
 @pytest.mark.parametrize("name", drills([name for name in PAGES if name != "not there"], but=["job", "readership"]))
-def test_a_page_says_the_same_without_scripts(
+def test_page_has_the_same_text_without_scripts(
     browser: Browser, service: Service, places: dict[str, str], name: str
 ) -> None:
     path = service.url + PAGES[name].format(**places)
@@ -142,7 +144,7 @@ def test_a_page_says_the_same_without_scripts(
     assert said[0] == said[1]
 
 
-def test_the_chart_is_read_by_keyboard(browser: Browser, service: Service, places: dict[str, str]) -> None:
+def test_chart_is_usable_by_keyboard(browser: Browser, service: Service, places: dict[str, str]) -> None:
     with visiting(browser, service) as context:
         page = context.new_page()
         page.goto(service.url + PAGES["readership"].format(**places))

@@ -19,7 +19,7 @@ def follow(page: Page, link: str) -> None:
         page.click(f"text={link}")
 
 
-def test_every_page_of_a_site_counts_once_and_names_the_page_before(page: Page, site: Site) -> None:
+def test_every_page_counts_once_with_its_referrer(page: Page, site: Site) -> None:
     page.goto(f"{DOCS}/")
     follow(page, "Guide")
     follow(page, "Setup")
@@ -28,7 +28,7 @@ def test_every_page_of_a_site_counts_once_and_names_the_page_before(page: Page, 
     assert len({arrival.body["e"] for arrival in site.arrivals}) == 3
 
 
-def test_a_view_is_sent_as_plain_text_without_a_cookie_and_without_asking_first(page: Page, site: Site) -> None:
+def test_view_is_sent_as_plain_text_without_cookie_and_preflight(page: Page, site: Site) -> None:
     page.goto(f"{DOCS}/")
     site.pages(1)
     follow(page, "Guide")
@@ -42,7 +42,7 @@ def test_a_view_is_sent_as_plain_text_without_a_cookie_and_without_asking_first(
     assert site.asked_first == 0
 
 
-def test_views_go_to_where_the_script_came_from(page: Page, site: Site) -> None:
+def test_views_are_sent_to_the_origin_of_the_script(page: Page, site: Site) -> None:
     site.collector = f"{DOCS}/desk"
     page.goto(f"{DOCS}/guide")
     assert site.pages(1) == ["/guide"]
@@ -57,7 +57,7 @@ def test_the_beacon_leaves_nothing_in_the_browser(page: Page, site: Site) -> Non
 
 
 @pytest.mark.parametrize("without", ["nothing", "navigation"])
-def test_an_application_that_navigates_by_itself_counts_each_page_once(page: Page, site: Site, without: str) -> None:
+def test_single_page_application_counts_each_page_once(page: Page, site: Site, without: str) -> None:
     page.add_init_script(WITHOUT.format("window", without))
     site.head = ROUTER
     page.goto(f"{DOCS}/")
@@ -70,7 +70,7 @@ def test_an_application_that_navigates_by_itself_counts_each_page_once(page: Pag
 
 
 @pytest.mark.parametrize("without", ["nothing", "navigation"])
-def test_a_change_that_stays_on_the_page_is_no_view(page: Page, site: Site, without: str) -> None:
+def test_history_change_on_the_same_page_is_not_a_view(page: Page, site: Site, without: str) -> None:
     page.add_init_script(WITHOUT.format("window", without))
     page.goto(f"{DOCS}/guide")
     for change in ("'#part'", "'?tab=2'", "'/guide/'", "'/guide'", "''"):
@@ -79,7 +79,7 @@ def test_a_change_that_stays_on_the_page_is_no_view(page: Page, site: Site, with
     assert site.pages(1) == ["/guide"]
 
 
-def test_with_data_query_another_query_is_another_page(page: Page, site: Site) -> None:
+def test_data_query_counts_each_query_as_a_page(page: Page, site: Site) -> None:
     site.options = "data-query"
     page.goto(f"{DOCS}/search?q=a")
     page.evaluate("history.pushState({}, '', '?q=b')")
@@ -87,7 +87,7 @@ def test_with_data_query_another_query_is_another_page(page: Page, site: Site) -
 
 
 @pytest.mark.parametrize("without", ["nothing", "navigation"])
-def test_with_data_hash_the_fragment_is_the_page(page: Page, site: Site, without: str) -> None:
+def test_data_hash_counts_each_fragment_as_a_page(page: Page, site: Site, without: str) -> None:
     page.add_init_script(WITHOUT.format("window", without))
     site.options = "data-hash"
     page.goto(f"{DOCS}/docs#/guide")
@@ -96,14 +96,14 @@ def test_with_data_hash_the_fragment_is_the_page(page: Page, site: Site, without
     assert site.pages(2) == ["/docs/guide", "/docs/setup"]
 
 
-def test_a_page_that_comes_back_from_the_browser_s_memory_counts_again(page: Page, site: Site) -> None:
+def test_page_restored_from_bfcache_counts_again(page: Page, site: Site) -> None:
     page.goto(f"{DOCS}/")
     follow(page, "Guide")
     page.go_back(wait_until="commit")
     assert site.pages(3) == ["/", "/", "/guide"]
 
 
-def test_a_page_rendered_ahead_counts_when_it_is_shown(program: str, site: Site, tmp_path: Path) -> None:
+def test_prerendered_page_counts_when_shown(program: str, site: Site, tmp_path: Path) -> None:
     """Playwright forbids rendering ahead, so here the page itself waits and goes on."""
     ahead = "document.prerendering || location.pathname != '/' || setTimeout(function () {location = '/guide'}, 1000)"
     site.head = f"{SPECULATION}<script>{ahead}</script>"
@@ -118,7 +118,7 @@ def test_a_page_rendered_ahead_counts_when_it_is_shown(program: str, site: Site,
             browser.terminate()
 
 
-def test_what_is_sent_while_the_reader_leaves_arrives(page: Page, site: Site) -> None:
+def test_view_sent_while_leaving_the_page_arrives(page: Page, site: Site) -> None:
     """On this machine every request is quick enough; on a slow line it is `keepalive` that lets it outlive the page."""
     page.add_init_script("fetch = (send => (to, how) => send(to, how, self.keepalive = how.keepalive))(fetch)")
     site.options = "data-manual"
@@ -131,7 +131,7 @@ def test_what_is_sent_while_the_reader_leaves_arrives(page: Page, site: Site) ->
 
 
 @pytest.mark.parametrize("wish", ["{value: '1'}", "{value: null}"])
-def test_do_not_track_is_honoured_where_the_tag_says_so(page: Page, site: Site, wish: str) -> None:
+def test_data_do_not_track_attribute_honors_do_not_track(page: Page, site: Site, wish: str) -> None:
     page.add_init_script(f"Object.defineProperty(navigator, 'doNotTrack', {wish})")
     site.options = "data-do-not-track"
     page.goto(f"{DOCS}/guide")
@@ -141,21 +141,21 @@ def test_do_not_track_is_honoured_where_the_tag_says_so(page: Page, site: Site, 
     assert site.pages(len(counted) + 1) == [*counted, "/guide"]
 
 
-def test_global_privacy_control_is_honoured_as_do_not_track_is(page: Page, site: Site) -> None:
+def test_global_privacy_control_is_honored_like_do_not_track(page: Page, site: Site) -> None:
     page.add_init_script("Object.defineProperty(navigator, 'globalPrivacyControl', {value: true})")
     site.options = "data-do-not-track"
     page.goto(f"{DOCS}/")
     assert site.pages(0) == []
 
 
-def test_the_tag_chooses_pages_by_pattern(page: Page, site: Site) -> None:
+def test_script_tag_includes_pages_by_pattern(page: Page, site: Site) -> None:
     site.options = 'data-include="/guide, /guide/*" data-exclude="*/draft.html"'
     for path in ("/", "/guide", "/guide/a/b", "/guide/draft.html", "/guide/draft-html", "/guided"):
         page.goto(f"{DOCS}{path}")
     assert site.pages(3) == ["/guide", "/guide/a/b", "/guide/draft-html"]
 
 
-def test_with_data_manual_only_calls_count(page: Page, site: Site) -> None:
+def test_data_manual_counts_only_explicit_calls(page: Page, site: Site) -> None:
     site.options = "data-manual"
     page.goto(f"{DOCS}/guide")
     page.evaluate("history.pushState({}, '', '/setup')")
@@ -165,7 +165,7 @@ def test_with_data_manual_only_calls_count(page: Page, site: Site) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_the_author_s_own_machine_counts_only_with_data_local(page: Page, site: Site, host: str) -> None:
+def test_localhost_counts_only_with_data_local(page: Page, site: Site, host: str) -> None:
     page.goto(f"http://{host}:{site.port}/")
     page.evaluate("copydesk.feedback(false)")
     assert site.pages(0) == []
@@ -193,20 +193,20 @@ def test_feedback_says_whether_the_page_helped_and_why(page: Page, site: Site) -
     assert view["e"] != feedback["e"]
 
 
-def test_a_tag_that_is_there_twice_counts_once(page: Page, site: Site) -> None:
+def test_duplicate_script_tag_counts_once(page: Page, site: Site) -> None:
     site.head = site.tag
     page.goto(f"{DOCS}/")
     assert site.pages(1) == ["/"]
 
 
-def test_a_page_whose_policy_forbids_sending_goes_on_undisturbed(page: Page, site: Site) -> None:
+def test_page_whose_csp_blocks_the_beacon_still_works(page: Page, site: Site) -> None:
     site.policy = "connect-src 'none'"
     page.goto(f"{DOCS}/")
     page.evaluate("copydesk.feedback(true)")
     assert site.pages(0) == []
 
 
-def test_a_browser_without_fetch_sends_all_the_same(page: Page, site: Site) -> None:
+def test_browser_without_fetch_sends_views(page: Page, site: Site) -> None:
     page.add_init_script(WITHOUT.format("window", "fetch"))
     page.goto(f"{DOCS}/")
     assert site.pages(1) == ["/"]
@@ -217,9 +217,7 @@ def test_a_browser_without_fetch_sends_all_the_same(page: Page, site: Site) -> N
     "missing",
     [[("window", "fetch"), ("navigator", "sendBeacon")], [("document", "currentScript")]],
 )
-def test_a_browser_too_old_for_the_beacon_shows_the_page_as_ever(
-    page: Page, site: Site, missing: list[tuple[str, str]]
-) -> None:
+def test_unsupported_browser_shows_the_page_unchanged(page: Page, site: Site, missing: list[tuple[str, str]]) -> None:
     for owner, name in missing:
         page.add_init_script(WITHOUT.format(owner, name))
     page.goto(f"{DOCS}/")

@@ -42,7 +42,7 @@ def printed(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
-def test_a_project_and_a_key_are_made_without_a_server(run: Run, tmp_path: Path) -> None:
+def test_project_and_key_are_created_without_a_server(run: Run, tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"}, branch="trunk")
     project = printed(run("project", "create", "Docs", "--repo", str(repository), "--json"))
     assert project["ref"] == "trunk", "the repository's own default branch"
@@ -72,7 +72,7 @@ def test_a_project_and_a_key_are_made_without_a_server(run: Run, tmp_path: Path)
         ("--repo", "{repository}", "--forbid-private"),
     ],
 )
-def test_a_project_that_cannot_work_is_refused_at_once(run: Run, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_project_with_unusable_repository_is_refused(run: Run, tmp_path: Path, options: tuple[str, ...]) -> None:
     repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
     given = [option.format(repository=repository) for option in options]
     result = run("project", "create", "Docs", *given)
@@ -88,7 +88,7 @@ def test_wrong_usage_exits_with_2(run: Run) -> None:
     assert run("job", "list", "--limit", "0").exit_code == 2
 
 
-def test_every_command_explains_itself(run: Run) -> None:
+def test_every_command_has_help(run: Run) -> None:
     for command in ((), ("project",), ("key",), ("job",), ("pull",), ("serve",), ("work",), ("demo",), ("doctor",)):
         result = run(*command, "--help")
         assert result.exit_code == 0
@@ -131,7 +131,7 @@ def test_watching_prints_plain_lines_when_piped(against: Run) -> None:
     assert not any("\x1b" in line for line in lines)
 
 
-def test_a_message_a_cancellation_and_the_archive(against: Run, service: Service) -> None:
+def test_job_can_be_messaged_canceled_and_archived(against: Run, service: Service) -> None:
     job = printed(against("job", "create", "Replace colour with color", "--watch", "--json"))
     again = printed(against("job", "message", job["id"], "Replace Hello with Welcome", "--watch", "--json"))
     assert again["prLink"] == job["prLink"]
@@ -155,7 +155,7 @@ def test_closing_a_pull_request(against: Run, service: Service) -> None:
     assert "color" not in str(file_on(service.repository, "main", "docs/index.md"))
 
 
-def test_the_doctor_finds_nothing_wrong_or_says_what(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_problems(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(check["ok"] for check in printed(run("doctor", "--json")))
     monkeypatch.setenv("COPYDESK_MODEL", "openai-compatible:x")
     result = run("doctor")
@@ -175,9 +175,7 @@ def test_the_demo_works(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
 
 
-def test_what_a_model_or_a_person_wrote_does_not_steer_the_terminal(
-    against: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_of_models_and_people_cannot_send_terminal_escapes(against: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     printed(against("job", "create", "Any", "--title", "Fix [/docs] links \x1b[31m\x1b]52;c;eA==\x07", "--json"))
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")

@@ -37,7 +37,7 @@ def run(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedPr
 
 
 @pytest.mark.drill
-def test_commands_that_use_duckdb_print_no_warning_of_its_bindings(environment: dict[str, str], tmp_path: Path) -> None:
+def test_commands_that_use_duckdb_print_no_binding_warnings(environment: dict[str, str], tmp_path: Path) -> None:
     log = tmp_path / "access.log"
     log.write_text("".join(map(LINE.format, range(200))))
     for arguments, status in (
@@ -53,7 +53,7 @@ def test_commands_that_use_duckdb_print_no_warning_of_its_bindings(environment: 
         assert "nanobind" not in done.stderr
 
 
-def test_a_connection_that_a_daemon_thread_holds_is_not_reported_as_a_leak(environment: dict[str, str]) -> None:
+def test_connection_held_by_a_daemon_thread_is_not_reported_as_a_leak(environment: dict[str, str]) -> None:
     code = """
 import threading, time, duckdb
 from copydesk.cli.quick_exit import QuickExit
@@ -68,7 +68,7 @@ print("written")
 
 
 @pytest.mark.parametrize("stop", drills((signal.SIGTERM, signal.SIGINT), but=(signal.SIGTERM,)))
-def test_a_stopped_server_prints_no_warning_of_duckdbs_bindings(
+def test_stopped_server_prints_no_duckdb_binding_warnings(
     environment: dict[str, str], tmp_path: Path, stop: signal.Signals
 ) -> None:
     log = tmp_path / "access.log"
@@ -80,7 +80,7 @@ def test_a_stopped_server_prints_no_warning_of_duckdbs_bindings(
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         said = server.stderr.readline()
-        assert re.search(r"Copydesk is at http://", said), said + server.stderr.read()
+        assert re.search(r"Copydesk is running at http://", said), said + server.stderr.read()
         imported = run(environment, "analytics", "import", str(log))  # the server opens DuckDB for another process
         server.send_signal(stop)
         said = server.communicate(timeout=60)[1]
@@ -92,7 +92,7 @@ def test_a_stopped_server_prints_no_warning_of_duckdbs_bindings(
 @pytest.mark.parametrize(
     ("arguments", "status"), [("--version", 0), ("project list", 0), ("project show none", 1), ("project --wrong", 2)]
 )
-def test_the_status_says_how_a_command_ended(environment: dict[str, str], arguments: str, status: int) -> None:
+def test_exit_status_says_how_a_command_ended(environment: dict[str, str], arguments: str, status: int) -> None:
     done = run(environment, *arguments.split())
     assert done.returncode == status, done.stderr
     assert done.stdout or done.stderr

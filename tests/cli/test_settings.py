@@ -60,7 +60,7 @@ def test_a_secret_is_set_listed_and_removed_and_never_shown(run: Run, project: s
 
 
 @pytest.mark.parametrize("forge", ["github", "gitlab", "gitea", "forgejo"])
-def test_a_project_on_a_forge_is_made_once_its_token_can_do_what_jobs_need(
+def test_project_on_a_forge_is_created_once_its_token_has_the_needed_permissions(
     run: Run, tmp_path: Path, forge: str
 ) -> None:
     with FAKES[forge](tmp_path / "forge", "acme/docs") as fake:

@@ -94,6 +94,13 @@ def test_the_list_of_commands_shows_the_help_of_each_command(name: str, width: i
     assert outline.get_short_help_str(width) == load_command(name).get_short_help_str(width)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_no_python_types(name: str) -> None:
+    command = load_command(name)
+    for each in getattr(command, "commands", {name: command}).values():
+        assert re.search(r"[{}]|<[a-z]", each.get_help(typer.Context(each))) is None
+
+
 def test_every_command_of_a_module_is_in_the_table() -> None:
     for module in {entry.module for entry in COMMANDS.values()}:
         names = [name for name, entry in COMMANDS.items() if entry.module == module]
@@ -105,21 +112,21 @@ def test_every_command_of_a_module_is_in_the_table() -> None:
             assert names == [commands[0].name]
 
 
-def test_the_tree_of_commands_can_be_walked() -> None:
+def test_command_tree_can_be_traversed() -> None:
     root = typer.main.get_command(cli.app)
     assert isinstance(root, typer.core.TyperGroup)
     assert list(root.commands) == list(COMMANDS)
     assert [command.name for command in root.commands.values()] == list(COMMANDS)
 
 
-def test_a_misspelled_command_is_told_what_was_meant(environment: dict[str, str]) -> None:
+def test_misspelled_command_gets_a_suggestion(environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "copydesk", "projct", "list"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "Did you mean 'project'?" in done.stderr
 
 
-def test_a_desk_for_threads_has_made_every_part(tmp_path: Path) -> None:
+def test_open_desk_creates_every_part_before_threads_start(tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path))
     try:
         assert {"jobs", "pulls", "sites", "store", "fold_scheduler", "feedback"} <= vars(desk).keys()

@@ -57,7 +57,7 @@ def get(url: str, **headers: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
-def test_a_page_is_told_with_all_that_tells_who_read_it(collector: Collector, docs: str, piece: Path) -> None:
+def test_page_view_is_sent_with_all_visitor_fields(collector: Collector, docs: str, piece: Path) -> None:
     visited(piece, collector, get(f"{docs}/guide/setup?a=1"))
     (request,) = collector.requests
     assert request.path == "/v1/analytics/proj_1/events"
@@ -76,7 +76,7 @@ def test_a_page_is_told_with_all_that_tells_who_read_it(collector: Collector, do
 
 
 @pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
-def test_only_pages_that_were_read_are_told(collector: Collector, docs: str, piece: Path) -> None:
+def test_only_successful_page_views_are_sent(collector: Collector, docs: str, piece: Path) -> None:
     requests = [get(docs + path) for path in (*PAGES, "/missing", "/twin")]
     others = [get(f"{docs}/") | {"method": method} for method in ("HEAD", "POST")]
     visited(piece, collector, *requests, *others)
@@ -88,13 +88,13 @@ def test_only_pages_that_were_read_are_told(collector: Collector, docs: str, pie
     assert len({event["eventId"] for event in collector.events}) == len(expected)
 
 
-def test_the_worker_passes_every_answer_on_as_it_is(collector: Collector, docs: str) -> None:
+def test_worker_passes_every_response_through_unchanged(collector: Collector, docs: str) -> None:
     answers = visited(WORKER, collector, *(get(docs + path) for path in (*PAGES, "/missing")))
     expected = [[status, f"this is {path}" if status != 304 else ""] for path, (status, _) in PAGES.items()]
     assert answers == [*expected, [404, "this is /missing"]]
 
 
-def test_the_worker_leaves_prefetches_out_and_browsers_to_the_beacon(collector: Collector, docs: str) -> None:
+def test_worker_skips_prefetches_and_browsers_with_the_beacon(collector: Collector, docs: str) -> None:
     browser = {"sec-fetch-dest": "document", "sec-fetch-mode": "navigate"}
     visited(WORKER, collector, get(f"{docs}/", **{"sec-purpose": "prefetch"}), get(f"{docs}/twin", **browser))
     assert [event["url"] for event in collector.events] == [f"{docs}/twin"]
@@ -102,7 +102,7 @@ def test_the_worker_leaves_prefetches_out_and_browsers_to_the_beacon(collector: 
     assert [event["url"] for event in collector.events[1:]] == [f"{docs}/llms.txt"]
 
 
-def test_the_middleware_for_nextjs_leaves_browsers_to_the_beacon(collector: Collector, docs: str) -> None:
+def test_nextjs_middleware_skips_browsers_with_the_beacon(collector: Collector, docs: str) -> None:
     answers = visited(NEXTJS, collector, get(f"{docs}/", **{"sec-fetch-dest": "document"}), get(f"{docs}/"))
     assert answers == [None, None]
     assert len(collector.events) == 1
@@ -110,9 +110,7 @@ def test_the_middleware_for_nextjs_leaves_browsers_to_the_beacon(collector: Coll
 
 @pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
 @pytest.mark.parametrize("trouble", [503, 429, "cut"])
-def test_a_view_is_sent_again_with_the_same_id(
-    collector: Collector, docs: str, piece: Path, trouble: int | str
-) -> None:
+def test_view_is_retried_with_the_same_id(collector: Collector, docs: str, piece: Path, trouble: int | str) -> None:
     collector.troubles = [trouble]
     visited(piece, collector, get(f"{docs}/"))
     first, second = collector.events
@@ -121,7 +119,7 @@ def test_a_view_is_sent_again_with_the_same_id(
 
 @pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
 @pytest.mark.parametrize("trouble", [401, 307])
-def test_what_copydesk_refuses_is_not_sent_again(collector: Collector, docs: str, piece: Path, trouble: int) -> None:
+def test_refused_view_is_not_retried(collector: Collector, docs: str, piece: Path, trouble: int) -> None:
     collector.troubles = [trouble]
     visited(piece, collector, get(f"{docs}/"))
     assert len(collector.requests) == 1

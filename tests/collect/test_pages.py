@@ -41,11 +41,11 @@ def test_every_option_of_the_middleware_is_documented_with_its_default() -> None
 
 
 @pytest.mark.parametrize("block", blocks("python.md", "python"))
-def test_the_examples_for_python_are_python(block: str) -> None:
+def test_python_examples_compile(block: str) -> None:
     compile(block, "python.md", "exec")
 
 
-def test_nginx_writes_events_that_are_read() -> None:
+def test_documented_nginx_log_format_produces_valid_events() -> None:
     (written,) = re.findall(r"log_format copydesk escape=json\n(.*?);\n", blocks("nginx.md", "nginx")[0], re.S)
     form = "".join(re.findall(r"'([^']*)'", written))
     event = json.loads(re.sub(r"\$(\w+)", lambda variable: SAMPLE.get(variable[1], f"the {variable[1]}"), form))

@@ -16,13 +16,13 @@ from copydesk.core.settings import BadSettings, read_settings
         ("COPYDESK_WORKER_SLOTS", "-1"),
     ],
 )
-def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+def test_invalid_setting_is_named(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
     monkeypatch.setenv(variable, value)
     with pytest.raises(BadSettings, match=variable):
         read_settings()
 
 
-def test_a_password_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_does_not_repeat_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COPYDESK_DATABASE_URL", "mysql://u:s3cret@localhost/x")
     with pytest.raises(BadSettings) as refusal:
         read_settings()
@@ -31,6 +31,6 @@ def test_a_password_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_settings().resolved_database_url == "postgresql://localhost/x"
 
 
-def test_proxies_are_given_with_commas_between(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trusted_proxies_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COPYDESK_TRUSTED_PROXIES", "10.0.0.1, 192.168.0.0/16")
     assert read_settings().trusted_proxies == ("10.0.0.1", "192.168.0.0/16")

@@ -61,7 +61,7 @@ class ForgeCrashes:
         return case
 
     @pytest.mark.parametrize(("kind", "point"), on_each_forge(POINTS, but=("open:acted",)))
-    def test_the_next_worker_finishes_the_job_of_one_that_was_killed(self, case: RemoteCase, point: str) -> None:
+    def test_next_worker_finishes_the_job_of_a_killed_one(self, case: RemoteCase, point: str) -> None:
         case.crash(point)
         case.recover()
         case.check_published()
@@ -105,7 +105,7 @@ class ForgeCrashes:
         case.check_published()
 
     @pytest.mark.parametrize(("kind", "call", "moment"), with_each_call(OPENING, moments=("received",)))
-    def test_a_worker_paused_in_mid_call_opens_no_second_one_when_it_comes_back(
+    def test_worker_resumed_in_mid_call_opens_no_second_pull_request(
         self, case: RemoteCase, call: int, moment: str
     ) -> None:
         """Its call reaches the forge when another worker has long published the job."""
@@ -121,7 +121,7 @@ class ForgeCrashes:
 
     @pytest.mark.drill
     @pytest.mark.parametrize("kind", OPENING)
-    def test_the_matrix_knows_every_call(self, case: RemoteCase, kind: str) -> None:
+    def test_matrix_covers_every_forge_call(self, case: RemoteCase, kind: str) -> None:
         case.listen()
         case.recover()
         assert len(case.called) == len(OPENING[kind])

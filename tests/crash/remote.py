@@ -27,7 +27,7 @@ OPENING = {
 """The calls that a first run makes, one after the other."""
 UPDATING = {kind: (*(call for call in calls if call in ("look", "look by base")), "update")
             for kind, calls in OPENING.items()}  # fmt: skip
-ASKED_FOR = "**Asked for**"
+ASKED_FOR = "**Request**"
 """Stands once in a pull request's text for each run."""
 LOOK = re.compile(r"^GET \S+/(pulls|merge_requests)\b")
 MOMENTS = ("received", "done")

@@ -62,7 +62,7 @@ class Crashes:
             yield case
 
     @pytest.mark.parametrize("point", drills(POINTS, but=("open:inside",)))
-    def test_the_next_worker_finishes_the_job_of_one_that_was_killed(self, case: Case, point: str) -> None:
+    def test_next_worker_finishes_the_job_of_a_killed_one(self, case: Case, point: str) -> None:
         case.crash(point)
         asked, answered = case.asked, case.answered
         case.recover()
@@ -79,7 +79,7 @@ class Crashes:
         assert case.asked == {0: 1, 1: 1}
 
     @pytest.mark.parametrize("turn", drills((0, 1), but=(1,)))
-    def test_a_worker_killed_in_mid_model_call_asks_for_that_reply_alone_again(
+    def test_worker_killed_in_mid_model_call_repeats_only_that_call(
         self, remote: Case, model_server: ModelServer, turn: int
     ) -> None:
         def kill(request: Request) -> None:
@@ -104,7 +104,7 @@ class Crashes:
             ("turn-2-reply:recorded", {0: 1, 1: 1}),
         ],
     )
-    def test_a_reply_that_was_recorded_is_not_asked_for_again(
+    def test_recorded_reply_is_not_requested_again(
         self, remote: Case, model_server: ModelServer, point: str, asked: dict[int, int]
     ) -> None:
         remote.crash(point)

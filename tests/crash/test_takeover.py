@@ -39,7 +39,7 @@ def case(database: str, tmp_path: Path) -> Iterator[Case]:
 
 @BOTH
 @pytest.mark.parametrize("point", drills(PAUSES, but=("push:before",)))
-def test_a_worker_paused_past_its_lease_changes_nothing_when_it_comes_back(case: Case, point: str) -> None:
+def test_worker_resumed_after_its_lease_expired_changes_nothing(case: Case, point: str) -> None:
     paused = _paused(case, point)
     case.recover()
     case.check_published()
@@ -51,7 +51,7 @@ def test_a_worker_paused_past_its_lease_changes_nothing_when_it_comes_back(case:
 
 @BOTH
 @pytest.mark.drill
-def test_a_worker_that_comes_back_does_not_undo_a_follow_up(case: Case) -> None:
+def test_resumed_worker_does_not_undo_a_follow_up(case: Case) -> None:
     paused = _paused(case, "push:before")
     case.recover()
     case.send_message()
@@ -62,7 +62,7 @@ def test_a_worker_that_comes_back_does_not_undo_a_follow_up(case: Case) -> None:
 
 @SQLITE_FIRST
 @pytest.mark.drill
-def test_a_lone_worker_that_comes_back_finishes_its_own_job(case: Case) -> None:
+def test_only_worker_finishes_its_own_job_after_a_pause(case: Case) -> None:
     """It may find its own lease expired: the thread from before the pause then meets the one that took over."""
     paused = _paused(case, "turn-1-reply:middle", slow=SHORT_LEASE * 1.5, lease_seconds=SHORT_LEASE)
     time.sleep(SHORT_LEASE * 1.5)
@@ -75,7 +75,7 @@ def test_a_lone_worker_that_comes_back_finishes_its_own_job(case: Case) -> None:
 
 @POSTGRES
 @pytest.mark.parametrize("point", drills(("settle:inside", "open:inside"), but=("open:inside",)))
-def test_a_worker_paused_within_a_transaction_holds_up_no_other_job(case: Case, point: str) -> None:
+def test_worker_paused_within_a_transaction_blocks_no_other_job(case: Case, point: str) -> None:
     _paused(case, point, lease_seconds=SHORT_LEASE)
     case.start(lease_seconds=SHORT_LEASE)
     time.sleep(SHORT_LEASE * 2)  # by now it has tried to take the paused one's job over
@@ -101,7 +101,7 @@ def test_a_job_that_kills_its_workers_ends_as_failed(case: Case) -> None:
 
 @SQLITE
 @pytest.mark.parametrize("point", drills(("push:recorded", "open:recorded"), but=("push:recorded",)))
-def test_a_message_to_a_job_that_gave_up_after_its_push_goes_on_from_its_branch(case: Case, point: str) -> None:
+def test_message_after_a_failed_publish_continues_from_the_pushed_branch(case: Case, point: str) -> None:
     case.crash(point, most_attempts=1)
     case.recover(most_attempts=1)
     assert case.job.status is FAILED
@@ -112,7 +112,7 @@ def test_a_message_to_a_job_that_gave_up_after_its_push_goes_on_from_its_branch(
 
 @SQLITE
 @pytest.mark.parametrize("point", drills(("turn-1-reply:recorded", "open:recorded"), but=("open:recorded",)))
-def test_usage_counts_a_reply_once_however_often_the_job_is_resumed(case: Case, point: str) -> None:
+def test_usage_counts_each_reply_once_across_resumes(case: Case, point: str) -> None:
     case.crash(point)
     case.recover()
     usage = case.job.usage
@@ -120,7 +120,7 @@ def test_usage_counts_a_reply_once_however_often_the_job_is_resumed(case: Case, 
 
 
 @SQLITE
-def test_a_git_killed_together_with_its_worker_does_not_spoil_the_mirror(case: Case) -> None:
+def test_git_killed_with_its_worker_does_not_damage_the_mirror(case: Case) -> None:
     """What git leaves behind when it is killed while it updates a branch of the mirror: the branch's lock."""
     case.crash("commit:before")
     files = {"docs/other.md": b"# Another\n"}

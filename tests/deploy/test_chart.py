@@ -35,7 +35,7 @@ each_variant = pytest.mark.parametrize("values", VARIANTS.values(), ids=VARIANTS
 
 
 @each_variant
-def test_helm_finds_no_fault(values: Values) -> None:
+def test_helm_lint_passes(values: Values) -> None:
     done = helm("lint", values)
     assert done.returncode == 0, done.stdout
 
@@ -83,7 +83,7 @@ def test_the_image_is_of_this_version(values: Values) -> None:
 
 
 @each_variant
-def test_what_selects_pods_finds_those_of_one_part(values: Values) -> None:
+def test_selectors_match_the_pods_of_one_component(values: Values) -> None:
     manifests = render(values)
     labels = {
         each["metadata"]["name"]: each["spec"]["template"]["metadata"]["labels"]
@@ -106,7 +106,7 @@ def selected(manifest: Manifest) -> dict[str, str] | None:
 
 
 @each_variant
-def test_ports_are_named_where_they_are_used(values: Values) -> None:
+def test_port_names_match_where_they_are_used(values: Values) -> None:
     manifests = render(values)
     ports = {}
     for part in ("serve", "worker"):
@@ -125,14 +125,14 @@ def test_ports_are_named_where_they_are_used(values: Values) -> None:
 
 
 @pytest.mark.parametrize(("part", "ready"), [("serve", "/readyz?without=analytics"), ("worker", "/readyz")])
-def test_a_database_that_is_away_takes_pods_out_but_restarts_none(part: str, ready: str) -> None:
+def test_unavailable_database_makes_pods_unready_but_restarts_none(part: str, ready: str) -> None:
     (container,) = deployment(render(LEAST), part)["spec"]["template"]["spec"]["containers"]
     paths = {probe: container[f"{probe}Probe"]["httpGet"]["path"] for probe in ("startup", "readiness", "liveness")}
     assert paths == {"startup": "/healthz", "readiness": ready, "liveness": "/healthz"}
 
 
 @pytest.mark.parametrize("seconds", [0, 600])
-def test_a_pod_has_time_to_drain_and_to_hand_back(seconds: int) -> None:
+def test_pod_has_time_to_drain_and_release_jobs(seconds: int) -> None:
     manifests = render({**LEAST, "serve": {"drainSeconds": seconds}, "worker": {"drainSeconds": seconds}})
     for each in of_kind(manifests, "Deployment"):
         pod = each["spec"]["template"]["spec"]
@@ -154,7 +154,7 @@ def test_every_variable_is_a_setting(values: Values) -> None:
     assert ours - {env_variable(field) for field in Settings.model_fields} == set()
 
 
-def test_a_secret_is_in_the_secret_alone() -> None:
+def test_secrets_are_only_in_the_secret_object() -> None:
     manifests = render(VARIANTS["secret given"])
     (secret,) = of_kind(manifests, "Secret")
     assert secret["stringData"] == GIVEN
@@ -163,7 +163,7 @@ def test_a_secret_is_in_the_secret_alone() -> None:
     assert of_kind(render(LEAST), "Secret") == []
 
 
-def test_no_setting_that_is_a_secret_is_taken_in_the_open() -> None:
+def test_secret_settings_are_refused_as_plain_values() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
     refused = schema["properties"]["settings"]["propertyNames"]["not"]["anyOf"][0]["pattern"]
     secrets = {name for name, field in Settings.model_fields.items() if not field.repr} | {"database_url"}
@@ -174,12 +174,12 @@ def test_no_setting_that_is_a_secret_is_taken_in_the_open() -> None:
 @pytest.mark.parametrize(
     ("value", "written"), [(5_000_000, "5000000"), (2.5, "2.5"), (True, "true"), ("openai:gpt-5", "openai:gpt-5")]
 )
-def test_a_setting_is_written_as_it_was_given(value: object, written: str) -> None:
+def test_setting_is_rendered_unchanged(value: object, written: str) -> None:
     (settings,) = of_kind(render({**LEAST, "settings": {"COPYDESK_JOB_TOKENS": value}}), "ConfigMap")
     assert settings["data"]["COPYDESK_JOB_TOKENS"] == written
 
 
-def test_a_further_volume_is_the_servers_and_the_workers() -> None:
+def test_extra_volume_is_mounted_in_server_and_worker() -> None:
     for part in ("serve", "worker"):
         pod = deployment(render(VARIANTS["everything on"]), part)["spec"]["template"]["spec"]
         assert {"name": "certificates", "configMap": {"name": "certificates"}} in pod["volumes"]
@@ -187,7 +187,7 @@ def test_a_further_volume_is_the_servers_and_the_workers() -> None:
         assert {mount["name"] for mount in container["volumeMounts"]} == {each["name"] for each in pod["volumes"]}
 
 
-def test_tokens_reach_servers_and_workers_and_models_keys_the_workers_alone() -> None:
+def test_model_keys_reach_only_workers_and_tokens_also_servers() -> None:
     manifests = render({**LEAST, "worker": {"existingSecret": "models"}})
     assert "models" in json.dumps(deployment(manifests, "worker"))
     assert "models" not in json.dumps(deployment(manifests, "serve"))
@@ -197,7 +197,7 @@ def test_tokens_reach_servers_and_workers_and_models_keys_the_workers_alone() ->
 
 
 @pytest.mark.parametrize("part", ["serve", "worker"])
-def test_an_autoscaler_is_not_overruled_by_a_count(part: str) -> None:
+def test_replica_count_is_omitted_with_an_autoscaler(part: str) -> None:
     manifests = render(VARIANTS["autoscaling"])
     scaled = deployment(manifests, part)
     assert "replicas" not in scaled["spec"]
@@ -205,7 +205,7 @@ def test_an_autoscaler_is_not_overruled_by_a_count(part: str) -> None:
     assert scaled["metadata"]["name"] in targets
 
 
-def test_a_rolling_update_takes_no_server_away_before_the_next_is_ready() -> None:
+def test_rolling_update_keeps_old_servers_until_new_ones_are_ready() -> None:
     strategy = deployment(render(LEAST), "serve")["spec"]["strategy"]
     assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
 
@@ -217,7 +217,7 @@ def test_a_rolling_update_takes_no_server_away_before_the_next_is_ready() -> Non
         {"secret": {"values": {**GIVEN, "COPYDESK_DATABASE_URL": "postgresql://other.example.org/desk"}}},
     ],
 )
-def test_a_changed_setting_or_secret_starts_the_pods_anew(change: Values) -> None:
+def test_changed_setting_or_secret_restarts_the_pods(change: Values) -> None:
     before = VARIANTS["secret given"]
     marks = [deployment(render(values), "worker")["spec"]["template"] for values in (before, {**before, **change})]
     assert marks[0]["metadata"]["annotations"] != marks[1]["metadata"]["annotations"]

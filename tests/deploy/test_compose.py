@@ -67,17 +67,17 @@ SERVICES = render(FILLED_IN)["services"]
 OURS = ("app", "worker")
 
 
-def test_it_has_the_four_parts() -> None:
+def test_compose_file_has_four_services() -> None:
     assert set(SERVICES) == {"app", "worker", "postgres", "clickhouse"}
 
 
 @pytest.mark.parametrize("name", FILLED_IN)
-def test_what_has_no_safe_default_must_be_given(name: str) -> None:
+def test_settings_without_a_safe_default_are_required(name: str) -> None:
     with pytest.raises(Missing, match=name):
         render({**FILLED_IN, name: ""})
 
 
-def test_the_example_names_every_variable_and_holds_no_secret() -> None:
+def test_example_env_file_has_every_variable_and_no_secret() -> None:
     example = dict(line.split("=", 1) for line in EXAMPLE.splitlines() if line and not line.startswith("#"))
     assert {found["name"] for found in VARIABLE.finditer(COMPOSE)} - set(example) == {"COPYDESK_VERSION"}
     assert [name for name, value in example.items() if value and name.endswith(("_KEY", "_PASSWORD"))] == []
@@ -108,7 +108,7 @@ def test_only_the_app_is_published_and_only_to_this_machine() -> None:
 
 
 @pytest.mark.parametrize("part", OURS)
-def test_ours_are_confined_and_wait_for_the_databases(part: str) -> None:
+def test_our_containers_are_confined_and_wait_for_the_databases(part: str) -> None:
     service = SERVICES[part]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -118,7 +118,7 @@ def test_ours_are_confined_and_wait_for_the_databases(part: str) -> None:
 
 
 @pytest.mark.parametrize("part", SERVICES)
-def test_every_part_is_bounded_comes_back_and_is_pinned(part: str) -> None:
+def test_every_service_has_limits_restart_policy_and_pinned_image(part: str) -> None:
     service = SERVICES[part]
     limits = service["deploy"]["resources"]["limits"]
     assert limits["memory"]
@@ -129,7 +129,7 @@ def test_every_part_is_bounded_comes_back_and_is_pinned(part: str) -> None:
 
 
 @pytest.mark.parametrize("part", OURS)
-def test_stopping_has_time_to_drain(part: str) -> None:
+def test_stop_grace_period_allows_draining(part: str) -> None:
     drain = float(SERVICES[part]["environment"]["COPYDESK_DRAIN_SECONDS"])
     assert seconds(SERVICES[part]["stop_grace_period"]) > drain + GRACE_SECONDS + STOP_TIMEOUT_SECONDS
 
@@ -140,19 +140,19 @@ def seconds(duration: str) -> float:
     return timedelta(minutes=int(found[1] or 0), seconds=int(found[2] or 0)).total_seconds()
 
 
-def test_the_worker_is_asked_where_it_answers() -> None:
+def test_worker_health_check_uses_its_metrics_port() -> None:
     worker = SERVICES["worker"]
     assert worker["environment"]["COPYDESK_METRICS_PORT"] in worker["healthcheck"]["test"]
 
 
-def test_figures_are_told_on_no_port_that_leads_outside() -> None:
+def test_metrics_port_is_not_published() -> None:
     app = SERVICES["app"]
     apart = app["command"][app["command"].index("--metrics-port") + 1]
     assert not [port for port in app["ports"] if port.endswith(f":{apart}")]
     assert "ports" not in SERVICES["worker"]
 
 
-def test_clickhouse_is_of_the_version_that_is_documented_and_tested() -> None:
+def test_clickhouse_version_is_the_documented_and_tested_one() -> None:
     page = (DEPLOY.parent / "docs/clickhouse.md").read_text("utf-8")
     [documented] = re.findall(r"the engine of ClickHouse (\d+\.\d+)", page)
     assert SERVICES["clickhouse"]["image"] == f"clickhouse/clickhouse-server:{documented}"

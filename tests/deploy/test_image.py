@@ -20,7 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 SECRET = re.compile(r"(?i)password|secret|token|api_key")
 
 
-def test_the_linter_finds_no_fault() -> None:
+def test_dockerfile_lint_passes() -> None:
     hadolint = find_program("hadolint")
     assert hadolint is not None
     done = subprocess.run(
@@ -29,7 +29,7 @@ def test_the_linter_finds_no_fault() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_everything_copied_is_there_and_is_sent() -> None:
+def test_copied_files_exist_and_are_in_the_build_context() -> None:
     sources = [step for step in steps() if step.name == "COPY" and not step.options]
     assert len(sources) == 5
     for step in sources:
@@ -43,12 +43,12 @@ def test_everything_copied_is_there_and_is_sent() -> None:
     [".git/config", ".venv/bin/python", ".env", "deploy/.env", "copydesk-data/secret.key", "requirements/dev.txt",
      "copydesk/__pycache__/desk.cpython-313.pyc", "tests/conftest.py", "docs/api.md", "README.md.orig"],
 )  # fmt: skip
-def test_nothing_else_of_the_repository_is_sent(path: str) -> None:
+def test_build_context_excludes_everything_else(path: str) -> None:
     assert not is_sent(path)
     assert is_sent("copydesk/core/db/migrations/versions/x.py")
 
 
-def test_it_runs_as_a_user_that_is_not_root_and_the_same_everywhere() -> None:
+def test_image_runs_as_a_fixed_non_root_user() -> None:
     assert only("USER").value == "10001:10001"
     (making,) = (step.value for step in steps() if step.name == "RUN" and "useradd" in step.value)
     assert "--uid 10001" in making
@@ -66,7 +66,7 @@ def test_no_secret_is_built_in() -> None:
     assert [value for value in given if SECRET.search(value)] == []
 
 
-def test_versions_agree() -> None:
+def test_versions_in_dockerfile_and_project_agree() -> None:
     arguments = dict(step.value.split("=") for step in steps() if step.name == "ARG")
     assert arguments["VERSION"] == __version__
     assert arguments["PYTHON_VERSION"] == "3.13"
@@ -76,7 +76,7 @@ def test_versions_agree() -> None:
     assert compose["x-copydesk"]["image"] == f"copydesk:${{COPYDESK_VERSION:-{__version__}}}"
 
 
-def test_the_locked_packages_serve_every_extra() -> None:
+def test_locked_packages_cover_every_extra() -> None:
     locked = re.findall(r"^([\w.-]+)[^\n]*==", (ROOT / "requirements/server.txt").read_text("utf-8"), re.M)
     wanted = PROJECT["project"]["dependencies"] + [
         line for lines in PROJECT["project"]["optional-dependencies"].values() for line in lines
@@ -85,7 +85,7 @@ def test_the_locked_packages_serve_every_extra() -> None:
     assert names - set(locked) == {"copydesk-client"}, "which is part of this repository"
 
 
-def test_the_health_check_tells_an_answer_from_silence(tmp_path: Path) -> None:
+def test_health_check_fails_without_an_answer(tmp_path: Path) -> None:
     words = only("HEALTHCHECK").command
     assert words[:4] == ["python", "-IS", "/opt/copydesk/probe.py", "127.0.0.1"]
 

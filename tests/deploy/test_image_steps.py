@@ -48,7 +48,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.drill
 @pytest.mark.parametrize("command", ["serve", "work"])
-def test_what_the_image_is_made_of_starts_answers_and_drains(scratch: Path, tmp_path: Path, command: str) -> None:
+def test_image_contents_start_answer_and_drain(scratch: Path, tmp_path: Path, command: str) -> None:
     home, port = scratch / "image", free_port()
     assert not (home / "bin/pip").exists()
     environment = {

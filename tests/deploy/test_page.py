@@ -35,7 +35,7 @@ def test_kubernetes_knows_every_field_of_the_job(version: str) -> None:
     kubernetes_validate.validate(shown("job.yaml"), version, strict=True)
 
 
-def test_the_job_is_confined_as_the_chart_s_pods_and_has_their_settings() -> None:
+def test_documented_job_has_the_confinement_and_settings_of_the_chart() -> None:
     manifests = render(shown("values.yaml"))
     theirs = deployment(manifests, "worker")["spec"]["template"]["spec"]
     job = shown("job.yaml")["spec"]["template"]["spec"]
@@ -52,7 +52,7 @@ def test_the_job_is_confined_as_the_chart_s_pods_and_has_their_settings() -> Non
 
 
 @pytest.mark.drill
-def test_the_commands_of_a_move_move_a_data_folder(tmp_path: Path) -> None:
+def test_documented_migration_commands_work(tmp_path: Path) -> None:
     old, url, views = tmp_path / "old", new_database(), clickhouse.new_database()
     source = f"sqlite:///{old / 'copydesk.db'}"
     thaw_database("0.1.0", source)
@@ -75,7 +75,7 @@ def test_the_commands_of_a_move_move_a_data_folder(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert "same on both sides" in done.stdout
+    assert "Counts and checksums match" in done.stdout
     desk = open_desk(Settings(data=tmp_path, database_url=url, analytics_url=views, secret_key=(KEY,)))
     (project,) = desk.projects.all()
     assert desk.store.count_visitors_by_page(project.id).totals.total > 0

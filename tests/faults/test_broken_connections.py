@@ -50,7 +50,7 @@ def database(url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterato
     database.close()
 
 
-def test_a_statement_that_is_never_answered_ends_as_a_store_that_is_down(database: Database, proxy: Proxy) -> None:
+def test_unanswered_statement_raises_store_down(database: Database, proxy: Proxy) -> None:
     with pytest.raises(StoreUnavailable), database.write() as tx:
         proxy.is_silent = True
         began = time.monotonic()
@@ -61,7 +61,7 @@ def test_a_statement_that_is_never_answered_ends_as_a_store_that_is_down(databas
         assert tx.execute(text("select 2")).scalar() == 2
 
 
-def test_a_line_that_died_unnoticed_is_replaced_before_it_is_used(database: Database, proxy: Proxy) -> None:
+def test_silently_broken_connection_is_replaced_before_use(database: Database, proxy: Proxy) -> None:
     with database.read() as tx:
         tx.execute(text("select 1"))
     proxy.forget()
@@ -70,7 +70,7 @@ def test_a_line_that_died_unnoticed_is_replaced_before_it_is_used(database: Data
 
 
 @pytest.mark.drill
-def test_a_server_that_is_silent_is_not_asked_by_everybody(database: Database, proxy: Proxy) -> None:
+def test_silent_server_opens_the_circuit_breaker(database: Database, proxy: Proxy) -> None:
     proxy.is_silent = True
     with pytest.raises(StoreUnavailable), database.read():
         pass
@@ -83,7 +83,7 @@ def test_a_server_that_is_silent_is_not_asked_by_everybody(database: Database, p
     wait_until(lambda: _answers(database), "the server to be asked again", 10)
 
 
-def test_signals_are_heard_again_after_their_line_died_unnoticed(database: Database, proxy: Proxy, url: str) -> None:
+def test_signals_arrive_again_after_their_connection_broke(database: Database, proxy: Proxy, url: str) -> None:
     migrate(database)
     sender = Database(url)
 
@@ -100,7 +100,7 @@ def test_signals_are_heard_again_after_their_line_died_unnoticed(database: Datab
     sender.close()
 
 
-def test_a_server_that_takes_no_more_changes_is_left_for_the_new_primary(url: str, tmp_path: Path) -> None:
+def test_read_only_server_is_left_for_the_new_primary(url: str, tmp_path: Path) -> None:
     """As after a fail-over, when a line was made while the name still meant the old primary."""
     desk = open_desk(Settings(data=tmp_path, database_url=url))
     try:
@@ -114,7 +114,7 @@ def test_a_server_that_takes_no_more_changes_is_left_for_the_new_primary(url: st
         desk.close()
 
 
-def test_a_server_of_a_database_that_takes_no_changes_is_not_ready(url: str, tmp_path: Path) -> None:
+def test_server_with_a_read_only_database_is_not_ready(url: str, tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path, database_url=url))
     try:
         assert Readiness(desk, with_analytics=False).check().is_ready
@@ -123,12 +123,12 @@ def test_a_server_of_a_database_that_takes_no_changes_is_not_ready(url: str, tmp
             tx.execute(text(f"alter database {name} set default_transaction_read_only = on"))
         desk.database.engine.dispose()
         told = Readiness(desk, with_analytics=False).check().parts["database"]
-        assert told == "The database takes no changes: it is a replica, or was set so."
+        assert told == "The database is read-only: it is a replica, or it was set to read-only."
     finally:
         desk.close()
 
 
-def test_a_new_line_that_does_not_answer_is_a_store_that_is_down(
+def test_new_connection_that_does_not_answer_raises_store_down(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As behind a pooler that takes logins while its server is away."""
@@ -144,7 +144,7 @@ def test_a_new_line_that_does_not_answer_is_a_store_that_is_down(
     assert _answers(database)
 
 
-def test_a_migration_may_take_its_time(database: Database) -> None:
+def test_migration_has_no_statement_timeout(database: Database) -> None:
     with database.write() as tx, database.without_statement_timeout(tx):
         tx.execute(text("select pg_sleep(:seconds)"), {"seconds": SHORT + 0.5})
 

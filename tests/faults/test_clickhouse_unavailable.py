@@ -23,7 +23,7 @@ ANSWERED_WITHIN = 25.0
 
 @pytest.mark.drill
 @pytest.mark.parametrize("how", AWAY)
-def test_no_accepted_event_is_lost_and_no_job_is_held_up_while_clickhouse_is_away(tmp_path: Path, how: str) -> None:
+def test_clickhouse_outage_loses_no_event_and_delays_no_job(tmp_path: Path, how: str) -> None:
     leave, come_back = AWAY[how]
     with (
         clickhouse_server() as clickhouse,

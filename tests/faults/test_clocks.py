@@ -29,7 +29,7 @@ DIRECTIONS = pytest.mark.parametrize("step", [HOUR, -HOUR], ids=["forward", "bac
 
 
 @pytest.mark.drill
-def test_processes_whose_clocks_are_an_hour_off_lose_nothing_and_do_nothing_twice(tmp_path: Path) -> None:
+def test_clock_skew_of_an_hour_loses_and_repeats_nothing(tmp_path: Path) -> None:
     """And hand over as soon as others: a worker is killed, and those that are left differ by two hours."""
     with slow_model(0.3) as model, new_fleet(tmp_path, new_database(), model=model) as fleet:
         for name in ("docs", "guide"):
@@ -60,7 +60,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
 
 
 @DIRECTIONS
-def test_a_dead_workers_run_is_taken_over_though_the_databases_clock_was_set(desk: Desk, step: int) -> None:
+def test_dead_workers_run_is_taken_over_after_a_clock_change(desk: Desk, step: int) -> None:
     queue = Queue(desk.database, BOUNDS)
     _create(desk)
     first = queue.claim("first")
@@ -74,7 +74,7 @@ def test_a_dead_workers_run_is_taken_over_though_the_databases_clock_was_set(des
 
 
 @DIRECTIONS
-def test_a_living_worker_keeps_its_run_by_its_next_heartbeat_though_the_clock_was_set(desk: Desk, step: int) -> None:
+def test_live_worker_keeps_its_run_after_a_clock_change(desk: Desk, step: int) -> None:
     queue = Queue(desk.database, BOUNDS)
     _create(desk)
     claim = queue.claim("first")
@@ -89,7 +89,7 @@ def test_a_living_worker_keeps_its_run_by_its_next_heartbeat_though_the_clock_wa
     assert second.worked_ms <= BOUNDS.lease_ms + SECOND, "what the clock was set by counts as work"
 
 
-def test_a_limit_does_not_last_longer_because_the_clock_was_set_back(desk: Desk) -> None:
+def test_rate_limit_ends_after_the_clock_was_set_back(desk: Desk) -> None:
     limit = RateLimit("jobs", 1, HOUR)
     with desk.database.write() as tx:
         consume(desk.database, tx, limit, "docs")
@@ -101,9 +101,7 @@ def test_a_limit_does_not_last_longer_because_the_clock_was_set_back(desk: Desk)
         consume(desk.database, tx, limit, "docs")
 
 
-def test_a_message_that_came_by_a_server_whose_clock_is_slow_is_answered(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_message_from_a_server_with_a_slow_clock_is_processed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where the run that it came during has failed: that answers only what was said before it began."""
     project, job = _create(desk)
     claim = Queue(desk.database, BOUNDS).claim("first")

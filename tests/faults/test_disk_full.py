@@ -21,7 +21,7 @@ MEGABYTE = 1 << 20
 
 
 @pytest.mark.drill
-def test_nothing_that_was_accepted_is_lost_when_the_embedded_stores_run_out_of_room(tmp_path: Path) -> None:
+def test_full_disk_loses_nothing_accepted_by_the_embedded_stores(tmp_path: Path) -> None:
     with (
         small_disk(tmp_path / "disk", 48 * MEGABYTE) as disk,
         slow_model(0.2) as model,
@@ -45,7 +45,7 @@ def test_nothing_that_was_accepted_is_lost_when_the_embedded_stores_run_out_of_r
 
 
 @pytest.mark.drill
-def test_a_job_waits_for_room_in_its_workers_mirror(tmp_path: Path) -> None:
+def test_job_waits_for_disk_space_for_its_mirror(tmp_path: Path) -> None:
     with (
         small_disk(tmp_path / "disk", 8 * MEGABYTE) as disk,
         new_fleet(tmp_path, new_database()) as fleet,
@@ -67,7 +67,7 @@ def test_a_job_waits_for_room_in_its_workers_mirror(tmp_path: Path) -> None:
         reckon(fleet, account)
 
 
-def test_a_commit_for_which_there_is_no_room_is_not_taken_for_made(tmp_path: Path) -> None:
+def test_commit_on_a_full_disk_raises_no_room(tmp_path: Path) -> None:
     far = make_repository(tmp_path / "far.git", {"index.md": b"# Hello\n"})
     with small_disk(tmp_path / "disk", 2 * MEGABYTE) as disk:
         mirror = Mirror(disk.folder / "mirror.git", Git(str(far)))

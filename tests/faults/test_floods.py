@@ -167,7 +167,7 @@ ATTACKS: list[Attack] = [
 
 @pytest.mark.drill
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-def test_others_are_answered_while_an_attack_goes_on(target: Target, attack: Attack) -> None:
+def test_other_clients_are_served_during_an_attack(target: Target, attack: Attack) -> None:
     over, rounds = threading.Event(), 0
 
     def go_on() -> None:

@@ -32,9 +32,7 @@ def fleet(tmp_path: Path, model: ModelServer) -> Iterator[Fleet]:
 
 
 @pytest.mark.drill
-def test_a_job_of_a_killed_worker_goes_on_within_seconds_and_of_a_stopped_one_at_once(
-    fleet: Fleet, model: ModelServer
-) -> None:
+def test_jobs_of_killed_and_stopped_workers_resume_quickly(fleet: Fleet, model: ModelServer) -> None:
     """It has just asked the model when it happens, so that the next question is the next worker's."""
     _begin(fleet, model)
     fleet.work()
@@ -53,7 +51,7 @@ def test_a_job_of_a_killed_worker_goes_on_within_seconds_and_of_a_stopped_one_at
 
 @pytest.mark.drill
 @pytest.mark.parametrize("lease", [2.0, 5.0, 10.0])
-def test_handing_over_takes_the_lease_and_one_look(tmp_path: Path, model: ModelServer, lease: float) -> None:
+def test_takeover_takes_one_lease_and_one_poll(tmp_path: Path, model: ModelServer, lease: float) -> None:
     with new_fleet(tmp_path, new_database(), model=model, lease_seconds=lease) as fleet:
         fleet.add_site()
         fleet.serve()

@@ -31,7 +31,7 @@ def test_nothing_is_lost_or_done_twice_while_processes_are_killed(tmp_path: Path
         reckon(fleet, account)
 
 
-def test_nothing_is_lost_or_done_twice_on_a_day_when_everything_happens(tmp_path: Path) -> None:
+def test_nothing_is_lost_or_done_twice_under_all_faults_together(tmp_path: Path) -> None:
     with (
         own_server() as server,
         slow_model(0.3) as model,

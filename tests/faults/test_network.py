@@ -71,7 +71,7 @@ def _trouble(proxy: Proxy, kind: str, seconds: float) -> None:
 
 @pytest.mark.drill
 @pytest.mark.parametrize("kind", TROUBLES)
-def test_nothing_is_lost_or_done_twice_on_a_bad_network(tmp_path: Path, kind: str) -> None:
+def test_nothing_is_lost_or_done_twice_on_an_unreliable_network(tmp_path: Path, kind: str) -> None:
     with _fleet(tmp_path) as (fleet, proxy):
         traffic = Traffic(fleet, jobs_per_second=4, events_per_second=10, scripted=True)
         with traffic.flowing() as account:
@@ -84,9 +84,7 @@ def test_nothing_is_lost_or_done_twice_on_a_bad_network(tmp_path: Path, kind: st
 
 @pytest.mark.drill
 @pytest.mark.parametrize("kind", ["silent", "forgotten"])
-def test_a_server_answers_in_time_and_recovers_when_its_lines_to_the_database_fall_silent(
-    tmp_path: Path, kind: str
-) -> None:
+def test_server_answers_and_recovers_when_database_connections_hang(tmp_path: Path, kind: str) -> None:
     """A line that takes everything and gives nothing back looks healthy to TCP."""
     with _fleet(tmp_path, servers=1, workers=1) as (fleet, proxy):
         site = fleet.sites[0]

@@ -39,7 +39,7 @@ def test_nothing_is_lost_or_done_twice_while_workers_are_paused_and_resumed(tmp_
 
 @pytest.mark.drill
 @pytest.mark.parametrize("turn", range(EXPECTED))
-def test_a_worker_paused_in_a_model_call_publishes_nothing_when_it_comes_back(tmp_path: Path, turn: int) -> None:
+def test_worker_resumed_in_a_model_call_publishes_nothing(tmp_path: Path, turn: int) -> None:
     """The reply has come meanwhile: it is the first thing that it finds."""
     with slow_model(0.5) as model, new_fleet(tmp_path, new_database(), model=model) as fleet:
         site = fleet.add_site()

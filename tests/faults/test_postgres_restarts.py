@@ -46,7 +46,7 @@ def test_nothing_is_lost_or_done_twice_while_postgresql_restarts(tmp_path: Path)
 
 
 @pytest.mark.drill
-def test_a_listener_hears_every_event_once_though_postgresql_restarts(tmp_path: Path) -> None:
+def test_event_stream_has_every_event_once_across_postgresql_restarts(tmp_path: Path) -> None:
     """Where a stream ends, whoever listens comes back with the number of the last event, as browsers do."""
     with (
         own_server() as server,
@@ -90,7 +90,7 @@ def _numbers(api: Served, site: Site, job: str, after: int) -> Iterator[int]:
 
 
 @pytest.mark.drill
-def test_a_worker_that_is_stopped_while_postgresql_is_away_ends_in_good_order(tmp_path: Path) -> None:
+def test_worker_stops_cleanly_while_postgresql_is_unavailable(tmp_path: Path) -> None:
     with (
         own_server() as server,
         slow_model(60) as model,

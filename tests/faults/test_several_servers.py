@@ -68,7 +68,7 @@ def site(fleet: Fleet) -> Site:
     return fleet.add_site(f"docs-{len(fleet.sites)}")
 
 
-def test_two_servers_together_allow_as_many_jobs_as_one(fleet: Fleet, site: Site) -> None:
+def test_job_limit_is_shared_by_two_servers(fleet: Fleet, site: Site) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda n: _create(fleet, site, n), range(ASKED)))
     assert Counter(answer.status_code for answer in answers) == {201: ALLOWED, 429: ASKED - ALLOWED}
@@ -77,7 +77,7 @@ def test_two_servers_together_allow_as_many_jobs_as_one(fleet: Fleet, site: Site
             fleet.desk.jobs.archive(site.project.id, answer.json()["id"])  # what this is about has been seen
 
 
-def test_two_servers_together_allow_hardly_more_exports_than_one(fleet: Fleet, site: Site) -> None:
+def test_export_limit_is_shared_by_two_servers(fleet: Fleet, site: Site) -> None:
     path = f"/v1/analytics/{site.project.id}/feedback"
     with httpx.Client(headers=site.headers, timeout=60) as client:
         answers = Counter(client.get(fleet.servers[n % 2].url + path).status_code for n in range(2 * EXPORTS))
@@ -85,7 +85,7 @@ def test_two_servers_together_allow_hardly_more_exports_than_one(fleet: Fleet, s
     assert EXPORTS <= answers[200] <= EXPORTS * 1.2, "a twentieth by each, and what came in while they told each other"
 
 
-def test_a_key_that_is_sent_to_two_servers_at_once_makes_one_job(fleet: Fleet, site: Site) -> None:
+def test_idempotency_key_sent_to_two_servers_creates_one_job(fleet: Fleet, site: Site) -> None:
     key = uuid.uuid4().hex
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda n: _create(fleet, site, n, key=key, model="mechanic"), range(16)))
@@ -94,7 +94,7 @@ def test_a_key_that_is_sent_to_two_servers_at_once_makes_one_job(fleet: Fleet, s
     assert len(fleet.desk.jobs.list_page(site.project.id, None, 100, None)[0]) == 1
 
 
-def test_events_are_heard_through_the_other_server_within_a_second(fleet: Fleet, site: Site) -> None:
+def test_events_reach_the_other_server_within_a_second(fleet: Fleet, site: Site) -> None:
     job = _create(fleet, site, 0).json()["id"]
     with _measuring_delay(fleet) as delay, _listening(fleet, site, 1, job) as heard:
         wait_until(lambda: bool(heard) and heard[-1][0] == "finished", "the job's end")
@@ -103,9 +103,7 @@ def test_events_are_heard_through_the_other_server_within_a_second(fleet: Fleet,
     assert {"queued", "phase", "pushed", "pull_request"} <= {kind for kind, _ in heard}
 
 
-def test_cancelling_at_one_server_stops_a_worker_that_another_one_feeds(
-    fleet: Fleet, site: Site, model: ModelServer
-) -> None:
+def test_canceling_at_one_server_stops_a_job_created_at_another(fleet: Fleet, site: Site, model: ModelServer) -> None:
     asked, answering = len(model.requests), threading.Event()
 
     def hold_answer(_request: Request) -> None:
@@ -127,7 +125,7 @@ def test_cancelling_at_one_server_stops_a_worker_that_another_one_feeds(
 
 
 @pytest.mark.drill
-def test_workers_together_keep_to_the_slots_and_are_fair_to_a_project_with_few_jobs(fleet: Fleet) -> None:
+def test_workers_share_the_slots_fairly_between_projects(fleet: Fleet) -> None:
     many, few = fleet.add_site("many"), fleet.add_site("few")
     jobs = [_create(fleet, many, n).json()["id"] for n in range(8)]
     late = _create(fleet, few, 0).json()["id"]

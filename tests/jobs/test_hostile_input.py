@@ -63,7 +63,7 @@ def use(workspace: Workspace, name: str, **arguments: Any) -> ToolResult:
 
 @pytest.mark.parametrize("path", BAD_PATHS)
 @pytest.mark.parametrize("allowed", [(), ("*",)], ids=["", "everything-allowed"])
-def test_a_bad_path_gets_through_no_tool_and_no_publication(tree: Tree, path: str, allowed: tuple[str, ...]) -> None:
+def test_unsafe_path_is_refused_by_tools_and_publishing(tree: Tree, path: str, allowed: tuple[str, ...]) -> None:
     workspace = Workspace(tree, lambda path: refuse_protected(path, allowed))
     hashes = {short_hash(PAGE), short_hash(b"")}
     attacks: list[tuple[str, dict[str, Any]]] = [
@@ -91,7 +91,7 @@ def test_a_bad_path_gets_through_no_tool_and_no_publication(tree: Tree, path: st
         "AGENTS.md", "docs/claude.md", "requirements-dev.txt", "uv.lock",
     ],
 )  # fmt: skip
-def test_protected_files_are_refused_twice(tree: Tree, path: str) -> None:
+def test_protected_files_are_refused_by_tools_and_publishing(tree: Tree, path: str) -> None:
     workspace = Workspace(tree, refuse_protected)
     assert not use(workspace, "write", path=path, content="x").ok
     assert not use(workspace, "move", path="docs/page.md", to=path).ok
@@ -101,7 +101,7 @@ def test_protected_files_are_refused_twice(tree: Tree, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["docs/passwd.md", "docs/outside", "docs/twin.md", "theme"])
-def test_a_link_or_submodule_is_neither_read_nor_changed_nor_replaced(tree: Tree, path: str) -> None:
+def test_symlink_or_submodule_is_not_read_changed_or_replaced(tree: Tree, path: str) -> None:
     workspace = Workspace(tree)
     assert path not in workspace.paths()
     for name, arguments in (
@@ -124,7 +124,7 @@ def test_a_link_or_submodule_is_neither_read_nor_changed_nor_replaced(tree: Tree
 
 
 @pytest.mark.parametrize("path", ["docs/outside/passwd", "docs/outside/new.md", "docs/twin.md/x", "theme/docs/page.md"])
-def test_nothing_is_written_through_a_link_or_into_a_submodule(tree: Tree, path: str) -> None:
+def test_nothing_is_written_through_a_symlink_or_submodule(tree: Tree, path: str) -> None:
     workspace = Workspace(tree)
     assert not use(workspace, "read", path=path).ok
     assert not use(workspace, "write", path=path, content="x").ok
@@ -134,7 +134,7 @@ def test_nothing_is_written_through_a_link_or_into_a_submodule(tree: Tree, path:
         check_publishable(tree, {path: b"x"})
 
 
-def test_names_that_differ_by_case_alone_are_refused(tree: Tree) -> None:
+def test_names_that_differ_only_by_case_are_refused(tree: Tree) -> None:
     workspace = Workspace(tree)
     for path in ("docs/PAGE.md", "Docs/page.md", "DOCS/Page.MD"):
         assert not use(workspace, "write", path=path, content="x").ok, path
@@ -208,7 +208,9 @@ def http(scripted_service: Service) -> httpx.Client:
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
-def test_a_repository_runs_nothing_of_its_own(scripted_service: Service, tmp_path: Path, scheme: str) -> None:
+def test_hooks_and_configuration_of_a_repository_run_nothing(
+    scripted_service: Service, tmp_path: Path, scheme: str
+) -> None:
     trap = tmp_path / "trap"
     repository = booby_trapped(tmp_path / "evil.git", trap)
     job = a_job(scripted_service, repository=f"{scheme}{repository}")
@@ -220,7 +222,7 @@ def test_a_repository_runs_nothing_of_its_own(scripted_service: Service, tmp_pat
     assert [mark.name for mark in trap.iterdir()] == []
 
 
-def test_the_trap_works_when_git_is_let_loose_in_it(tmp_path: Path) -> None:
+def test_control_plain_git_triggers_the_trap(tmp_path: Path) -> None:
     trap, clone = tmp_path / "trap", tmp_path / "clone"
     repository = booby_trapped(tmp_path / "evil.git", trap)
     git("clone", "--quiet", str(repository), str(clone))
@@ -238,7 +240,7 @@ def test_the_trap_works_when_git_is_let_loose_in_it(tmp_path: Path) -> None:
         "refs/heads/a b", "a@{1}", "\x7f", "*", "^a", " a", "a ",
     ],
 )  # fmt: skip
-def test_a_ref_that_git_could_misread_is_400(scripted_service: Service, http: httpx.Client, ref: str) -> None:
+def test_invalid_ref_returns_400(scripted_service: Service, http: httpx.Client, ref: str) -> None:
     answer = http.post(scripted_service.at("/job"), json={"prompt": "Any", "ref": ref})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
     with pytest.raises(InvalidRequest):
@@ -268,7 +270,7 @@ def test_an_address_with_a_secret_or_a_command_is_refused(scripted_service: Serv
         "git://127.0.0.1:{port}/x", "ssh://127.0.0.1:{port}/x",
     ],
 )  # fmt: skip
-def test_git_itself_takes_no_such_address_even_if_one_got_so_far(tmp_path: Path, address: str) -> None:
+def test_git_wrapper_refuses_unsafe_addresses(tmp_path: Path, address: str) -> None:
     make_repository(tmp_path / "mirror.git", {"x": b"x"})
     mark = tmp_path / "mark"
     with GitHttp(tmp_path) as far:
@@ -278,7 +280,7 @@ def test_git_itself_takes_no_such_address_even_if_one_got_so_far(tmp_path: Path,
     assert not mark.exists()
 
 
-def test_a_project_that_forbids_private_addresses_reaches_none(scripted_service: Service, tmp_path: Path) -> None:
+def test_private_addresses_are_refused_if_the_project_forbids_them(scripted_service: Service, tmp_path: Path) -> None:
     with GitHttp(tmp_path) as far:
         for host in ("127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "[::1]",
                      "[::ffff:127.0.0.1]", "[::]", "LOCALHOST", "localhost."):  # fmt: skip
@@ -295,12 +297,12 @@ def test_a_project_that_forbids_private_addresses_reaches_none(scripted_service:
 @pytest.mark.parametrize("host", ["169.254.169.254", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "224.0.0.1",
                                   "255.255.255.255", "[fe80::1]", "[fd00::1]", "[::ffff:10.0.0.1]", "[64:ff9b::7f00:1]",
                                   "[64:ff9b::a9fe:a9fe]", "[2002:7f00:1::]", "[ff02::1]"])  # fmt: skip
-def test_a_private_address_is_seen_before_anything_is_sent(host: str) -> None:
+def test_private_address_is_refused_before_anything_is_sent(host: str) -> None:
     with pytest.raises(RepositoryFailed):
         pin_public_host(f"https://{host}/docs.git")
 
 
-def test_what_was_checked_is_what_git_connects_to() -> None:
+def test_git_connects_to_the_checked_ip_address() -> None:
     assert pin_public_host("https://93.184.216.34/x") == "93.184.216.34:443:93.184.216.34"
     assert pin_public_host("http://[2606:4700::1111]:8080/x").endswith(":8080:[2606:4700::1111]")
 
@@ -353,7 +355,7 @@ TOKEN = "t0ken/with+odd=characters"
 BASIC = base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
 
 
-def test_a_job_goes_over_http_with_a_token_that_shows_nowhere(
+def test_job_over_http_never_shows_its_token(
     scripted_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = wrapped_git(tmp_path, monkeypatch)
@@ -374,7 +376,7 @@ def test_a_job_goes_over_http_with_a_token_that_shows_nowhere(
         assert_nowhere(secret, scripted_service.desk.settings.data)
 
 
-def test_a_wrong_token_is_told_in_clear_words_without_the_token(
+def test_wrong_token_is_reported_without_showing_it(
     scripted_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCS_TOKEN", "wrong-" + TOKEN)
@@ -386,12 +388,12 @@ def test_a_wrong_token_is_told_in_clear_words_without_the_token(
     assert_nowhere(TOKEN, scripted_service.desk.settings.data)
 
 
-def test_a_token_that_is_not_set_is_told_by_its_variables_name(scripted_service: Service, tmp_path: Path) -> None:
+def test_missing_token_error_names_its_environment_variable(scripted_service: Service, tmp_path: Path) -> None:
     job = a_job(scripted_service, repository="http://127.0.0.1:1/docs.git", token_env="NO_SUCH_TOKEN")
     assert (job["reason"], "NO_SUCH_TOKEN" in (job["message"] or "")) == ("repository_error", True)
 
 
-def test_git_gets_the_token_and_nothing_else_of_the_services_environment(
+def test_git_gets_only_the_token_from_the_environment(
     scripted_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrapped_git(tmp_path, monkeypatch)
@@ -427,7 +429,7 @@ def assert_nowhere(secret: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.drill)])
-def test_jobs_that_come_all_at_once_are_all_taken_and_all_end(tmp_path: Path, count: int) -> None:
+def test_many_concurrent_jobs_are_all_accepted_and_all_end(tmp_path: Path, count: int) -> None:
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
     model = ScriptedModel([finish()])
     with serve(tmp_path / "data", repository=repository, model=lambda _name: model, lease_seconds=10) as service:

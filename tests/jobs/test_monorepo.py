@@ -45,7 +45,7 @@ def changed(fake: Any, branch: str) -> set[str]:
     return {path for path, data in FILES.items() if on_branch(fake, branch, path) != data}
 
 
-def test_a_model_reads_everywhere_and_changes_the_documentation_alone(desk: Desk, fake: Any) -> None:
+def test_model_reads_everywhere_but_changes_only_the_documentation(desk: Desk, fake: Any) -> None:
     script = (
         calls(("read", {"path": "src/palette.md"}), ("write", {"path": "src/new.md", "content": "# New\n"})),
         edit("src/palette.md", "colour", "color"),

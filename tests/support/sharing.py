@@ -5,12 +5,12 @@ from itertools import count
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-TOGETHER = ("tests/analytics/clickhouse/", "tests/jobs/agent/")
+TOGETHER = ("tests/analytics/stores/clickhouse/", "tests/jobs/agent/")
 """Each worker that has some of these starts an engine of its own, or loads all providers' libraries: seconds of CPU."""
 WAITING = (
     *TOGETHER, "tests/crash/", "tests/faults/", "tests/cli/", "tests/browser/", "tests/test_docs.py",
-    "tests/analytics/conformance/", "tests/analytics/test_shared.py", "tests/jobs/test_traces.py",
-    "tests/web/test_operations.py", "tests/web/test_draining.py", "tests/web/test_told.py",
+    "tests/analytics/stores/conformance/", "tests/analytics/stores/shared/", "tests/jobs/storage/test_run_traces.py",
+    "tests/web/operations/", "tests/web/test_draining.py", "tests/web/test_no_leaks_in_telemetry.py",
 )  # fmt: skip
 """They wait for other processes more than they compute. Few tests each, they would come last, and the cores be idle."""
 

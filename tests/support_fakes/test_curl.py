@@ -38,7 +38,7 @@ def test_headers_are_printed_when_they_are_asked_for(curl: list[str], service: S
     assert '"status"' in body
 
 
-def test_a_refused_request_ends_with_22_and_prints_the_error(curl: list[str], service: Service) -> None:
+def test_failed_request_exits_with_22_and_prints_the_error(curl: list[str], service: Service) -> None:
     refused = run(curl, f"{service.url}/v2/agent/{service.project.id}/jobs")
     assert refused.returncode == 22
     assert '"key_missing"' in refused.stdout

@@ -82,7 +82,7 @@ def push(clone: Path, branch: str, token: str = TOKEN) -> subprocess.CompletedPr
     return git("push", "-q", "origin", branch, at=clone, token=token)
 
 
-def test_a_pushed_branch_becomes_a_pull_request_that_follows_it(caller: Caller, clone: Path) -> None:
+def test_pull_request_follows_its_pushed_branch(caller: Caller, clone: Path) -> None:
     assert push(clone, "feature").returncode == 0
     assert caller.create("feature").status_code == 201
     git("commit", "-q", "--allow-empty", "-m", "More", at=clone)
@@ -93,7 +93,7 @@ def test_a_pushed_branch_becomes_a_pull_request_that_follows_it(caller: Caller, 
     assert file_on(caller.fake.repository.folder, "main", "new.md") == b"# feature\n"
 
 
-def test_git_wants_a_token_that_may_push(caller: Caller, clone: Path) -> None:
+def test_push_needs_a_token_with_write_access(caller: Caller, clone: Path) -> None:
     fake = caller.fake
     fake.add_token("reader", scopes=frozenset(fake.read_scopes) - frozenset(fake.push_scopes))
     assert "denied to copydesk" in push(clone, "feature", "reader").stderr
@@ -103,7 +103,7 @@ def test_git_wants_a_token_that_may_push(caller: Caller, clone: Path) -> None:
     assert "feature" not in branches(fake.repository.folder)
 
 
-def test_protected_branches_and_archives_take_no_push(caller: Caller, clone: Path) -> None:
+def test_protected_branches_and_archived_repositories_refuse_pushes(caller: Caller, clone: Path) -> None:
     caller.fake.faults.protect("main")
     refused = push(clone, "main")
     assert "Protected branch update failed for refs/heads/main" in refused.stderr
@@ -118,7 +118,7 @@ def test_a_renamed_repository_is_still_fetched_and_pushed_to(caller: Caller, clo
     assert 301 in [one.status for one in caller.fake.requests]
 
 
-def test_a_fresh_push_is_unknown_to_the_api_for_a_while(caller: Caller, clone: Path) -> None:
+def test_branch_lag_hides_a_fresh_push_from_the_api(caller: Caller, clone: Path) -> None:
     caller.fake.faults.branch_lag(calls=2)
     push(clone, "feature")
     statuses = [caller.create("feature").status_code for _ in range(3)]
@@ -131,7 +131,7 @@ def let_time_pass(monkeypatch: pytest.MonkeyPatch, module: Any, seconds: float) 
     monkeypatch.setattr(module, "time", ahead)
 
 
-def test_a_lag_can_be_a_matter_of_time(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_branch_lag_can_last_for_a_time(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     caller.fake.faults.branch_lag(seconds=60)
     caller.fake.commit("feature", {"a.md": b"a\n"})
     assert caller.create("feature").status_code >= 400
@@ -139,21 +139,21 @@ def test_a_lag_can_be_a_matter_of_time(caller: Caller, monkeypatch: pytest.Monke
     assert caller.create("feature").status_code == 201
 
 
-def test_a_new_pull_request_is_left_out_of_lists_for_a_while(caller: Caller) -> None:
+def test_pull_lag_hides_a_new_pull_request_from_lists(caller: Caller) -> None:
     caller.fake.faults.pull_lag(calls=2)
     assert caller.create().status_code == 201
     assert caller.create().status_code in (409, 422)
     assert [len(caller.list().json()) for _ in range(3)] == [0, 0, 1]
 
 
-def test_of_many_at_once_one_opens(caller: Caller) -> None:
+def test_only_one_of_many_concurrent_requests_opens_a_pull_request(caller: Caller) -> None:
     with ThreadPoolExecutor(8) as pool:
         statuses = sorted(pool.map(lambda _: caller.create().status_code, range(8)))
     assert statuses == [201, *[422 if caller.fake.kind == "GitHub" else 409] * 7]
     assert len(caller.fake.pulls) == 1
 
 
-def test_a_lost_answer_leaves_the_act_done(caller: Caller) -> None:
+def test_lost_response_leaves_the_action_done(caller: Caller) -> None:
     caller.fake.faults.lose_answer(where=r"POST .*/(pulls|merge_requests)$")
     with pytest.raises(httpx2.TransportError):
         caller.create()
@@ -162,13 +162,13 @@ def test_a_lost_answer_leaves_the_act_done(caller: Caller) -> None:
     assert len(caller.list().json()) == 1
 
 
-def test_a_lost_answer_to_a_push_leaves_the_branch_there(caller: Caller, clone: Path) -> None:
+def test_lost_response_to_a_push_leaves_the_branch(caller: Caller, clone: Path) -> None:
     caller.fake.faults.lose_answer(where="POST .*git-receive-pack")
     assert push(clone, "feature").returncode != 0
     assert "feature" in branches(caller.fake.repository.folder)
 
 
-def test_a_cut_connection_leaves_nothing_done(caller: Caller) -> None:
+def test_cut_connection_leaves_the_action_undone(caller: Caller) -> None:
     caller.fake.faults.cut(times=2)
     for _ in range(2):
         with pytest.raises(httpx2.TransportError):
@@ -185,7 +185,7 @@ def test_a_cut_connection_leaves_nothing_done(caller: Caller) -> None:
         (lambda faults: faults.down(60), 503, "text/plain"),
     ],
 )
-def test_a_broken_forge_says_so(caller: Caller, fault: Callable[[Any], None], status: int, kind: str) -> None:
+def test_answer_fault_returns_its_status(caller: Caller, fault: Callable[[Any], None], status: int, kind: str) -> None:
     fault(caller.fake.faults)
     answer = caller.list()
     assert (answer.status_code, answer.headers["Content-Type"]) == (status, kind)
@@ -193,21 +193,21 @@ def test_a_broken_forge_says_so(caller: Caller, fault: Callable[[Any], None], st
     assert caller.list().status_code == 200
 
 
-def test_down_means_git_too_and_ends(caller: Caller, clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_down_fault_affects_git_and_ends(caller: Caller, clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     caller.fake.faults.down(60)
     assert git("fetch", "-q", at=clone).returncode != 0
     let_time_pass(monkeypatch, faults, 60)
     assert git("fetch", "-q", at=clone).returncode == 0
 
 
-def test_slow_is_slow(caller: Caller) -> None:
+def test_slow_fault_delays_responses(caller: Caller) -> None:
     caller.fake.faults.slow(0.2, times=1)
     begun = time.monotonic()
     assert caller.list().status_code == 200
     assert time.monotonic() - begun >= 0.2
 
 
-def test_limits_are_for_the_api_alone(caller: Caller, clone: Path) -> None:
+def test_rate_limits_apply_only_to_the_api(caller: Caller, clone: Path) -> None:
     caller.fake.faults.rate_limit(times=1, reset_in=30)
     assert git("fetch", "-q", at=clone).returncode == 0
     assert caller.list().status_code in (403, 429)

@@ -45,7 +45,7 @@ def refused(call: Any, **about: Any) -> tuple[int | None, str]:
 
 
 @pytest.mark.parametrize("fake", [gitea, forgejo], indirect=True)
-def test_a_pull_request_lives_from_opening_to_merge(fake: gitea) -> None:
+def test_pull_request_can_be_opened_updated_and_merged(fake: gitea) -> None:
     client = connect(fake)
     repository, issue = client.repository, client.issue
     fake.add_user("reviewer")
@@ -69,7 +69,7 @@ def test_a_pull_request_lives_from_opening_to_merge(fake: gitea) -> None:
     assert refused(repository.repo_edit_pull_request, **HERE, state="open")[0] == 412
 
 
-def test_the_repository_and_people_are_as_published(fake: gitea) -> None:
+def test_repository_and_people_match_the_published_schema(fake: gitea) -> None:
     client = connect(fake)
     fake.add_user("reader", access="read")
     fake.add_user("owner", access="admin")
@@ -106,7 +106,7 @@ def test_a_closed_pull_request_is_still_found_by_its_branches(fake: gitea) -> No
     assert repository.repo_get_pull_request(**HERE).state == "closed"
 
 
-def test_tokens_are_refused_by_what_they_lack(fake: gitea) -> None:
+def test_insufficient_tokens_are_refused_with_the_right_status(fake: gitea) -> None:
     fake.add_token("reader", scopes=frozenset({"read:repository"}))
     fake.add_user("stranger", access="none")
     fake.add_token("outside", user="stranger")
@@ -150,13 +150,13 @@ def test_webhooks_are_signed(fake: gitea) -> None:
     assert (body == same, first["x-gitea-delivery"] == again["x-gitea-delivery"]) == (True, False)
 
 
-def test_every_route_is_one_that_is_published(fake: gitea) -> None:
+def test_every_route_is_in_the_published_api(fake: gitea) -> None:
     for one in fake.routes:
         line = f"{one.method} {one.path}".replace(":int", "").replace(":rest", "")
         assert operation(one.operation, one.method, one.path).line == line
 
 
-def test_requests_outside_the_description_are_refused_and_noted(tmp_path: Path) -> None:
+def test_requests_outside_the_published_schema_are_refused_and_recorded(tmp_path: Path) -> None:
     with (
         gitea(tmp_path) as fake,
         httpx2.Client(base_url=fake.api, headers={"Authorization": f"token {TOKEN}"}, timeout=60) as http,

@@ -26,7 +26,7 @@ def fake(tmp_path: Path) -> Iterator[github]:
 
 
 @pytest.mark.parametrize("version", ["2022-11-28", "2026-03-10"])
-def test_a_pull_request_lives_from_opening_to_merge(fake: github, version: str) -> None:
+def test_pull_request_can_be_opened_updated_and_merged(fake: github, version: str) -> None:
     hub = connect(fake)
     rest = hub.rest(version)
     fake.add_user("reviewer")
@@ -47,7 +47,7 @@ def test_a_pull_request_lives_from_opening_to_merge(fake: github, version: str) 
     assert rest.pulls.list("acme", "docs").parsed_data == []
 
 
-def test_the_repository_and_people_are_as_published(fake: github) -> None:
+def test_repository_and_people_match_the_published_schema(fake: github) -> None:
     hub = connect(fake)
     fake.add_user("reader", access="read")
     about = hub.rest.repos.get("acme", "docs").parsed_data
@@ -93,7 +93,7 @@ def test_a_closed_pull_request_reopens_unless_its_branch_is_gone(fake: github) -
     assert (status, said["errors"][0]["message"][-17:]) == (422, "has been deleted.")
 
 
-def test_tokens_are_refused_by_what_they_lack(fake: github) -> None:
+def test_insufficient_tokens_are_refused_with_the_right_status(fake: github) -> None:
     fake.add_token("reader", scopes=frozenset({"metadata=read", "pull_requests=read"}))
     fake.add_user("stranger", access="none")
     fake.add_token("outside", user="stranger")
@@ -108,13 +108,13 @@ def test_tokens_are_refused_by_what_they_lack(fake: github) -> None:
     assert refused(revoked.rest.users.get_authenticated)[0] == 401
 
 
-def test_archived_repositories_take_no_pull_request(fake: github) -> None:
+def test_archived_repositories_refuse_pull_requests(fake: github) -> None:
     fake.repository.archived = True
     hub = connect(fake)
     assert refused(hub.rest.pulls.create, **NEW)[:2][1]["message"] == "Repository was archived so is read-only."
 
 
-def test_limits_say_when_to_come_back(fake: github) -> None:
+def test_rate_limit_response_says_when_to_retry(fake: github) -> None:
     hub = connect(fake)
     fake.faults.rate_limit(reset_in=60)
     status, _, headers = refused(hub.rest.repos.get, "acme", "docs")
@@ -134,7 +134,7 @@ def test_a_renamed_repository_redirects(fake: github) -> None:
     assert [one.status for one in fake.requests][-2:] == [301, 200]
 
 
-def test_drafts_are_made_ready_with_graphql(fake: github) -> None:
+def test_drafts_are_marked_ready_with_graphql(fake: github) -> None:
     hub = connect(fake)
     made = hub.rest.pulls.create(**NEW, draft=True).parsed_data
     ready = (
@@ -146,7 +146,7 @@ def test_drafts_are_made_ready_with_graphql(fake: github) -> None:
         hub.graphql(ready, {"id": "PR_0"})
 
 
-def test_lists_come_in_pages(fake: github) -> None:
+def test_lists_are_paginated(fake: github) -> None:
     hub = connect(fake)
     for number in range(3):
         fake.commit(f"b{number}", {f"{number}.md": b"x\n"})
@@ -163,7 +163,7 @@ def test_a_classic_token_shows_its_scope(fake: github) -> None:
     assert hub.rest.pulls.create(**NEW).headers["x-oauth-scopes"] == "repo"
 
 
-def test_webhooks_are_signed_and_as_published(fake: github) -> None:
+def test_webhooks_are_signed_and_match_the_published_schema(fake: github) -> None:
     hub = connect(fake)
     with receiver() as received:
         fake.webhooks.add(received.url, "sesame")
@@ -183,14 +183,14 @@ def test_webhooks_are_signed_and_as_published(fake: github) -> None:
     assert (last[0]["x-github-delivery"], last[1]) == (again[0]["x-github-delivery"], again[1])
 
 
-def test_every_route_is_one_that_github_publishes(fake: github) -> None:
+def test_every_route_is_in_the_published_api(fake: github) -> None:
     lines = [(f"{one.method} {one.path}".replace(":int", ""), one.operation) for one in fake.routes]
     for line, name in lines:
         if name != "graphql":
             assert github_published.operation("2022-11-28", name).line == line
 
 
-def test_requests_outside_the_description_are_refused_and_noted(tmp_path: Path) -> None:
+def test_requests_outside_the_published_schema_are_refused_and_recorded(tmp_path: Path) -> None:
     with github(tmp_path) as fake:
         fake.add_token(TOKEN)
         hub = connect(fake)
@@ -206,7 +206,7 @@ def test_requests_outside_the_description_are_refused_and_noted(tmp_path: Path) 
         ]
 
 
-def test_an_answer_outside_the_description_fails_the_test(tmp_path: Path) -> None:
+def test_response_outside_the_published_schema_fails_the_test(tmp_path: Path) -> None:
     class Broken(github):
         def get_user(self, call: Any) -> Reply:
             return Reply(200, {"login": "copydesk"})

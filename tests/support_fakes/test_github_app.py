@@ -31,7 +31,7 @@ def fake(tmp_path: Path) -> Iterator[github]:
         assert running.violations == []
 
 
-def test_an_app_buys_tokens_for_one_repository(fake: github) -> None:
+def test_app_gets_tokens_for_one_repository(fake: github) -> None:
     fake.add_repository("acme/other")
     app = fake.install_app(PUBLIC)
     hub = connect(fake, AppAuthStrategy(str(app.id), PRIVATE))
@@ -77,7 +77,7 @@ def test_an_app_with_another_key_or_id_is_refused(fake: github) -> None:
         ({"iss": "8"}, "'Issuer' claim ('iss') must be an Integer"),
     ],
 )
-def test_a_jwt_must_be_short_lived_and_timely(fake: github, claims: dict[str, Any], said: str) -> None:
+def test_jwt_must_be_short_lived_and_current(fake: github, claims: dict[str, Any], said: str) -> None:
     fake.install_app(PUBLIC)
     now = int(time.time())
     moved = {name: now + value if isinstance(value, int) else value for name, value in claims.items()}
@@ -86,7 +86,7 @@ def test_a_jwt_must_be_short_lived_and_timely(fake: github, claims: dict[str, An
     assert (status, answer["message"].startswith(said)) == (401, True)
 
 
-def test_an_installation_token_opens_git_until_it_expires(fake: github, tmp_path: Path) -> None:
+def test_installation_token_works_for_git_until_it_expires(fake: github, tmp_path: Path) -> None:
     app = fake.install_app(PUBLIC)
     hub = connect(fake, AppAuthStrategy(str(app.id), PRIVATE))
     token = hub.rest.apps.create_installation_access_token(app.installation, repositories=["docs"]).parsed_data.token

@@ -41,7 +41,7 @@ def refused(call: Any, *args: Any, **about: Any) -> tuple[int | None, Any]:
     return failure.value.response_code, json.loads(body) if body else failure.value.error_message
 
 
-def test_a_merge_request_lives_from_opening_to_merge(fake: gitlab) -> None:
+def test_merge_request_can_be_opened_updated_and_merged(fake: gitlab) -> None:
     project = connect(fake).projects.get(PROJECT)
     reviewer = fake.add_user("reviewer")
     assert connect(fake).users.list(username="reviewer")[0].id == reviewer.id
@@ -62,7 +62,7 @@ def test_a_merge_request_lives_from_opening_to_merge(fake: gitlab) -> None:
     assert project.mergerequests.list(state="opened", get_all=True) == []
 
 
-def test_the_project_and_people_are_as_published(fake: gitlab) -> None:
+def test_project_and_people_match_the_published_schema(fake: gitlab) -> None:
     client = connect(fake)
     reader = fake.add_user("reader", access="read")
     project = client.projects.get(PROJECT)
@@ -100,7 +100,7 @@ def test_a_merge_request_outlives_its_branch_but_does_not_reopen(fake: gitlab) -
     assert requests.get(1).state == "closed"
 
 
-def test_tokens_are_refused_by_what_they_lack(fake: gitlab) -> None:
+def test_insufficient_tokens_are_refused_with_the_right_status(fake: gitlab) -> None:
     fake.add_token("reader", scopes=frozenset({"read_api"}))
     fake.add_user("stranger", access="none")
     fake.add_token("outside", user="stranger")
@@ -118,14 +118,14 @@ def test_tokens_are_refused_by_what_they_lack(fake: gitlab) -> None:
     assert refused(project.mergerequests.create, NEW) == (403, {"message": "403 Forbidden"})
 
 
-def test_a_limit_says_when_to_come_back(fake: gitlab) -> None:
+def test_rate_limit_response_says_when_to_retry(fake: gitlab) -> None:
     client = independent.Gitlab(fake.url, private_token=TOKEN)
     fake.faults.secondary_limit(retry_after=0)
     assert client.projects.get(PROJECT).id == fake.repository.id
     assert [one.status for one in fake.requests] == [429, 200]
 
 
-def test_a_moved_project_redirects_reading_alone(fake: gitlab) -> None:
+def test_moved_project_redirects_only_reads(fake: gitlab) -> None:
     project = connect(fake).projects.get(PROJECT)
     fake.rename(PROJECT, "acme/handbook")
     assert project.mergerequests.create(NEW).iid == 1
@@ -160,13 +160,13 @@ def test_webhooks_carry_their_secret_or_are_signed_with_it(fake: gitlab, signed:
     assert received.got[-1][0]["idempotency-key"] == received.got[-2][0]["idempotency-key"]
 
 
-def test_every_route_has_its_facts(fake: gitlab) -> None:
+def test_every_route_is_in_the_operations_table(fake: gitlab) -> None:
     lines = [f"{one.method} {one.path}".replace(":int", "") for one in fake.routes]
     assert lines == [one.operation for one in fake.routes]
     assert set(lines) == set(OPERATIONS)
 
 
-def test_requests_outside_the_description_are_refused_and_noted(tmp_path: Path) -> None:
+def test_requests_outside_the_published_schema_are_refused_and_recorded(tmp_path: Path) -> None:
     with gitlab(tmp_path) as fake:
         fake.add_token(TOKEN)
         requests = connect(fake).projects.get("acme/docs").mergerequests

@@ -19,7 +19,7 @@ def server() -> Iterator[ModelServer]:
         yield running
 
 
-def test_chat_completions_are_understood_by_openais_library(server: ModelServer) -> None:
+def test_openai_library_accepts_chat_completions(server: ModelServer) -> None:
     from openai import OpenAI
 
     client = OpenAI(base_url=server.url, api_key=KEY)
@@ -32,7 +32,7 @@ def test_chat_completions_are_understood_by_openais_library(server: ModelServer)
     assert (message.content, made) == (SAID.text, [("read", {"path": "guide.md"})])
 
 
-def test_streamed_chat_completions_are_understood_by_openais_library(server: ModelServer) -> None:
+def test_openai_library_accepts_streamed_chat_completions(server: ModelServer) -> None:
     from openai import OpenAI
 
     client = OpenAI(base_url=server.url, api_key=KEY)
@@ -43,7 +43,7 @@ def test_streamed_chat_completions_are_understood_by_openais_library(server: Mod
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_responses_are_understood_by_openais_library(server: ModelServer, streamed: bool) -> None:
+def test_openai_library_accepts_responses(server: ModelServer, streamed: bool) -> None:
     from openai import OpenAI
 
     client = OpenAI(base_url=server.url, api_key=KEY)
@@ -57,7 +57,7 @@ def test_responses_are_understood_by_openais_library(server: ModelServer, stream
     assert response.output[0].encrypted_content == SAID.signature
 
 
-def test_messages_are_understood_by_anthropics_library(server: ModelServer) -> None:
+def test_anthropic_library_accepts_messages(server: ModelServer) -> None:
     from anthropic import Anthropic
 
     client = Anthropic(base_url=server.root, api_key=KEY)
@@ -71,7 +71,7 @@ def test_messages_are_understood_by_anthropics_library(server: ModelServer) -> N
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_content_is_understood_by_googles_library(server: ModelServer, streamed: bool) -> None:
+def test_google_library_accepts_content(server: ModelServer, streamed: bool) -> None:
     from google import genai
     from google.genai.types import HttpOptions
 
@@ -86,7 +86,7 @@ def test_content_is_understood_by_googles_library(server: ModelServer, streamed:
     assert (text, made) == (SAID.text, [("read", {"path": "guide.md"})])
 
 
-def test_a_request_that_the_provider_does_not_describe_is_refused(server: ModelServer) -> None:
+def test_request_outside_the_providers_schema_is_refused(server: ModelServer) -> None:
     from openai import BadRequestError, OpenAI
 
     client = OpenAI(base_url=server.url, api_key=KEY)

@@ -13,14 +13,14 @@ def test_a_missing_program_skips_the_test_by_name(monkeypatch: pytest.MonkeyPatc
         skip_missing("abacus", "Buy one.")
 
 
-def test_in_ci_a_missing_program_fails_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_program_fails_the_test_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match="abacus is not installed, and CI must have it"):
         skip_missing("abacus", "Buy one.")
 
 
 @pytest.mark.parametrize(("applies", "expected"), [(True, pytest.skip.Exception), (False, pytest.fail.Exception)])
-def test_in_ci_only_a_program_that_the_machine_cannot_have_is_excused(
+def test_ci_excuses_only_programs_that_the_machine_cannot_have(
     monkeypatch: pytest.MonkeyPatch, applies: bool, expected: type[BaseException]
 ) -> None:
     monkeypatch.setenv("CI", "true")
@@ -29,7 +29,7 @@ def test_in_ci_only_a_program_that_the_machine_cannot_have_is_excused(
         skip_missing("abacus", "Buy one.")
 
 
-def test_the_run_ends_with_a_count_by_program() -> None:
+def test_summary_counts_skips_by_program() -> None:
     reasons = ["Skipped: Not installed: helm. Why", "Skipped: Not installed: abacus. Why", "Not installed: helm. Why"]
     assert summarize_skips(reasons) == "Skipped because not installed: abacus (1), helm (2)"
     assert summarize_skips(["Skipped: other C libraries have one heap"]) is None

@@ -115,7 +115,7 @@ class Balancer:
 
 
 @POSTGRES_FIRST
-def test_a_steady_stream_of_requests_sees_no_error_when_a_server_is_stopped(stage: Stage) -> None:
+def test_steady_requests_see_no_error_when_a_server_stops(stage: Stage) -> None:
     servers = [stage.serve("--no-worker", drain_seconds=3) for _ in range(2)]
     job = stage.desk.jobs.create(stage.project, NewJob("Wait.")).job.id
     balancer = Balancer(servers, stage.headers)
@@ -136,7 +136,7 @@ def test_a_steady_stream_of_requests_sees_no_error_when_a_server_is_stopped(stag
 
 
 @SQLITE
-def test_a_draining_server_says_so_and_answers_until_a_second_signal(stage: Stage) -> None:
+def test_draining_server_reports_unready_and_answers_until_a_second_signal(stage: Stage) -> None:
     server = stage.serve(drain_seconds=600)
     with httpx.Client(base_url=server.url, timeout=60) as http:
         assert http.get("/healthz").headers.get("connection") != "close"
@@ -152,7 +152,7 @@ def test_a_draining_server_says_so_and_answers_until_a_second_signal(stage: Stag
 
 
 @SQLITE
-def test_what_was_begun_is_finished_and_live_streams_are_sent_away(stage: Stage) -> None:
+def test_started_requests_finish_and_live_streams_are_closed(stage: Stage) -> None:
     server = stage.serve("--no-worker")
     job = stage.desk.jobs.create(stage.project, NewJob("Wait.")).job.id
     body = json.dumps([{"path": f"/{n}", "userAgent": FIREFOX} for n in range(100)]).encode()
@@ -189,7 +189,7 @@ def test_what_was_begun_is_finished_and_live_streams_are_sent_away(stage: Stage)
 @SQLITE_FIRST
 @pytest.mark.parametrize("way", ["serve", "work"])
 @pytest.mark.drill
-def test_a_job_that_ends_while_its_worker_drains_is_not_handed_over(stage: Stage, way: str) -> None:
+def test_job_that_ends_while_its_worker_drains_is_not_released(stage: Stage, way: str) -> None:
     with ModelServer([hang(1.5, edited("colour", "color")), finished()], by_turn=True) as model:
         told = {"model_url": model.url, "drain_seconds": 6}
         command = stage.serve(**told) if way == "serve" else stage.work(**told)
@@ -203,7 +203,7 @@ def test_a_job_that_ends_while_its_worker_drains_is_not_handed_over(stage: Stage
 
 
 @SQLITE_FIRST
-def test_a_job_that_does_not_end_in_time_is_handed_back(stage: Stage) -> None:
+def test_job_that_does_not_end_in_time_is_released(stage: Stage) -> None:
     with ModelServer([hang(600)], by_turn=True) as model:
         worker = stage.work(model_url=model.url, drain_seconds=0.5)
         stage.desk.jobs.create(stage.project, NewJob("Spell it so.", model=MODEL))

@@ -118,10 +118,10 @@ def kill_again_and_again(data: Path, rounds: int) -> None:
     desk.close()
 
 
-def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
+def test_acknowledged_events_survive_a_kill(tmp_path: Path) -> None:
     kill_again_and_again(tmp_path / "data", rounds=1)
 
 
 @pytest.mark.drill
-def test_what_was_acknowledged_survives_many_kills(tmp_path: Path) -> None:
+def test_acknowledged_events_survive_many_kills(tmp_path: Path) -> None:
     kill_again_and_again(tmp_path / "data", rounds=200)

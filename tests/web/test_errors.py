@@ -81,14 +81,14 @@ def head_and_body(answer: bytes) -> tuple[int, dict[str, str], str]:
     return int(first.split()[1]), headers, body.decode()
 
 
-def test_an_unknown_route_is_404(service: Service, http: httpx.Client) -> None:
+def test_unknown_route_returns_404(service: Service, http: httpx.Client) -> None:
     for path in ("/nothing", "/v2", "/docs/", "/%00", "/%ff", "/review", "/static/../x", "/é", "/" + "a" * 20_000):
         error_of(http.get(path), 404, "not_found")
     for path in (service.at(""), service.at("/"), service.at("/nothing"), service.at("/job"), service.at("/jobs/")):
         assert http.get(path).status_code in (404, 405), path
 
 
-def test_an_unknown_method_is_405_and_says_which_are_known(service: Service, http: httpx.Client) -> None:
+def test_unknown_method_returns_405_with_allowed_methods(service: Service, http: httpx.Client) -> None:
     for method, path, allowed in (
         ("DELETE", service.at("/jobs"), "GET"),
         ("PUT", service.at("/job"), "POST"),
@@ -102,13 +102,13 @@ def test_an_unknown_method_is_405_and_says_which_are_known(service: Service, htt
         assert allowed in response.headers["allow"].split(", "), (method, path)
 
 
-def test_the_callers_request_id_is_kept_when_it_is_sane(http: httpx.Client) -> None:
+def test_valid_request_id_of_the_caller_is_kept(http: httpx.Client) -> None:
     for sane in ("abc", "0", "a-b.c:d_e", "A" * 128):
         assert error_of(http.get("/nothing", headers={"X-Request-Id": sane}), 404)["requestId"] == sane
         assert http.get("/healthz", headers={"X-Request-Id": sane}).headers["x-request-id"] == sane
 
 
-def test_an_insane_request_id_is_replaced(http: httpx.Client) -> None:
+def test_invalid_request_id_is_replaced(http: httpx.Client) -> None:
     for insane in (b"", b"A" * 129, b"a b", b"<script>", b"a\tb", "é".encode(), b"\xff", b"a,b", b"{}", b'"'):
         given = error_of(http.get("/nothing", headers=[(b"X-Request-Id", insane)]), 404)["requestId"]
         assert re.fullmatch(r"req_[0-9A-Za-z]{20}", given), insane
@@ -150,7 +150,7 @@ BAD_BODIES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("kind", BAD_BODIES)
-def test_a_bad_body_is_400_for_new_jobs_and_messages(service: Service, http: httpx.Client, kind: str) -> None:
+def test_invalid_body_returns_400_for_jobs_and_messages(service: Service, http: httpx.Client, kind: str) -> None:
     job = service.client.create_job("Any")
     for path in (service.at("/job"), service.at(f"/job/{job['id']}/message")):
         error_of(http.post(path, content=BAD_BODIES[kind], headers=JSON), 400, "invalid_request")
@@ -167,23 +167,23 @@ def test_a_bad_body_is_400_for_new_jobs_and_messages(service: Service, http: htt
         {"title": ""}, {"title": "t" * 201}, {"title": {}}, {"title": "\x00"}, {"title": "\udfff"},
     ],
 )  # fmt: skip
-def test_a_bad_option_is_400_and_named(service: Service, http: httpx.Client, extra: dict[str, Any]) -> None:
+def test_invalid_option_returns_400_and_is_named(service: Service, http: httpx.Client, extra: dict[str, Any]) -> None:
     body = json.dumps({"prompt": "a", **extra}).encode()
     error_of(http.post(service.at("/job"), content=body, headers=JSON), 400, "invalid_request")
 
 
-def test_several_faults_are_all_told(service: Service, http: httpx.Client) -> None:
+def test_all_validation_errors_are_reported(service: Service, http: httpx.Client) -> None:
     wrong = {"prompt": 1, "draft": "x", "colour": 2}
     body = error_of(http.post(service.at("/job"), json=wrong), 400, "invalid_request")
     assert {detail["field"] for detail in body["details"]} == {"prompt", "draft", "colour"}
 
 
-def test_bounds_are_inclusive(service: Service, http: httpx.Client) -> None:
+def test_length_limits_are_inclusive(service: Service, http: httpx.Client) -> None:
     for prompt in ("a", "a" * 32_000, "😀" * 32_000):
         assert http.post(service.at("/job"), json={"prompt": prompt}).json()["prompt"] == prompt
 
 
-def test_of_a_duplicated_field_one_value_is_taken_or_it_is_400(service: Service, http: httpx.Client) -> None:
+def test_duplicate_field_uses_the_last_value_or_returns_400(service: Service, http: httpx.Client) -> None:
     response = http.post(service.at("/job"), content=b'{"prompt": "a", "prompt": "b"}', headers=JSON)
     assert response.status_code in (201, 400)
     if response.status_code == 201:
@@ -197,18 +197,18 @@ def test_of_a_duplicated_field_one_value_is_taken_or_it_is_400(service: Service,
     ["text/plain", "application/xml", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "x",
      "application/jsonx", "text/json;charset=utf-8"],
 )  # fmt: skip
-def test_a_wrong_media_type_is_415(service: Service, http: httpx.Client, kind: str) -> None:
+def test_wrong_media_type_returns_415(service: Service, http: httpx.Client, kind: str) -> None:
     body = b'{"prompt": "a"}'
     error_of(http.post(service.at("/job"), content=body, headers={"Content-Type": kind}), 415, "wrong_media_type")
 
 
-def test_json_with_a_parameter_or_a_suffix_is_json(service: Service, http: httpx.Client) -> None:
+def test_media_type_with_parameter_or_json_suffix_is_json(service: Service, http: httpx.Client) -> None:
     for kind in ("application/json; charset=utf-8", "Application/JSON", "application/vnd.api+json"):
         answer = http.post(service.at("/job"), content=b'{"prompt": "a"}', headers={"Content-Type": kind})
         assert answer.status_code == 201, kind
 
 
-def test_a_body_of_40_megabytes_is_413_however_it_is_sent(service: Service, http: httpx.Client) -> None:
+def test_body_of_40_megabytes_returns_413(service: Service, http: httpx.Client) -> None:
     piece = b"a" * 65536
 
     def chunks() -> Iterator[bytes]:
@@ -223,7 +223,7 @@ def test_a_body_of_40_megabytes_is_413_however_it_is_sent(service: Service, http
         error_of(http.post(path, content=chunks(), headers=JSON), 413, "too_large")
 
 
-def test_a_declared_length_that_is_too_large_is_413_before_it_is_sent(service: Service) -> None:
+def test_too_large_content_length_returns_413_before_the_body(service: Service) -> None:
     head = (
         f"POST {service.at('/job')} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {service.key}\r\n"
     )
@@ -239,18 +239,18 @@ def test_a_declared_length_that_is_too_large_is_413_before_it_is_sent(service: S
      "limit=%00", "status=", "status=done", "status=ACTIVE", "cursor=", "cursor=x", "cursor=%00", "cursor=job_%ff",
      "cursor=" + "j" * 5000, "cursor=job_" + "i" * 26],
 )  # fmt: skip
-def test_a_bad_query_is_400(service: Service, http: httpx.Client, query: str) -> None:
+def test_invalid_query_returns_400(service: Service, http: httpx.Client, query: str) -> None:
     error_of(http.get(f"{service.at('/jobs')}?{query}"), 400, "invalid_request")
 
 
 @pytest.mark.parametrize("key", [b"", b"a" * 129, b"a b", "é".encode(), b"\xff", b"\x7f"])
-def test_a_bad_idempotency_key_is_400(service: Service, http: httpx.Client, key: bytes) -> None:
+def test_invalid_idempotency_key_returns_400(service: Service, http: httpx.Client, key: bytes) -> None:
     answer = http.post(service.at("/job"), json={"prompt": "a"}, headers=[(b"Idempotency-Key", key)])
     error_of(answer, 400, "invalid_request")
 
 
 @pytest.mark.parametrize("number", ["x", "-1", "1.0", "", "٣", "9" * 10, "1e3", "0x1"])
-def test_a_bad_last_event_id_is_400(service: Service, http: httpx.Client, number: str) -> None:
+def test_invalid_last_event_id_returns_400(service: Service, http: httpx.Client, number: str) -> None:
     job = service.client.create_job("Any")
     headers = [(b"Last-Event-ID", number.encode()), (b"Accept", b"application/json")]
     error_of(http.get(service.at(f"/job/{job['id']}/events"), headers=headers), 400, "invalid_request")
@@ -263,7 +263,7 @@ def test_a_bad_last_event_id_is_400(service: Service, http: httpx.Client, number
         "'%20or%20'1'='1", "..", "%2e%2e", "job_*",
     ],
 )  # fmt: skip
-def test_an_odd_job_id_is_404(service: Service, http: httpx.Client, job_id: str) -> None:
+def test_malformed_job_id_returns_404(service: Service, http: httpx.Client, job_id: str) -> None:
     error_of(http.get(service.at(f"/job/{job_id}")), 404)
     error_of(http.post(service.at(f"/job/{job_id}/cancel")), 404)
     error_of(http.post(service.at(f"/job/{job_id}/message"), json={"prompt": "a"}), 404)
@@ -286,7 +286,7 @@ GARBAGE: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("kind", GARBAGE)
-def test_what_is_not_http_is_400_in_json(service: Service, kind: str) -> None:
+def test_non_http_input_returns_400_in_json(service: Service, kind: str) -> None:
     status, headers, body = head_and_body(raw(service, GARBAGE[kind]))
     assert status == 400
     checked_error(headers.get("content-type"), headers.get("x-request-id"), body, "invalid_request")
@@ -304,7 +304,7 @@ def test_no_header_can_be_injected_into_an_answer(service: Service) -> None:
     assert b"set-cookie" not in raw(service, encoded).lower()
 
 
-def test_a_client_that_hangs_up_in_mid_body_does_no_harm(service: Service, http: httpx.Client) -> None:
+def test_client_that_disconnects_in_mid_body_does_no_harm(service: Service, http: httpx.Client) -> None:
     before = service.client.list_jobs(limit=1)
     head = f"POST {service.at('/job')} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {service.key}\r\n".encode()
     for rest in (b"Content-Length: 100\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"):
@@ -314,7 +314,7 @@ def test_a_client_that_hangs_up_in_mid_body_does_no_harm(service: Service, http:
     assert http.get("/healthz").status_code == 200
 
 
-def test_a_head_that_is_far_too_large_is_refused(service: Service, http: httpx.Client) -> None:
+def test_far_too_large_head_is_refused(service: Service, http: httpx.Client) -> None:
     error = raw(service, b"GET /nothing HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 8_000_000 + b"\r\n\r\n")
     assert error == b"" or head_and_body(error)[0] in (400, 404, 413, 431)
     assert http.get("/healthz").status_code == 200
@@ -328,7 +328,7 @@ def doomed(tmp_path: Path) -> Iterator[Service]:
         yield running
 
 
-def test_a_database_that_is_away_is_503_and_nothing_is_told_of_it(doomed: Service) -> None:
+def test_unavailable_database_returns_503_without_details(doomed: Service) -> None:
     job = doomed.client.create_job("Any")
     database = str(make_url(doomed.desk.settings.database_url).database)
     with psycopg.connect(server_url(), autocommit=True) as connection:
@@ -348,7 +348,7 @@ def test_a_database_that_is_away_is_503_and_nothing_is_told_of_it(doomed: Servic
         assert database not in body["error"]
 
 
-def test_connections_that_the_database_cut_are_replaced_and_nobody_notices(doomed: Service) -> None:
+def test_connections_cut_by_the_database_are_replaced_transparently(doomed: Service) -> None:
     for _ in range(3):
         doomed.client.list_jobs()
         database = make_url(doomed.desk.settings.database_url).database

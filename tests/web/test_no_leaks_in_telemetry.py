@@ -100,7 +100,7 @@ def with_password(url: str) -> str:
 
 @pytest.mark.parametrize("form", drills(("json", "text"), but=("json",)))
 @pytest.mark.parametrize("database_url", drills(DATABASES, but=("postgres",)), indirect=True)
-def test_a_full_run_tells_no_secret_and_nobodys_address(
+def test_telemetry_of_a_full_run_contains_no_secret_and_no_address(
     tmp_path: Path, database_url: str, form: str, provider: OidcProvider
 ) -> None:
     told, port = Told(), free_port()
@@ -230,7 +230,7 @@ def _faults(place: Place) -> None:
     assert [httpx.post(beacon, json=sent, headers=seen, timeout=60).status_code for _ in range(2)] == [202, 500]
 
 
-def test_a_database_that_refuses_the_password_is_not_told_with_it(tmp_path: Path) -> None:
+def test_refused_database_password_is_not_logged(tmp_path: Path) -> None:
     with psycopg.connect(server_url(), autocommit=True) as connection:
         connection.execute("drop role if exists locked")
         connection.execute("create role locked login password 'the-right-one'")

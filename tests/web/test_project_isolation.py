@@ -102,7 +102,7 @@ def without_id(response: httpx.Response) -> dict[str, Any]:
     return body
 
 
-def test_every_route_is_behind_a_key_or_on_the_list_of_public_ones(service: Service) -> None:
+def test_every_route_needs_a_key_or_is_listed_as_public(service: Service) -> None:
     closed = re.compile(r"/v1/analytics/\{projectId\}/.+|/v2/agent/\{projectId\}/.+")
     assert {(method, path) for method, path in routes(service) if not closed.fullmatch(path)} == PUBLIC
 
@@ -112,7 +112,7 @@ def test_public_routes_answer_without_a_key(service: Service) -> None:
         assert bare().request(method, service.url + path).status_code == 200, path
 
 
-def test_a_review_page_opens_only_to_the_token_in_its_link(service: Service) -> None:
+def test_review_page_needs_the_token_of_its_link(service: Service) -> None:
     for token, number in (("guess", 1), ("", 1), ("%", 1), ("guess", 10**30), ("a" * 5000, 1), ("\x00", 1), ("x", -1)):
         link = f"{service.url}/review/{httpx.QueryParams({'t': token})}".replace("t=", "", 1) + f"/pulls/{number}"
         response = bare().get(link)
@@ -120,7 +120,7 @@ def test_a_review_page_opens_only_to_the_token_in_its_link(service: Service) -> 
         assert response.headers["content-type"] == "application/json"
 
 
-def test_a_webhook_without_a_good_signature_is_refused_whichever_project_it_names(service: Service) -> None:
+def test_webhook_without_valid_signature_is_refused_for_any_project(service: Service) -> None:
     for project in (service.project.id, "proj_nope", "%00", "a" * 3000):
         for headers in ({}, {"X-Hub-Signature-256": "sha256=00"}, {"X-Gitlab-Token": ""}, {"X-Gitea-Signature": "x"}):
             response = bare().post(f"{service.url}/webhooks/{project}", json={}, headers=headers)
@@ -134,7 +134,7 @@ def test_no_route_answers_without_a_key(service: Service) -> None:
         assert response.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_no_route_answers_to_a_key_that_is_not_a_good_one(service: Service) -> None:
+def test_no_route_accepts_an_invalid_key(service: Service) -> None:
     revoked, revoked_secret = service.desk.keys.create(service.project.id, actor="test")
     service.desk.keys.revoke(revoked.id, actor="test")
     expired = service.new_key(expires_in=-1)
@@ -162,7 +162,7 @@ def test_no_route_answers_to_a_key_that_is_not_a_good_one(service: Service) -> N
             assert key == "desk_" or key not in response.text
 
 
-def test_no_route_answers_to_another_scheme(service: Service) -> None:
+def test_no_route_accepts_another_authentication_scheme(service: Service) -> None:
     for method, path in closed_routes(service):
         for scheme in ("Basic", "Token", "Digest"):
             response = send(service, method, path, {"Authorization": f"{scheme} {service.key}"})
@@ -170,7 +170,7 @@ def test_no_route_answers_to_another_scheme(service: Service) -> None:
             assert response.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_bytes_that_are_no_text_are_no_key_either(service: Service) -> None:
+def test_non_text_authorization_returns_401(service: Service) -> None:
     for value in (b"Bearer \xff\xfe", b"Bearer desk_\xc3\xa9" + b"a" * 36, b"\xff", b"Bearer"):
         response = bare().get(service.url + service.at("/jobs"), headers={b"Authorization": value})
         assert response.status_code == 401, value
@@ -187,7 +187,7 @@ def test_another_project_looks_exactly_like_one_that_does_not_exist(service: Ser
             assert set(theirs.headers) == set(none.headers)
 
 
-def test_no_encoding_of_the_path_gets_around_the_key(service: Service) -> None:
+def test_path_encodings_do_not_bypass_the_key(service: Service) -> None:
     inside = service.at("/jobs")
     for path in (
         "/" + inside, inside.replace("/v2", "/%762"), inside.replace("/v2", "/V2"), inside.replace("/v2/", "/v2//"),
@@ -199,7 +199,7 @@ def test_no_encoding_of_the_path_gets_around_the_key(service: Service) -> None:
         assert "jobs" not in answer.json(), path
 
 
-def test_another_projects_job_is_not_there_and_is_not_touched(service: Service) -> None:
+def test_job_of_another_project_returns_404_and_is_unchanged(service: Service) -> None:
     other = service.another_project()
     theirs = other.client.create_job("A secret prompt of theirs")
     before = other.client.get_job(theirs["id"]), other.client.events(theirs["id"])
@@ -218,14 +218,14 @@ def test_another_projects_job_is_not_there_and_is_not_touched(service: Service) 
     assert theirs["id"] not in [job["id"] for job in page["jobs"]]
 
 
-def test_an_idempotency_key_of_another_project_is_free_here(service: Service) -> None:
+def test_idempotency_keys_are_per_project(service: Service) -> None:
     other = service.another_project()
     theirs = other.client.create_job("Theirs", idempotency_key="the-same")
     ours = service.client.create_job("Ours", idempotency_key="the-same")
     assert ours["id"] != theirs["id"]
 
 
-def test_a_read_key_reads_and_does_nothing_else(service: Service) -> None:
+def test_read_key_can_only_read(service: Service) -> None:
     key = service.new_key(scopes=["read"])
     job = service.client.create_job("Leave me alone")
     for method, path in closed_routes(service):
@@ -251,7 +251,7 @@ def test_a_write_key_reads_too(service: Service) -> None:
 EVENTS = "/v1/analytics/{projectId}/events"
 
 
-def test_an_events_key_sends_events_and_does_nothing_else(service: Service) -> None:
+def test_events_key_can_only_send_events(service: Service) -> None:
     key = service.new_key(scopes=["events"])
     job = service.client.create_job("Leave me alone")
     for method, path in closed_routes(service):
@@ -283,7 +283,7 @@ def test_an_events_key_sends_events_and_does_nothing_else(service: Service) -> N
     ("scopes", "statuses"),
     [(["read"], (200, 403)), (["read", "events"], (200, 202)), (["write"], (200, 202)), ([], (200, 202))],
 )
-def test_which_scopes_read_and_which_send_events(
+def test_scopes_decide_who_reads_and_who_sends_events(
     service: Service, scopes: list[str], statuses: tuple[int, int]
 ) -> None:
     key = service.new_key(scopes=scopes)
@@ -291,7 +291,7 @@ def test_which_scopes_read_and_which_send_events(
     assert (read.status_code, call(service, "POST", EVENTS, key=key).status_code) == statuses
 
 
-def test_a_key_with_an_address_list_is_refused_from_anywhere_else(service: Service) -> None:
+def test_key_with_an_allow_list_is_refused_from_other_addresses(service: Service) -> None:
     elsewhere = service.new_key(allow=["192.0.2.0/24", "2001:db8::/32", "127.0.0.2"])
     here = service.new_key(allow=["192.0.2.0/24", "127.0.0.1"])
     forged = {"X-Forwarded-For": "192.0.2.7", "Forwarded": "for=192.0.2.7", "X-Real-IP": "192.0.2.7"}
@@ -302,7 +302,7 @@ def test_a_key_with_an_address_list_is_refused_from_anywhere_else(service: Servi
     assert call(service, "GET", "/v2/agent/{projectId}/jobs", key=here).status_code == 200
 
 
-def test_behind_a_trusted_proxy_the_nearest_address_that_is_not_its_own_counts(tmp_path: Path) -> None:
+def test_nearest_untrusted_forwarded_address_is_the_client(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
     with serve(tmp_path / "data", repository=repository, with_worker=False, trusted_proxies="127.0.0.1") as service:
         bearer = {"Authorization": f"Bearer {service.new_key(allow=['192.0.2.0/24'])}"}

@@ -1,4 +1,4 @@
-"""The table of agents: who calls themselves what, on whose word, as of when."""
+"""The agent table: known agents by a token of their user agent, with source and date of each claim."""
 
 import re
 import tomllib
@@ -16,7 +16,11 @@ WORD_PATTERN = re.compile(r"[\w-]+")
 
 
 class TokenMatch(StrEnum):
-    """Where a token counts. The narrower ones are for words that people's browsers and devices use as well."""
+    """Where in a user agent a token must occur. The stricter values are for words that browsers and devices use too.
+
+    WORD: as a separate word. PRODUCT: followed by a slash. START: at the start. ELECTRON: followed by a slash, in the
+    user agent of an Electron application.
+    """
 
     WORD = "word"
     PRODUCT = "product"
@@ -32,16 +36,16 @@ class AgentEntry:
     kind: VisitorClass
     source: str
     seen: str
-    """Where the claim was read: rarely the source itself, mostly a list that cites it."""
+    """Where we read the claim: sometimes the source itself, usually a list that cites it."""
     date: date
     match: TokenMatch = TokenMatch.WORD
     library: bool = False
-    """A tool in anybody's hands: what it asks for says more than its name."""
+    """True for a general HTTP tool: the request says more about its user than the tool's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptRule:
-    """An Accept header by which a client can be named; `sent_by` is the token it goes with, if any."""
+    """An Accept header that identifies a client. `sent_by` is the token that the user agent must have; "" means any."""
 
     accept: str
     sent_by: str
@@ -62,7 +66,7 @@ class Signer:
     seen: str
     date: date
     keys: tuple[str, ...]
-    """Ed25519 public keys, base64url, as in the `x` of a JWK."""
+    """Ed25519 public keys in base64url, as in the field `x` of a JWK."""
 
 
 class AgentTable:
@@ -79,7 +83,7 @@ class AgentTable:
             self._entries_by_word.setdefault(first_word[0].lower(), []).append((position, row.token.lower(), row))
 
     def find(self, user_agent: str) -> AgentEntry | None:
-        """The first row of the table whose token stands in the string as a word of its own."""
+        """Returns the first entry of the table whose token occurs in the user agent as a separate word."""
         text, best, best_position = user_agent.lower(), None, len(self.entries)
         for word in WORD_PATTERN.finditer(text):
             for position, token, entry in self._entries_by_word.get(word[0], ()):
@@ -90,7 +94,7 @@ class AgentTable:
 
 @cache
 def load_agent_table() -> AgentTable:
-    """The table that Copydesk ships with."""
+    """Returns the table that Copydesk ships with."""
     return AgentTable(files("copydesk.analytics.classification").joinpath("agents.toml").read_text("utf-8"))
 
 
@@ -106,7 +110,10 @@ def _token_matches(text: str, token: str, start: int, match: TokenMatch) -> bool
 
 
 def _expand_group(group: Mapping[str, Any]) -> Iterator[AgentEntry]:
-    """A group is rows that share everything but the token; an agent is called by its token unless it has a name."""
+    """Yields one entry per token of a group; they share all other fields.
+
+    Without a name, an agent is named by its token.
+    """
     for token in group["tokens"]:
         yield AgentEntry(
             token,

@@ -1,4 +1,7 @@
-"""Web Bot Auth: an agent signs its requests (RFC 9421), and its host publishes the keys. Keys are given as data."""
+"""Verification of Web Bot Auth: agents sign their requests (RFC 9421), and their hosts publish the keys.
+
+The keys come from the agent table; nothing is fetched here.
+"""
 
 import base64
 import binascii
@@ -28,7 +31,7 @@ KEY_DIRECTORY_PATH = "/.well-known/http-message-signatures-directory"
 
 
 class InvalidKeyDirectory(ValueError):
-    message = "This is not a directory of signing keys."
+    message = "This is not a directory of signing keys (a JWKS with Ed25519 keys)."
 
     def __init__(self) -> None:
         super().__init__(self.message)
@@ -36,7 +39,7 @@ class InvalidKeyDirectory(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SignedRequest:
-    """What is verified, in the form the library reads."""
+    """A request in the form that the signature library reads."""
 
     method: str
     url: str
@@ -44,7 +47,10 @@ class SignedRequest:
 
 
 class KeyDirectory(HTTPSignatureKeyResolver):
-    """The keys we know, each by its thumbprint. Whose a key is counts, not what a request says of itself."""
+    """The known keys by their thumbprints.
+
+    The key identifies the signer; the `Signature-Agent` header of a request is not trusted.
+    """
 
     def __init__(self, signers: Iterable[Signer]) -> None:
         self._host_by_key_id: dict[str, str] = {}
@@ -60,10 +66,11 @@ class KeyDirectory(HTTPSignatureKeyResolver):
         return self._key_by_id.get(key_id)
 
     def find_signer(self, method: str, url: str, headers: Mapping[str, str]) -> str | None:
-        """The host that signed this request, or None: unsigned, unknown, expired, tampered with, or nonsense.
+        """Returns the host that signed this request. None if it is unsigned, expired, altered, malformed or by an
+        unknown key.
 
-        `headers` has lower-case names. The signature must cover the host asked, else one request could be replayed
-        anywhere, and an end of its validity.
+        `headers` has lower-case names. The signature must cover the requested host, so that it cannot be replayed to
+        another host, and must have an expiry time.
         """
         if not is_signed(headers):
             return None
@@ -81,7 +88,7 @@ class KeyDirectory(HTTPSignatureKeyResolver):
 
 
 def is_signed(headers: Mapping[str, str]) -> bool:
-    """Worth half a millisecond of verifying: there is a signature of this kind, of a sane size."""
+    """Returns whether the headers contain a Web Bot Auth signature of acceptable size. Cheap; verifying is not."""
     return (
         SIGNATURE_TAG in headers.get("signature-input", "")
         and "signature" in headers
@@ -90,7 +97,7 @@ def is_signed(headers: Mapping[str, str]) -> bool:
 
 
 def parse_key_directory(published: bytes) -> tuple[str, ...]:
-    """The Ed25519 keys of a published directory (a JWKS). NotADirectory where there are none."""
+    """Returns the Ed25519 keys of a published directory (a JWKS). Raises InvalidKeyDirectory if it has none."""
     try:
         keys = tuple(_read_ed25519_keys(json.loads(published)))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -101,7 +108,7 @@ def parse_key_directory(published: bytes) -> tuple[str, ...]:
 
 
 def thumbprint(key: str) -> str:
-    """RFC 7638: what a signature calls the key."""
+    """Returns the JWK thumbprint (RFC 7638), which is the key id in signatures."""
     canonical = json.dumps({"crv": "Ed25519", "kty": "OKP", "x": key}, separators=(",", ":"))
     return base64.urlsafe_b64encode(sha256(canonical.encode()).digest()).rstrip(b"=").decode()
 
@@ -117,4 +124,4 @@ def _decode_key(key: str) -> bytes:
     try:
         return base64.urlsafe_b64decode(key + "=" * (-len(key) % 4))
     except (binascii.Error, UnsupportedAlgorithm) as error:
-        raise ValueError("not a key") from error
+        raise ValueError("not an Ed25519 key in base64url") from error

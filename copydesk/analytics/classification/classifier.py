@@ -1,4 +1,4 @@
-"""Who asked for a page: a person, an assistant, a search engine, a gatherer of training data, or something else."""
+"""Classifies visitors: people, AI assistants, search engines, crawlers for training data, and others."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,8 @@ BOT_WORD_PATTERN = re.compile(
     r"|like gecko; (?!opera)|https?:(?!//(?:bsalsa|www\.qtweb))",
     re.IGNORECASE,
 )
-"""Cubot and XBot make phones, Spider is a tablet, and two old browsers carry the address of their makers."""
+"""Words of bots. Exceptions: Cubot and XBot are phone makers, Spider is a tablet, and two old browsers have a URL in
+their user agent."""
 BROWSER_PATTERN = re.compile(
     r"applewebkit|khtml|gecko/|msie \d|trident/|presto/|netfront|hbbtv/|goanna|servo/|browser/\d"
     r"|^mozilla/\d.{0,20}\((?:[^()]{0,60}; ?)?(?:win|mac|x11|linux|os/2|amiga|beos|risc|playstation|nintendo)",
@@ -27,7 +28,7 @@ BROWSER_PATTERN = re.compile(
 )
 
 CrawlerLookup = Callable[[str], VisitorClass | None]
-"""What a list kept elsewhere says of an agent that our own table does not know."""
+"""Looks up a user agent in an external list, for agents that our table does not have."""
 
 
 def find_no_crawler(user_agent: str) -> None:
@@ -35,7 +36,10 @@ def find_no_crawler(user_agent: str) -> None:
 
 
 class Classifier:
-    """Strongest signal first: signature, address, what is asked for, the name, the look. Remembers what it judged."""
+    """Classifies by the strongest signal: signature, IP address, requested format, agent name, appearance.
+
+    Caches results.
+    """
 
     def __init__(self, table: AgentTable, ranges: IpRanges, crawler_lookup: CrawlerLookup = find_no_crawler) -> None:
         self.version = table.version
@@ -46,7 +50,7 @@ class Classifier:
         self._classify_claim_cached = lru_cache(maxsize=MAX_CACHED_AGENTS)(self._classify_claim)
 
     def __reduce__(self) -> tuple[type["Classifier"], tuple[AgentTable, IpRanges, CrawlerLookup]]:
-        """For another process, which remembers its own."""
+        """Pickles without the cache; the other process builds a new one."""
         return Classifier, (self._table, self._ranges, self._crawler_lookup)
 
     def classify(
@@ -59,12 +63,17 @@ class Classifier:
         signer: str | None = None,
         has_visitor_id: bool = False,
     ) -> Classification:
-        """`known_visitor`: the site itself names the visitor, so that a view without an agent is a person's."""
+        """Returns the class of a visitor.
+
+        `has_visitor_id` means that the site identified the visitor; then a view without a user agent is a person's.
+        """
         if signer and (signed := self._classification_by_signer.get(signer)):
             return signed
         claim = self._classify_claim_cached(user_agent, normalize_markdown_accept(accept), page_format, has_visitor_id)
         if address and (range_list := self._ranges.get(address)):
-            if range_list.operator == claim.operator:  # the claim is true, and says more than the list
+            if (
+                range_list.operator == claim.operator
+            ):  # the address confirms the claim, which is more specific than the list
                 return Classification(claim.kind, claim.agent, claim.operator, f"address:{range_list.name}")
             return Classification(range_list.kind, range_list.agent, range_list.operator, f"address:{range_list.name}")
         return claim
@@ -77,9 +86,8 @@ class Classifier:
         if entry and not entry.library and entry.kind is not VisitorClass.HUMAN:
             return Classification(entry.kind, entry.agent, entry.operator, f"token:{entry.token}")
         is_browser = bool(BROWSER_PATTERN.search(user_agent))
-        crawler_class = (
-            None if entry or is_browser else self._crawler_lookup(user_agent)
-        )  # of browsers, lists know too much
+        # Browsers are not looked up, because the list takes some of them for bots.
+        crawler_class = None if entry or is_browser else self._crawler_lookup(user_agent)
         if (markdown_accept or page_format is PageFormat.LLMS) and crawler_class is None:
             return self._classify_markdown_reader(markdown_accept, entry)
         if entry and entry.library:
@@ -119,7 +127,10 @@ class Classifier:
 
 @lru_cache(maxsize=1 << 10)
 def normalize_markdown_accept(accept: str | None) -> str:
-    """The Accept header without spaces where it asks for Markdown, which no browser does; else nothing."""
+    """Returns the Accept header without spaces, in lower case, if it includes Markdown; otherwise "".
+
+    No browser requests Markdown.
+    """
     if not accept or not MARKDOWN_TYPE_PATTERN.search(accept):
         return ""
     return accept.replace(" ", "").lower()[:200]

@@ -1,4 +1,4 @@
-"""A second opinion on agents that our own table does not know: the list `crawler-user-agents`, kept by many hands."""
+"""The community list `crawler-user-agents`, for agents that our table does not have."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,11 +11,14 @@ REGEX_SYNTAX_PATTERN = re.compile(r"(?<!\\)[\[\](){}.*+?|^$]|\\[a-zA-Z]")
 CRAWLER_LIST_NAME = "crawler-user-agents"
 LIBRARY_TAG = "http-library"
 CLASS_BY_TAG = {"search-engine": VisitorClass.SEARCH, "ai-crawler": VisitorClass.TRAINING}
-"""The list has one word for all of AI; that a crawler of its is an assistant, only our own table says."""
+"""The list has one tag for all AI crawlers; only our table distinguishes assistants from training crawlers."""
 
 
 class CrawlerList:
-    """The patterns of the list. Most are plain text, and looking for text costs a tenth of a regular expression."""
+    """The patterns of the list.
+
+    Most are plain text, and a substring search is much faster than a regular expression.
+    """
 
     def __init__(self, entries: Iterable[Mapping[str, Any]]) -> None:
         self._substrings: list[tuple[str, VisitorClass]] = []
@@ -42,7 +45,7 @@ class CrawlerList:
 
 @cache
 def load_crawler_list() -> CrawlerList:
-    """The installed list, read when first needed."""
+    """Loads the installed list at the first call."""
     from crawleruseragents import CRAWLER_USER_AGENTS_DATA  # type: ignore[import-untyped]
 
     return CrawlerList(CRAWLER_USER_AGENTS_DATA)

@@ -1,4 +1,4 @@
-"""Address ranges that operators publish for their agents: read from a file, so that they work without a network."""
+"""IP ranges that operators publish for their agents. They are read from a file, so no network is needed."""
 
 import json
 import logging
@@ -16,11 +16,12 @@ from copydesk.analytics.page_view import VisitorClass
 log = logging.getLogger(__name__)
 
 MIN_PREFIX_BITS = {4: 12, 6: 28}
-"""No operator owns more: a list that claims the whole internet is a mistake or an attack."""
+"""The shortest accepted prefixes, by IP version. No operator owns larger networks; a list with one is a mistake or an
+attack."""
 
 
 class InvalidRangeList(ValueError):
-    message = "This is not a list of address ranges as operators publish them."
+    message = "This is not a list of address ranges in a known format."
 
     def __init__(self) -> None:
         super().__init__(self.message)
@@ -28,7 +29,7 @@ class InvalidRangeList(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RangeList:
-    """One published list: whose, where it is published, when it was last fetched."""
+    """A published list of IP ranges: its operator, its source and when it was last fetched."""
 
     name: str
     agent: str
@@ -38,11 +39,11 @@ class RangeList:
     fetched: str
     prefixes: tuple[str, ...]
     page: bool = False
-    """The source is a page for people, from which no program can refresh the list."""
+    """True if the source is a web page for people, so that the list cannot be refreshed automatically."""
 
 
 class IpRanges:
-    """All lists at once. Where lists overlap, the narrower network decides, then the earlier list."""
+    """All lists combined. If lists overlap, the narrower network decides, then the earlier list."""
 
     def __init__(self, lists: Iterable[RangeList] = ()) -> None:
         self.lists = tuple(lists)
@@ -55,7 +56,7 @@ class IpRanges:
 
 
 def parse_range_lists(text: str) -> tuple[RangeList, ...]:
-    """The lists of a file that `written` made. NotAList where it is none."""
+    """Parses a file that `format_range_lists` wrote. Raises InvalidRangeList if it is malformed."""
     try:
         return tuple(_parse_list(data) for data in json.loads(text)["lists"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -67,7 +68,10 @@ def format_range_lists(lists: Iterable[RangeList]) -> str:
 
 
 def refresh_list(range_list: RangeList, published: bytes, today: str) -> RangeList:
-    """The list with what its operator publishes now; NotAList leaves the caller with the old one."""
+    """Returns the list with the prefixes that its operator publishes now.
+
+    Raises InvalidRangeList if they are malformed; the caller then keeps the old list.
+    """
     if range_list.page:
         return range_list
     try:
@@ -83,23 +87,27 @@ def refresh_list(range_list: RangeList, published: bytes, today: str) -> RangeLi
 
 @cache
 def load_shipped_lists() -> tuple[RangeList, ...]:
-    """The lists that Copydesk ships with."""
+    """Returns the lists that Copydesk ships with."""
     return parse_range_lists(files("copydesk.analytics.classification").joinpath("ip_ranges.json").read_text("utf-8"))
 
 
 def load_current_lists(path: Path) -> tuple[RangeList, ...]:
-    """The lists that hold: those of the file where they are newer, and what ships where it is missing or damaged."""
+    """Returns the lists that apply: of each list the newer of the file's and the shipped version.
+
+    If the file is missing or damaged, the shipped lists apply.
+    """
     if not path.exists():
         return load_shipped_lists()
     try:
         return merge_with_shipped(parse_range_lists(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
-        log.warning("%s is not used: %s", path, error)
+        log.warning("ignoring %s, using the IP ranges that Copydesk ships with: %s", path, error)
         return load_shipped_lists()
 
 
 def merge_with_shipped(saved: Iterable[RangeList]) -> tuple[RangeList, ...]:
-    """The lists that ship, each as it was kept if that is not older: a new release may bring lists, and newer ones."""
+    """Returns the shipped lists, each replaced by its saved version if that is newer. A new release may add lists and
+    update others."""
     saved_by_name = {listed.name: listed for listed in saved}
     return tuple(
         max(listed, saved_by_name.get(listed.name, listed), key=lambda one: one.fetched)
@@ -108,7 +116,8 @@ def merge_with_shipped(saved: Iterable[RangeList]) -> tuple[RangeList, ...]:
 
 
 def _extract_prefixes(published: Mapping[str, Any]) -> Iterator[str]:
-    """Google's form, which all but Ahrefs use: {"prefixes": [{"ipv4Prefix": …} or {"ipv6Prefix": …}]}."""
+    """Yields the prefixes of a published list. All operators but Ahrefs use Google's format:
+    {"prefixes": [{"ipv4Prefix": …} or {"ipv6Prefix": …}]}."""
     for entry in published.get("prefixes") or published["ips"]:
         yield entry.get("ipv4Prefix") or entry.get("ipv6Prefix") or entry["ip_address"]
 
@@ -121,5 +130,5 @@ def _parse_list(data: dict[str, Any]) -> RangeList:
 def _validate_prefix(prefix: str) -> str:
     network = ip_network(prefix, strict=False)
     if network.prefixlen < MIN_PREFIX_BITS[network.version]:
-        raise ValueError(f"{prefix} is too wide to be one operator's.")
+        raise ValueError(f"{prefix} is too large: no operator owns such a network.")
     return prefix

@@ -1,1 +1,1 @@
-"""Turns events into page views and stores them."""
+"""Converts events to page views and stores them."""

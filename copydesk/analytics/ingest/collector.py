@@ -1,4 +1,4 @@
-"""Collecting: events become views or reasons, and views that arrive together share one commit."""
+"""Converts events to page views and stores them. Views that arrive together share one commit (group commit)."""
 
 import asyncio
 import logging
@@ -18,12 +18,12 @@ from copydesk.core.runtime.futures import resolve_futures
 log = logging.getLogger(__name__)
 
 GATHER_FACTOR, MAX_GATHER_SECONDS = 2, 0.2
-"""So many times as long as the last commit took is gathered for the next, up to so many seconds: a commit of one view
-costs nearly as much as one of a hundred, and all of them together should leave time for the rest."""
+"""Between two commits, the collector gathers views for this multiple of the last commit's duration, at most this many
+seconds: a commit of one view costs nearly as much as one of a hundred, and commits must leave time for other work."""
 MIN_VIEWS_WITHOUT_WAIT = 1_000
-"""Views that are worth a commit of their own, without gathering more."""
+"""From this many waiting views on, the next commit starts at once."""
 MAX_VIEWS_PER_COMMIT = 20_000
-"""Views from which a commit takes no further request."""
+"""A commit that has reached this many views takes no further requests."""
 MAX_WAITING_VIEWS = 200_000
 
 NumberedEvent = tuple[int, Event | Dropped]
@@ -40,7 +40,7 @@ class CollectorBusy(RequestError):
 def views_from_events(
     events: Iterable[NumberedEvent], site: SiteConfig, now: int
 ) -> tuple[list[PageView], list[tuple[int, Dropped]]]:
-    """The views, and by their numbers the events that are none."""
+    """Returns the views, and the dropped events with their numbers."""
     views: list[PageView] = []
     dropped: list[tuple[int, Dropped]] = []
     for number, event in events:
@@ -58,10 +58,14 @@ def view_from_event(event: Event, site: SiteConfig, now: int) -> PageView | Drop
 
 
 class Collector:
-    """Keeps views durably. While one commit is under way, what arrives gathers for the next; idle, nothing waits."""
+    """Stores views durably, with group commit.
+
+    Views that arrive during a commit are gathered for the next one. Views that arrive while no commit runs are
+    committed at once.
+    """
 
     def __init__(self, log_views: Callable[[Sequence[PageView]], LogResult], on_commit: Callable[[], object]) -> None:
-        """`arrived` is called after each commit, failed or not, in the thread that made it."""
+        """`on_commit` is called after each commit, successful or not, in the thread of the commit."""
         self._log_views, self._on_commit = log_views, on_commit
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="collect")
         self._queue: deque[_PendingSave] = deque()
@@ -70,11 +74,14 @@ class Collector:
         self._commit_started = 0.0
 
     def close(self) -> None:
-        """Waits for the commit that is under way, and ends the thread."""
+        """Waits for the running commit, then stops the thread."""
         self._executor.shutdown()
 
     async def save(self, views: Sequence[PageView]) -> LogResult:
-        """Returns once they are durable, with the request's own duplicates. A store that fails is the caller's 503."""
+        """Stores the views of one request. Returns once they are durable, with the duplicates of this request.
+
+        Raises CollectorBusy if too many views wait, and the store's error if the commit fails. Both are 503 responses.
+        """
         if not views:
             return LogResult(0)
         if self._waiting_views + len(views) > MAX_WAITING_VIEWS:
@@ -85,7 +92,7 @@ class Collector:
         self._waiting_views += len(views)
         if not self._is_busy:
             self._is_busy = True
-            loop.call_soon(self._start_commit)  # after those that arrived in the same moment
+            loop.call_soon(self._start_commit)  # lets requests that arrived in the same loop iteration join this commit
         return await result
 
     def _start_commit(self) -> None:
@@ -110,8 +117,8 @@ class Collector:
         outcomes = self._log_requests(requests)
         try:
             self._on_commit()
-        except Exception:  # what is durable is acknowledged all the same
-            log.exception("views were kept, but nobody could be told")
+        except Exception:  # the views are durable, so the request still succeeds
+            log.exception("views were stored, but the callback after the commit failed")
         return outcomes
 
     def _log_requests(self, requests: Sequence[Sequence[PageView]]) -> "Sequence[_Outcome]":
@@ -121,14 +128,14 @@ class Collector:
             )
         except StoreUnavailable as error:
             return [error] * len(requests)
-        except Exception as error:  # a fault of one request must not be its neighbours'
+        except Exception as error:  # an invalid request must not fail the other requests of its group
             if len(requests) == 1:
                 return [error]
             return [outcome for views in requests for outcome in self._log_requests([views])]
 
 
 def split_result(combined: LogResult, sizes: Sequence[int]) -> list[LogResult]:
-    """What was logged together, for each of those who brought so many views."""
+    """Splits the result of a group commit into one result per request; `sizes` are the requests' numbers of views."""
     if not combined.duplicates:
         return [LogResult(size) for size in sizes]
     results, duplicates, start = [], deque(sorted(combined.duplicates)), 0

@@ -1,4 +1,4 @@
-"""An event as a site's server sends it, and what is wrong with one that is none."""
+"""The schema of events that a site's server sends, and their validation."""
 
 import re
 from typing import Annotated
@@ -19,40 +19,43 @@ Id = Annotated[str, Meta(max_length=MAX_ID_CHARS)]
 
 
 class Event(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, gc=False):
-    """A request for a page, as the site's server saw it. It needs `url` or `path`."""
+    """A request for a page, as the site's server received it. `url` or `path` is required."""
 
     url: Annotated[Url | None, Meta(examples=["https://docs.example.com/guide/install"])] = None
-    path: Annotated[Url | None, Meta(description="Instead of `url`.")] = None
+    path: Annotated[Url | None, Meta(description="Use instead of `url`.")] = None
     timestamp: Annotated[
         Annotated[str, Meta(max_length=MAX_TIMESTAMP_CHARS)] | int | float | None,
         Meta(
-            description="ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970; now when left out.",
+            description="ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970. Default: now.",
             examples=["2026-01-31T09:30:00Z"],
         ),
     ] = None
     user_agent: Annotated[Header | None, Meta(examples=["ChatGPT-User/1.0"])] = None
     ip: Annotated[
-        Id | None, Meta(description="The visitor's address. It is hashed, never stored.", examples=["203.0.113.7"])
+        Id | None, Meta(description="The visitor's IP address. It is hashed, never stored.", examples=["203.0.113.7"])
     ] = None
     referrer: Header | None = None
     method: Annotated[Annotated[str, Meta(max_length=32)] | None, Meta(examples=["GET"])] = None
     status: Annotated[int | None, Meta(examples=[200])] = None
     accept: Annotated[Annotated[str, Meta(max_length=4096)] | None, Meta(examples=["text/markdown, */*"])] = None
-    visitor_id: Annotated[
-        Id | int | None, Meta(description="The site's own id of the visitor. It is hashed, never stored.")
-    ] = None
+    visitor_id: Annotated[Id | int | None, Meta(description="Your ID of the visitor. It is hashed, never stored.")] = (
+        None
+    )
     event_id: Annotated[
-        Id | None, Meta(description="Seen before in this project, the event is a duplicate, and not counted again.")
+        Id | None, Meta(description="An event whose ID the project has seen before is a duplicate and is not counted.")
     ] = None
 
 
 EVENT_FIELDS = frozenset(Event.__struct_encode_fields__)
 decode_event, decode_events = msgspec.json.Decoder(Event).decode, msgspec.json.Decoder(list[Event]).decode
-"""Read and check JSON in one pass. A DecodeError or a UnicodeDecodeError says that it is none, or not such events."""
+"""Parse and validate JSON in one pass. Raise DecodeError or UnicodeDecodeError for invalid JSON and invalid events."""
 
 
 def validate_event(event: object) -> Event | Dropped:
-    """What an unknown field means is not known either: it is not counted on a guess."""
+    """Returns the event, or why it is dropped.
+
+    An unknown field drops it, because the field might change its meaning.
+    """
     if not isinstance(event, dict):
         return Dropped(DropReason.NOT_AN_EVENT)
     if unknown := next((str(name) for name in event if name not in EVENT_FIELDS), None):

@@ -1,4 +1,4 @@
-"""From a view as it arrives to one that is kept: each stage passes it on or says why not."""
+"""The pipeline from a raw view to a stored page view. Each stage passes the view on or returns why it is dropped."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -15,7 +15,7 @@ PREFETCH = Dropped(DropReason.PREFETCH)
 
 
 def check_request(method: str, status: int, purpose: str | None, accept: str | None) -> Dropped | None:
-    """Why a request can be no view, whatever it asked for."""
+    """Returns why a request is not a page view, judging by everything but its URL; None means that it may be one."""
     if method not in ("GET", "get"):
         return NOT_GET
     if not (200 <= status < 300 or status == 304):
@@ -40,7 +40,8 @@ def normalize_path(raw: RawView) -> RawView | Dropped:
 
 
 def classify_and_identify(raw: RawView) -> RawView:
-    """Who asks is remembered: a visitor sees several pages, and classifying and hashing cost most of the way."""
+    """Classifies the visitor and hashes its id. Cached, because these two are the most expensive steps of the pipeline
+    and a visitor usually views several pages."""
     site, accept = raw.site, raw.accept if raw.accept and normalize_markdown_accept(raw.accept) else None
     identify = (
         _classify_and_identify
@@ -96,11 +97,14 @@ def run_pipeline(raw: RawView) -> PageView | Dropped:
         result = stage(raw)
         if result is not raw:
             break
-    assert not isinstance(result, RawView), "the last stage makes a view"
+    assert not isinstance(result, RawView), "the last stage returns a view"
     return result
 
 
 @lru_cache(maxsize=1 << 10)
 def includes_page_type(media_types: str) -> bool:
-    """Whether HTML or Markdown would do: images, data and Next.js's own fetches are asked for by other types."""
+    """Returns whether the media types include HTML or Markdown.
+
+    Requests for images and data, and the internal fetches of Next.js, name other types.
+    """
     return any(page_type in media_types.lower() for page_type in PAGE_MEDIA_TYPES)

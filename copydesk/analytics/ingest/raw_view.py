@@ -1,4 +1,4 @@
-"""A view as it arrives: from a site's server, a beacon or a log."""
+"""Raw views, as they arrive from a site's server, the beacon or an access log; and the parsing of their timestamps."""
 
 import math
 from dataclasses import dataclass
@@ -17,23 +17,23 @@ from copydesk.core.clock import DAY
 EPOCH, MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 YEAR_2000_MS = 946_684_800_000
 MAX_AHEAD_MS = DAY
-"""How far ahead a timestamp may be: clocks run fast, and some servers send their local time as UTC."""
+"""How far a timestamp may be in the future: clocks run fast, and some servers send their local time as UTC."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SiteConfig:
-    """What a project says about its views, made once and shared by all of them."""
+    """The analytics configuration of a project, created once and shared by all its views."""
 
     project_id: str
     classifier: Classifier
     hasher: VisitorHasher
     base_path: str = ""
     kept_params: frozenset[str] = frozenset()
-    """Query parameters that make another page."""
+    """Query parameters that identify a separate page."""
 
 
 class RawView(msgspec.Struct, gc=False):
-    """On its way through the pipeline: the stages fill in what is not known when it arrives."""
+    """A view in the pipeline. The stages fill in location, classification and visitor."""
 
     site: SiteConfig
     url: str
@@ -47,9 +47,9 @@ class RawView(msgspec.Struct, gc=False):
     visitor_id: str | None = None
     event_id: str | None = None
     purpose: str | None = None
-    """`Sec-Purpose`, `Purpose` or `X-Moz`, where the request itself was seen."""
+    """The header `Sec-Purpose`, `Purpose` or `X-Moz`; None unless we received the visitor's request ourselves."""
     signer: str | None = None
-    """The host that signed the request, as `botauth` verified it."""
+    """The host that signed the request, as `bot_signatures` verified it."""
     location: PageLocation = UNKNOWN_LOCATION
     classification: Classification = UNCLASSIFIED
     visitor: int | None = None
@@ -79,8 +79,11 @@ def raw_view_from_event(event: Event, site: SiteConfig, now: int) -> RawView | D
 
 
 def parse_timestamp(timestamp: object, now: int) -> int | Dropped:
-    """Milliseconds since 1970 from ISO 8601 (UTC where it does not say) or a number of seconds, milli-, micro- or
-    nanoseconds since 1970. Late by years is fine; before 2000 or more than a day ahead is not."""
+    """Returns milliseconds since 1970, or why the view is dropped.
+
+    Accepts ISO 8601 (UTC unless it has a zone), or seconds, milli-, micro- or nanoseconds since 1970. The time may be
+    years in the past, but not before 2000 and not more than a day in the future.
+    """
     return validate_timestamp(to_milliseconds(timestamp), now)
 
 
@@ -93,7 +96,7 @@ def validate_timestamp(at: int | None, now: int) -> int | Dropped:
 
 
 def to_milliseconds(timestamp: object) -> int | None:
-    """Since 1970; None for what is no time."""
+    """Returns milliseconds since 1970, or None if the value is not a time."""
     if isinstance(timestamp, str):
         if len(timestamp) > MAX_TIMESTAMP_CHARS:
             return None
@@ -111,7 +114,7 @@ def to_milliseconds(timestamp: object) -> int | None:
 
 
 def _scale_to_milliseconds(number: float) -> int | None:
-    """What the number counts shows in its size: 100,000,000,000 seconds are the year 5138, as milliseconds 1973."""
+    """Detects the unit of a number by its size: 100,000,000,000 is the year 5138 in seconds, 1973 in milliseconds."""
     if not 0 <= number < 1e20 or not math.isfinite(number):
         return None
     if number < 1e11:

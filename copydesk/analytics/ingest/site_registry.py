@@ -1,4 +1,4 @@
-"""The sites that views come from: each project's choices and its key, made once and shared by all its views."""
+"""The registry of sites: caches each project's analytics configuration and its visitor key."""
 
 import threading
 import time
@@ -19,15 +19,15 @@ from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.projects.sealed_secrets import SealedSecrets
 
 PROJECT_CACHE_SECONDS = 5
-"""Seconds for which a site's project is taken to be unchanged."""
+"""How long a site's project is cached."""
 REQUEST_WAIT_SECONDS, COMMAND_WAIT_SECONDS = 2.0, 60.0
-"""Seconds that a request, and that a command, waits for others that count or change what is counted."""
+"""How long a request, and a CLI command, waits for running folds and changes of AI classes."""
 MAX_CACHED_SITES = 10_000
 T = TypeVar("T")
 
 
 class AiClassesChanging(StoreUnavailable):
-    message = "The AI classes of this project are being changed; try again shortly."
+    message = "The AI classes of this project are being changed. Try again shortly."
 
 
 class SiteRegistry:
@@ -41,7 +41,7 @@ class SiteRegistry:
         self._classifier: tuple[float, Classifier] | None = None
 
     def find_by_site_id(self, site_id: str) -> tuple[Project, SiteConfig]:
-        """By the id that stands in the site's pages; SiteNotFound otherwise."""
+        """Returns the project and the configuration for the public site id. Raises SiteNotFound for an unknown id."""
         now = time.monotonic()
         expires_at, project = self._projects_by_site_id.get(site_id) or (0.0, None)
         if project is None or expires_at < now:
@@ -63,7 +63,7 @@ class SiteRegistry:
         return site
 
     def apply_ai_classes(self, project: Project, store: Store, timeout_seconds: float = REQUEST_WAIT_SECONDS) -> None:
-        """Makes the store count as AI what the project says, whenever that has changed."""
+        """Sets the project's AI classes in the store if they have changed. Raises AiClassesChanging on a timeout."""
         ai_classes = project.collecting.ai_classes
         if self._applied_ai_classes.get(project.id) == ai_classes:
             return
@@ -77,7 +77,7 @@ class SiteRegistry:
 
     @property
     def classifier(self) -> Classifier:
-        """Made anew when the file of address ranges was."""
+        """Returns the classifier. Rebuilds it when the file of IP ranges changes."""
         try:
             modified_at = self._ranges_path.stat().st_mtime
         except OSError:
@@ -89,7 +89,7 @@ class SiteRegistry:
 
 
 def ranges_file(data_folder: Path) -> Path:
-    """Where refreshed address ranges are kept; without it, those that Copydesk ships with hold."""
+    """Returns the path of the refreshed IP ranges. Without this file, the ranges that Copydesk ships with apply."""
     return data_folder.absolute() / "ranges.json"
 
 

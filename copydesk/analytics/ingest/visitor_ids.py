@@ -1,4 +1,4 @@
-"""Who a visitor is: the site's own id, or a keyed hash of address and agent. Neither can be read back."""
+"""Visitor ids: keyed hashes of the site's visitor id, or of IP address and user agent. Hashes cannot be reversed."""
 
 from enum import StrEnum
 from functools import lru_cache
@@ -8,11 +8,11 @@ from time import gmtime
 from copydesk.core.clock import DAY
 
 IPV6_NETWORK_BYTES = 8
-"""Bytes of an IPv6 address that are hashed: a /64. The rest changes daily on one and the same device (RFC 8981)."""
+"""How many bytes of an IPv6 address are hashed: its /64. The rest changes daily on the same device (RFC 8981)."""
 
 
 class Rotation(StrEnum):
-    """How long a visitor is recognised."""
+    """How often visitor hashes change, and so how long a visitor is recognized. LASTING means forever."""
 
     LASTING = "lasting"
     DAILY = "daily"
@@ -20,7 +20,10 @@ class Rotation(StrEnum):
 
 
 def rotation_period(rotation: Rotation, day: int) -> str:
-    """The period a day belongs to: by the view's own time, so that a late view meets its contemporaries."""
+    """Returns the period of a day.
+
+    The day is the view's, not today, so that a late view gets the hash of its period.
+    """
     if rotation is Rotation.LASTING:
         return ""
     utc_time = gmtime(day * 86_400)
@@ -29,7 +32,7 @@ def rotation_period(rotation: Rotation, day: int) -> str:
 
 
 class VisitorHasher:
-    """A project's secret and how long what it hashes can be recognised."""
+    """Hashes visitors and events with a project's secret and rotation."""
 
     __slots__ = ("_event", "_hashes", "_secret", "rotation")
 
@@ -43,20 +46,20 @@ class VisitorHasher:
         self._event = blake2b(key=derived, digest_size=16, person=b"copydesk event  ")
 
     def __getstate__(self) -> tuple[bytes, Rotation]:
-        """For another process of ours; whoever writes this down has the project's key."""
+        """Returns the state for another process of ours. It contains the project's key, so never write it to disk."""
         return self._secret, self.rotation
 
     def __setstate__(self, state: tuple[bytes, Rotation]) -> None:
         self._initialize(*state)
 
     def day_to_hash(self, at: int) -> int:
-        """What of a view's time matters: its UTC day, or nothing where a visitor is recognised for ever."""
+        """Returns the UTC day of a view, or 0 if the hash does not rotate."""
         return 0 if self.rotation is Rotation.LASTING else at // DAY
 
     def hash_visitor(
         self, at: int, visitor_id: str | None, address: bytes | None, user_agent: str | None
     ) -> int | None:
-        """63 bits, never 0; None with neither id nor address."""
+        """Returns a hash of 63 bits, never 0, or None without id and address."""
         if visitor_id:
             material = b"id\0" + visitor_id.encode("utf-8", "surrogatepass")
         elif address:
@@ -69,7 +72,7 @@ class VisitorHasher:
         return int.from_bytes(hash_state.digest(), "big") >> 1 or 1
 
     def hash_event(self, event_id: str) -> int:
-        """128 bits, the same for ever: a repetition must be recognised in any period."""
+        """Returns a hash of 128 bits. It does not rotate, so that duplicates are recognized across periods."""
         hash_state = self._event.copy()
         hash_state.update(event_id.encode("utf-8", "surrogatepass"))
         return int.from_bytes(hash_state.digest(), "big")

@@ -1,1 +1,1 @@
-"""Access logs become views: read ▶ parse ▶ judge ▶ log. Each line counts once, however often its file is imported."""
+"""Imports access logs: read ▶ parse ▶ convert ▶ store. A line counts once, even if its file is imported again."""

@@ -1,4 +1,4 @@
-"""From files to batches of views, every line accounted for."""
+"""Reads log files into batches of views. Every line is counted, as a view or with the reason why it was dropped."""
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
@@ -10,29 +10,32 @@ from copydesk.analytics.log_import.log_line import LogLine
 from copydesk.analytics.page_view import Dropped, DropReason, PageView
 
 VIEWS_PER_BATCH = 10_000
-"""Views of one batch, more or less."""
+"""A batch ends after the block in which it reaches this many views."""
 MAX_BYTES_PER_BATCH = 8_000_000
-"""Bytes after which a batch is passed on, however few views it has, so that people see it go on."""
+"""A batch also ends after this many bytes, even with few views, so that the progress display advances."""
 TORN_LINE = Dropped(DropReason.TORN_LINE)
 
 
 @dataclass
 class ImportBatch:
-    """What came of some lines: lines = views + what was dropped."""
+    """The result of some lines: lines = views + dropped."""
 
     views: list[PageView] = field(default_factory=list)
     lines: int = 0
     dropped: dict[DropReason, int] = field(default_factory=dict)
     samples: dict[DropReason, str] = field(default_factory=dict)
-    """For each reason the first line that was dropped for it, as FILE:LINE."""
+    """For each reason, the first line that was dropped for it, as FILE:LINE."""
     bytes_read: int = 0
-    """Bytes of the files, as they lie on the disk."""
+    """Bytes read from disk, before decompression."""
     read_errors: list[str] = field(default_factory=list)
-    """Files that could not be read to their end, and why."""
+    """Files that could not be read to the end, with the reasons."""
 
 
 def check_files(request: ImportRequest) -> None:
-    """Looks whether all files can be read and are logs, before anything of the first one is kept. Pipes must wait."""
+    """Checks that all files are readable logs, before anything is stored.
+
+    Skips streams, which can be read only once.
+    """
     for name in request.file_names:
         if not is_stream(name):
             with open_log_file(name) as log_file:
@@ -40,7 +43,7 @@ def check_files(request: ImportRequest) -> None:
 
 
 def read_batches(request: ImportRequest) -> Iterator[ImportBatch]:
-    """All files in turn; many small ones share a batch."""
+    """Yields the batches of all files. Small files share a batch."""
     batch = ImportBatch()
     for name in request.file_names:
         with open_log_file(name) as log_file:
@@ -51,7 +54,7 @@ def read_batches(request: ImportRequest) -> Iterator[ImportBatch]:
 def _read_file(
     request: ImportRequest, log_file: LogFile, batch: ImportBatch
 ) -> Generator[ImportBatch, None, ImportBatch]:
-    """Goes on with the batch of the file before, and returns the one for the next."""
+    """Yields full batches. Continues the batch of the previous file, and returns the batch for the next file."""
     convert, line_number, counted_bytes = LineConverter(request).convert, 0, 0
     log_format: LogFormat | None = None
     for block in log_file.read_blocks():

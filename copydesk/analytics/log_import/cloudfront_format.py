@@ -1,4 +1,4 @@
-"""CloudFront's standard logs: fields between tabs, named by a line of their own, or a JSON record a line."""
+"""CloudFront's standard logs: tab-separated fields with a header line that names them, or one JSON record per line."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -29,7 +29,7 @@ class CloudFrontFormat(JsonFormat):
         self._columns: tuple[str, ...] = ()
 
     def parse_lines(self, text: str) -> Iterator[LogLine | Dropped | None]:
-        """One for each line: the request, why there is none, or None where it is empty or names the fields."""
+        """Yields one item per line: the request, why it is dropped, or None for an empty line or a header."""
         for line in text.split("\n"):
             if line.startswith("#"):
                 if line.startswith("#Fields:"):
@@ -53,7 +53,7 @@ class CloudFrontFormat(JsonFormat):
 
 
 def _normalize_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The day and the time, the path and the query are one each; what is percent-encoded is not; `-` is nothing."""
+    """Joins date and time, and path and query; decodes percent-encoded fields; removes empty fields (`-`)."""
     fields = {name: value for name, value in record.items() if value != EMPTY_FIELD}
     fields["time"] = f"{fields.get('date')}T{fields.get('time')}Z"
     if isinstance(query := fields.get("cs-uri-query"), str):
@@ -61,7 +61,6 @@ def _normalize_record(record: Mapping[str, Any]) -> dict[str, Any]:
     for name in PERCENT_ENCODED_FIELDS:
         if isinstance(value := fields.get(name), str) and "%" in value:
             decoded = unquote(value, errors="surrogateescape")
-            fields[name] = (
-                unquote(decoded, errors="surrogateescape") if "%20" in decoded else decoded
-            )  # older ones: encoded twice
+            # Older logs are percent-encoded twice.
+            fields[name] = unquote(decoded, errors="surrogateescape") if "%20" in decoded else decoded
     return fields

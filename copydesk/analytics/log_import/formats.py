@@ -1,4 +1,4 @@
-"""The formats of logs that can be read, and which of them a log is written in."""
+"""The supported log formats, and the detection of a log's format."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,17 +20,17 @@ from copydesk.analytics.page_view import Dropped, DropReason
 from copydesk.core.errors import InvalidRequest
 
 SAMPLE_LINES = 50
-"""First lines by which a format is told."""
+"""How many of the first lines the detection of the format reads."""
 
 
 class LogFormat(Protocol):
     name: str
 
     def parse_lines(self, text: str) -> Iterator[LogLine | Dropped | None]:
-        """One for each line: the request, why there is none, or None for a line that tells of no request."""
+        """Yields one item per line: the request, why it is dropped, or None for a line that is not a request."""
 
     def is_complete(self, line: str) -> bool:
-        """Whether a line that nothing ends is surely complete."""
+        """Returns whether a last line without a newline is certainly complete."""
 
 
 FORMATS: dict[str, Callable[[], LogFormat]] = {
@@ -46,11 +46,14 @@ AUTO_FORMAT = "auto"
 
 
 class UnknownLogFormat(InvalidRequest):
-    message = "The log is not in a format that Copydesk can read."
+    message = "The log is not in a format that Copydesk supports."
 
 
 def detect_format(text: str, file_name: str) -> LogFormat:
-    """The format that reads most of the first lines, the earlier of equals. A new one each time: some remember."""
+    """Returns the format that parses most of the first lines; the earlier in `FORMATS` wins a tie.
+
+    Creates a new instance each time, because some formats have state. Raises UnknownLogFormat if none fits.
+    """
     lines = [line for line in text.split("\n") if line.strip()][:SAMPLE_LINES]
     if any(line.startswith("#Fields:") for line in lines):
         return CloudFrontFormat()
@@ -62,13 +65,17 @@ def detect_format(text: str, file_name: str) -> LogFormat:
     if lines and not scores[best]:
         format_names, first_line = ", ".join(FORMATS), ascii(lines[0][:200])
         raise UnknownLogFormat(
-            f"{file_name} is not a log that Copydesk reads (tried: {format_names}). It begins with: {first_line}"
+            f"{file_name} is not in a log format that Copydesk supports ({format_names}). It starts with: {first_line}"
         )
     return FORMATS[best]()
 
 
 def _score_line(line: LogLine | Dropped | None) -> int:
-    """Some servers write a host for the address; but mostly that is a host before it, in another format."""
+    """Scores a parsed line: 2 with a valid client address, 1 with a host name in its place, 0 if it did not parse.
+
+    Some servers log the client's host name, but usually it means that the line has a virtual host before the address
+    and so another format.
+    """
     if isinstance(line, LogLine):
         return 2 if parse_ip(line.address) else 1
     return 0 if line is None or line.reason in (DropReason.MALFORMED_LINE, DropReason.NO_PATH) else 1

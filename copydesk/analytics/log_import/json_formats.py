@@ -1,4 +1,4 @@
-"""Logs that are JSON, a record a line: each format is a table of the names it gives to the fields of a request."""
+"""Logs with one JSON record per line. A format is a table from the fields of a request to their names in a record."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ JSON_LINES_FIELDS: FieldNames = {
     "visitor_id": ("visitorId",),
     "event_id": ("eventId",),
 }
-"""Our own events, and the names that nginx's and Traefik's users choose most."""
+"""The fields of our events, and the most common names in logs of nginx and Traefik."""
 CLOUDFLARE_FIELDS: FieldNames = {
     "when": ("EdgeStartTimestamp",),
     "url": ("ClientRequestURI", "ClientRequestPath"),
@@ -54,7 +54,8 @@ CADDY_FIELDS: FieldNames = {
 }
 REQUEST_HEADERS = ("User-Agent", "Referer", "Accept", "Sec-Purpose", "Purpose")
 VISITOR_SOURCES = ("eyeball", "unknown", "orangeToOrange", "")
-"""Other sources are parts of Cloudflare's network that fetch for themselves: workers, health checks, image resizing."""
+"""Values of ClientRequestSource for visitors. Others are Cloudflare's fetches: workers, health checks, image
+resizing."""
 
 NO_PATH, NO_TIMESTAMP = Dropped(DropReason.NO_PATH), Dropped(DropReason.BAD_TIMESTAMP, "timestamp")
 INTERNAL = Dropped(DropReason.INTERNAL)
@@ -69,19 +70,19 @@ DEFAULT_MAX_FIELD_CHARS = 1 << 16
 
 
 class JsonFormat:
-    """`name` and `names`: of the format, and those under which it tells the fields of a request."""
+    """A JSON format with its name and the names of its fields."""
 
     def __init__(self, name: str, field_names: FieldNames) -> None:
         self.name = name
         self._map_fields = lru_cache(maxsize=256)(partial(_map_fields, field_names))
 
     def parse_lines(self, text: str) -> Iterator[LogLine | Dropped | None]:
-        """One for each line: the request, why there is none, or None for an empty line."""
+        """Yields one item per line: the request, why it is dropped, or None for an empty line."""
         for line in text.split("\n"):
             yield self._parse_line(line) if line and not line.isspace() else None
 
     def is_complete(self, line: str) -> bool:
-        """Whether a line that nothing ends is surely complete."""
+        """Returns whether a last line without a newline is certainly complete."""
         return parse_record(line) is not None
 
     def _parse_line(self, line: str) -> LogLine | Dropped:
@@ -94,7 +95,7 @@ class JsonFormat:
 
 
 class CaddyFormat(JsonFormat):
-    """The request is a record within the record, and its headers are lists."""
+    """Caddy's format: the request is a nested record, and its headers are lists."""
 
     def line_from_record(self, text: str, record: Mapping[str, Any]) -> LogLine | Dropped:
         request = record.get("request")
@@ -118,7 +119,7 @@ class CloudflareFormat(JsonFormat):
 
 
 def line_from_fields(text: str, fields: dict[str, Any]) -> LogLine | Dropped:
-    """The request, if every field has the type and the size that it must have."""
+    """Returns the request, or why it is dropped: a field has the wrong type or is too long, or the time is missing."""
     time, status, visitor_id = fields.pop("when", None), fields.get("status", 200), fields.get("visitor_id")
     if type(status) is int and 0 <= status <= 999:
         fields["status"] = status = f"{status:03}"
@@ -150,7 +151,7 @@ def line_from_fields(text: str, fields: dict[str, Any]) -> LogLine | Dropped:
 
 
 def parse_record(line: str) -> dict[str, Any] | None:
-    """The record without what is null: that is as good as not told."""
+    """Returns the record without null fields, or None if the line is not a JSON object. Null means missing."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -161,7 +162,7 @@ def parse_record(line: str) -> dict[str, Any] | None:
 
 
 def _map_fields(field_names: FieldNames, keys: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Which name of a record tells which field; nothing where none tells what was asked for."""
+    """Returns pairs of field and name for a record with these keys; empty if the record has neither URL nor request."""
     present = set(keys)
     mapping = {
         field: next((name for name in candidates if name in present), "") for field, candidates in field_names.items()

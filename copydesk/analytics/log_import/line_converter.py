@@ -1,4 +1,7 @@
-"""From a line to a view: the stages of the pipeline, the first of them before anything is made of the line."""
+"""Converts log lines to page views.
+
+Runs the stages of the pipeline, with the first checks before it creates a raw view, so that dropped lines cost little.
+"""
 
 import re
 from collections.abc import Sequence
@@ -21,20 +24,20 @@ OTHER_HOST = Dropped(DropReason.OTHER_HOST)
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """What is to be imported, for which site. Sent to another process, so plain data."""
+    """The files to import, and how. Plain data, because it is sent to another process."""
 
     file_names: Sequence[str]
     site: SiteConfig
     now: int
     format: str = AUTO_FORMAT
     hosts: frozenset[str] = frozenset()
-    """The hosts whose lines count; empty for all. A line without a host is taken to be of the right one."""
+    """The hosts whose lines count; empty means all. Lines without a host count too."""
     proxies: tuple[str, ...] = ()
-    """Networks whose `X-Forwarded-For` is believed."""
+    """Networks of proxies whose `X-Forwarded-For` is trusted."""
 
 
 class LineConverter:
-    """For the lines of one file."""
+    """Converts the lines of one file."""
 
     def __init__(self, request: ImportRequest) -> None:
         self._site, self._now, self._hosts = request.site, request.now, request.hosts
@@ -76,7 +79,10 @@ class LineConverter:
         return build_view(classify_and_identify(raw))
 
     def _find_client(self, peer: str, forwarded: str) -> bytes | None:
-        """nginx's own example of a format ends with the forwarding header, in quotes; JSON logs give it as it is."""
+        """Returns the client's address behind trusted proxies; the peer's if the header is not a list of addresses.
+
+        The header may be in quotes, as in the default format of nginx, or plain, as in JSON logs.
+        """
         match = FORWARDED_PATTERN.match(forwarded)
         hops = match[1] if match else ""
         if not all(map(parse_ip, hops.split(","))):

@@ -1,13 +1,14 @@
-"""Which of several identical lines a line is, so that each has an id of its own and the same one every time."""
+"""Ids of log lines: the line with its ordinal among identical lines. A second import gives the same ids."""
 
 LINES_PER_GENERATION = 1 << 16
 
 
 class LineIds:
-    """Counts identical lines that lie near each other, in one file.
+    """Counts identical lines that are close to each other in one file.
 
-    Lines carry the time, so that identical ones follow each other within moments. Remembered are, in two generations,
-    at least the last 65,536 different views; one that is repeated after more than that would count as known.
+    Lines contain the time, so identical lines are close together. Two generations hold at least the last
+    LINES_PER_GENERATION different lines. A line that repeats after more than that gets the same id again, and so counts
+    as a duplicate.
     """
 
     def __init__(self) -> None:
@@ -15,7 +16,10 @@ class LineIds:
         self._older: dict[int, int] = {}
 
     def next_id(self, line: str) -> str:
-        """The hash of a string is Python's own and differs between runs; it only finds the line again in this one."""
+        """Returns the id of the next line.
+
+        Python's string hash differs between runs, so it is only a key in this one.
+        """
         line_hash = hash(line)
         ordinal = self._recent.get(line_hash)
         if ordinal is None:

@@ -1,4 +1,4 @@
-"""Batches go into the store, and what came of them is added up."""
+"""Stores batches of imported views and adds up the totals."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from copydesk.analytics.page_view import DropReason
 from copydesk.analytics.stores.base import Store
 
 VIEWS_PER_FOLD = 250_000
-"""Views after which a fold is worth its while: enough that many share its costs, few enough for little memory."""
+"""An import folds after this many views: enough to share the cost of a fold, few enough to bound its memory."""
 
 
 @dataclass
 class ImportTotals:
-    """What came of all lines so far: lines = views + duplicates + what was dropped."""
+    """The totals of all lines so far: lines = views + duplicates + dropped."""
 
     lines: int = 0
     views: int = 0
@@ -37,7 +37,7 @@ class ImportTotals:
 def store_batches(
     batches: Iterable[ImportBatch], store: Store | None, totals: ImportTotals, on_progress: Callable[[], None]
 ) -> None:
-    """Each batch is kept whole or not at all. Without a store nothing is kept, only counted."""
+    """Stores each batch atomically and folds now and then. Without a store (a dry run), only counts."""
     unfolded = 0
     for batch in batches:
         result = store.log_views(batch.views) if store and batch.views else None

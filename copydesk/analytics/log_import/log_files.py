@@ -1,4 +1,4 @@
-"""Files in blocks of whole lines: plain or gzip, of any size, torn or damaged, in little memory."""
+"""Reads log files in blocks of whole lines: plain or gzip, of any size, in bounded memory, even if damaged."""
 
 import sys
 import zlib
@@ -11,7 +11,7 @@ from copydesk.core.errors import NotFound
 
 BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 16
-"""What a line has beyond is cut off."""
+"""Longer lines are truncated."""
 STANDARD_INPUT = "-"
 GZIP_MAGIC, GZIP_WINDOW_BITS = b"\x1f\x8b", 31
 UNSUPPORTED_FORMATS = {
@@ -29,21 +29,21 @@ class FileNotReadable(NotFound):
 
 class TextBlock(NamedTuple):
     text: str
-    """Whole lines with newlines between; bytes that are not UTF-8 are kept as surrogates."""
+    """Whole lines, separated by newlines. Bytes that are not UTF-8 become surrogates."""
     ended: bool
-    """False for a last line that nothing ends."""
+    """False for a last line without a newline."""
 
 
 class LogFile:
-    """One file that is read from its beginning to its end."""
+    """A log file that is read once, from start to end."""
 
     def __init__(self, name: str, file: BinaryIO) -> None:
         self.name = name
         self._file = file
         self.bytes_read = 0
-        """Bytes of the file so far, as they lie on the disk."""
+        """Bytes read from disk so far, before decompression."""
         self.read_error = ""
-        """Why reading ended early: what was read until then counts."""
+        """Why reading ended early; "" means no error. The lines before the error count."""
 
     def read_blocks(self) -> Iterator[TextBlock]:
         remainder = b""
@@ -65,33 +65,32 @@ class LogFile:
         for magic, format_name in UNSUPPORTED_FORMATS.items():
             if chunk.startswith(magic):
                 raise FileNotReadable(
-                    f"{self.name} is {format_name}: unpack it first, and give '-' to read standard input."
+                    f"{self.name} is a {format_name} file. Decompress it first, or pipe it to '-' (standard input)."
                 )
         while chunk:
             yield chunk
             chunk = self._read_block()
 
     def _decompress(self, compressed: bytes) -> Iterator[bytes]:
-        """Several gzip files in one, as rotation makes them, are one log."""
+        """Yields decompressed data. Concatenated gzip files, as log rotation may produce, are read as one log."""
         decompressor = zlib.decompressobj(GZIP_WINDOW_BITS)
         while compressed:
             try:
                 data = decompressor.decompress(compressed, BLOCK_BYTES)
             except zlib.error:
-                self.read_error = "its gzip data is damaged"
+                self.read_error = "the gzip data is damaged"
                 return
             if data:
                 yield data
             compressed = decompressor.unconsumed_tail
             if decompressor.eof:
-                compressed = (decompressor.unused_data or self._read_block()).lstrip(
-                    b"\0"
-                )  # tapes and object stores pad with zeros
+                # Tapes and object stores pad with zeros.
+                compressed = (decompressor.unused_data or self._read_block()).lstrip(b"\0")
                 decompressor = zlib.decompressobj(GZIP_WINDOW_BITS)
             elif not compressed:
                 compressed = self._read_block()
                 if not compressed:
-                    self.read_error = "its gzip data breaks off"
+                    self.read_error = "the gzip data is incomplete"
 
     def _read_block(self) -> bytes:
         data = self._file.read(BLOCK_BYTES)
@@ -101,27 +100,27 @@ class LogFile:
 
 @contextmanager
 def open_log_file(name: str) -> Iterator[LogFile]:
-    """Standard input for `-`. CannotRead, in one sentence, for what is no readable file."""
+    """Opens a file, or standard input for `-`. Raises FileNotReadable with a one-sentence message."""
     if name == STANDARD_INPUT:
         yield LogFile("standard input", sys.stdin.buffer)
         return
     try:
-        file = Path(name).open("rb")  # noqa: SIM115 - closed below; only opening it may be refused here
+        file = Path(name).open("rb")  # noqa: SIM115 - closed below; only errors of opening are translated here
         file.peek(1)
     except OSError as error:
-        raise FileNotReadable(f"{name} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+        raise FileNotReadable(f"Cannot read {name}: {(error.strerror or str(error)).lower()}.") from error
     with file:
         yield LogFile(name, file)
 
 
 def is_stream(name: str) -> bool:
-    """Standard input, a pipe or the like, which can be read once."""
+    """Returns whether this is standard input, a pipe or another stream that can be read only once."""
     path = Path(name)
     return name == STANDARD_INPUT or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def total_bytes(names: Sequence[str]) -> int | None:
-    """Bytes of all of them; None where that cannot be known."""
+    """Returns the size of all files, or None if one is a stream."""
     return None if any(map(is_stream, names)) else sum(Path(name).stat().st_size for name in names)
 
 

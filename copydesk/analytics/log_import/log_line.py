@@ -1,4 +1,4 @@
-"""A request as a line of a log tells it, and the ways in which logs write times and text."""
+"""Parsed log lines, and the parsing of times, request lines and escapes in logs."""
 
 import re
 from datetime import datetime, timedelta, timezone
@@ -19,21 +19,24 @@ ESCAPED_CHARS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"
 
 
 class ExtraFields(NamedTuple):
-    """What few logs tell."""
+    """Fields that few logs have. Empty or None means missing."""
 
     accept: str = ""
     purpose: str = ""
     content_type: str = ""
-    """The media type of the answer."""
+    """The media type of the response."""
     visitor_id: str | None = None
     event_id: str | None = None
 
 
 class LogLine(NamedTuple):
-    """In the order in which logs tell it, so that what a pattern finds is a line at once. Empty is not told."""
+    """A request in a log. Empty fields are missing in the log.
+
+    The fields have the order of text logs, so that the groups of a match can be used directly.
+    """
 
     text: str
-    """The line itself, by which it is recognised when it comes again."""
+    """The whole line, which identifies it when it is imported again."""
     host: str
     address: str
     time: object
@@ -43,12 +46,12 @@ class LogLine(NamedTuple):
     referrer: str
     user_agent: str
     forwarded: str
-    """`X-Forwarded-For`, in quotes or not; or whatever else stands after the agent."""
+    """`X-Forwarded-For`, with or without quotes, or any other text after the user agent."""
     extra: ExtraFields | Literal[""] = ""
 
 
 def parse_log_time(time: object) -> int | None:
-    """Milliseconds since 1970 from `10/Oct/2026:13:55:36 +0200`, as servers write it, or any form that events have."""
+    """Returns milliseconds since 1970, or None. Accepts `10/Oct/2026:13:55:36 +0200` and all formats of events."""
     return (
         _parse_common_time(time)
         if isinstance(time, str) and len(time) == 26 and time[2] == "/"
@@ -58,7 +61,7 @@ def parse_log_time(time: object) -> int | None:
 
 @lru_cache(maxsize=1 << 10)
 def _parse_common_time(time: str) -> int | None:
-    """Lines that follow each other often share the second."""
+    """Parses the common log format's time. Cached, because consecutive lines often have the same second."""
     if not COMMON_TIME_PATTERN.fullmatch(time):
         return None
     try:
@@ -66,19 +69,19 @@ def _parse_common_time(time: str) -> int | None:
         zone = timezone(-offset if time[21] == "-" else offset)
         day, month, year = int(time[:2]), MONTH_NUMBERS[time[3:6]], int(time[7:11])
         minute = datetime(year, month, day, int(time[12:14]), int(time[15:17]), tzinfo=zone)
-        return (minute - EPOCH) // MILLISECOND + int(time[18:20]) * SECOND  # a leap second has the number 60
+        return (minute - EPOCH) // MILLISECOND + int(time[18:20]) * SECOND  # datetime does not accept leap seconds (60)
     except (ValueError, KeyError, OverflowError):
         return None
 
 
 def parse_request_line(request: str) -> tuple[str, str]:
-    """Method and target of a request line; there may be spaces in what clients ask for, and no version."""
+    """Returns the method and target of a request line. The target may contain spaces; the version may be missing."""
     method, _, target = request.partition(" ")
     return method, target.rpartition(" HTTP/")[0] or target
 
 
 def unescape(text: str) -> str:
-    """Without the backslashes of nginx and Apache. Bytes that are no text stay, as what Python calls surrogates."""
+    """Resolves the backslash escapes of nginx and Apache. Bytes that are not UTF-8 become surrogates."""
     if "\\" not in text:
         return text
     data = ESCAPE_PATTERN.sub(_unescape_match, text.encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""Reading in a process of its own, so that parsing and storing have a core each."""
+"""Reads logs in a subprocess, so that parsing and storing run on separate cores."""
 
 import pickle
 import signal
@@ -17,15 +17,18 @@ from copydesk.core.runtime import memory
 
 READER_ENDED = b""
 MAX_BATCHES_AHEAD = 8
-"""Batches that wait at most, packed: while those before them are folded, reading goes on."""
+"""How many encoded batches may wait at most. The reader continues while earlier batches are stored and folded."""
 
 
 class ReaderDied(UserFacingError):
-    message = "The process that reads the log died."
+    message = "The process that reads the log ended unexpectedly. Import again: stored lines do not count twice."
 
 
 def read_in_subprocess(request: ImportRequest) -> Iterator[ImportBatch]:
-    """What `batches` gives. The reader is ahead by a few batches, and ends with whoever stops listening."""
+    """Yields the batches of `read_batches` from a subprocess.
+
+    The subprocess reads a few batches ahead, and is terminated when the caller stops iterating.
+    """
     context = get_context("spawn")
     receiving_end, sending_end = context.Pipe(duplex=False)
     reader = context.Process(target=_send_batches, args=(request, sending_end), daemon=True)
@@ -47,7 +50,7 @@ def read_in_subprocess(request: ImportRequest) -> Iterator[ImportBatch]:
 
 
 def _receive_batches(receiving_end: Connection, queue: Queue[bytes]) -> None:
-    """Until the reader has ended, well or not."""
+    """Moves batches from the pipe to the queue until the reader ends, normally or not."""
     with suppress(EOFError, OSError):
         while True:
             queue.put(receiving_end.recv_bytes())
@@ -56,7 +59,9 @@ def _receive_batches(receiving_end: Connection, queue: Queue[bytes]) -> None:
 
 def _send_batches(request: ImportRequest, sending_end: Connection) -> None:
     memory.tune_garbage_collector()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells both, and who keeps the views decides
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches both processes; the one that stores the views decides when to stop
     try:
         for batch in read_batches(request):
             sending_end.send_bytes(_encode_batch(batch))
@@ -68,7 +73,7 @@ def _send_batches(request: ImportRequest, sending_end: Connection) -> None:
 
 
 def _encode_batch(batch: ImportBatch) -> bytes:
-    """Views as plain tuples, which cost a quarter of the time."""
+    """Pickles a batch, with its views as plain tuples, which pickle much faster."""
     views, batch.views = batch.views, []
     return pickle.dumps((batch, [tuple(view) for view in views]), pickle.HIGHEST_PROTOCOL)
 

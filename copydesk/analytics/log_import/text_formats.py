@@ -1,4 +1,4 @@
-"""The logs of nginx and Apache: common, combined (with a referrer and an agent), and each with a host before it."""
+"""The text logs of nginx and Apache: common, combined (with referrer and user agent), and with a leading host."""
 
 import re
 from collections.abc import Iterator
@@ -16,8 +16,11 @@ TRAILING_FIELDS = r"(?: (.*))?"
 
 
 class TextFormat:
-    """Most lines hold nothing unusual, and a quick pattern finds a block of them at a time. Others are looked at one by
-    one: those with something escaped, an odd request, or damage."""
+    """A text format.
+
+    A fast pattern parses a block of usual lines at once; lines with escapes, unusual requests or damage are parsed one
+    by one with the full pattern.
+    """
 
     def __init__(self, name: str, *, host: bool = False, agent: bool = True) -> None:
         self.name = name
@@ -34,12 +37,15 @@ class TextFormat:
         )
 
     def parse_lines(self, text: str) -> Iterator[LogLine | Dropped | None]:
-        """One for each line: the request, why there is none, or None for an empty line."""
+        """Yields one item per line: the request, why it is dropped, or None for an empty line."""
         for line in map(LogLine._make, self._fast_pattern.findall(text)):
             yield line if line.status else self._parse_unusual_line(line.text)
 
     def is_complete(self, line: str) -> bool:
-        """Whether a line that nothing ends is surely complete. With its agent it is; in later fields, who knows."""
+        """Returns whether a last line without a newline is certainly complete.
+
+        It is if it ends with the quote after the user agent; a field after it may be truncated.
+        """
         match = self._full_pattern.fullmatch(line)
         return self._has_agent and match is not None and match[8] is None
 

@@ -1,4 +1,4 @@
-"""What every store of views can do, and the few types it speaks. A day is a UTC day, counted from 1970."""
+"""The protocol of analytics stores and its types. A day is a UTC day, as days since 1970."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from copydesk.core.clock import DAY
 from copydesk.core.errors import RequestError, StoreUnavailable
 
 CLASS_BITS = {"human": 1, "assistant": 2, "search": 4, "training": 8, "other": 16}
-"""A visit keeps one bit per class, so that which classes count as AI can change without a loss."""
+"""A visit stores one bit per class, so that the choice of AI classes can change later."""
 DEFAULT_AI_CLASSES = frozenset({"assistant"})
 FIRST_DAY, LAST_DAY = 1, 65_534
-"""1970-01-02 to 2149-06-05: days are stored in two bytes, and 0 stands for never."""
+"""1970-01-02 to 2149-06-05: days are stored in two bytes, and 0 means never."""
 
 MASK_63_BITS = (1 << 63) - 1
 
@@ -25,12 +25,12 @@ SortColumn = Literal["path", "human", "ai", "total"]
 class LogResult:
     accepted: int
     duplicates: tuple[int, ...] = ()
-    """Which of the views were not logged, by position: their project has logged their event before."""
+    """Positions of the views that were not logged, because their project has logged their event before."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Visitors or views. Of visitors, total is the union; of views, the sum."""
+    """Numbers of visitors or views. The total of visitors is the size of the union; the total of views is the sum."""
 
     human: int = 0
     ai: int = 0
@@ -45,7 +45,7 @@ class PageCounts:
 
 @dataclass(frozen=True)
 class ReportPage:
-    """One page of results; the totals are those of the whole range."""
+    """One page of results. The totals cover the whole range of days."""
 
     totals: Counts
     rows: Sequence[PageCounts]
@@ -54,10 +54,10 @@ class ReportPage:
 
 @dataclass(frozen=True)
 class PageQuery:
-    """Which pages, and which of them first; those that are equal come by path."""
+    """Filter and order of a report. Ties are ordered by path."""
 
     search: str = ""
-    """A part of the path, in capitals or not."""
+    """A part of the path; case-insensitive."""
     by: SortColumn = "total"
     descending: bool = True
 
@@ -76,7 +76,7 @@ class AgentRow:
 
 @dataclass(frozen=True)
 class RuleRow:
-    """So many of an agent's views were told to be its own by this rule."""
+    """How many of an agent's views a rule classified."""
 
     agent: str | None
     operator: str | None
@@ -87,7 +87,7 @@ class RuleRow:
 
 @dataclass(frozen=True)
 class TimeseriesPoint:
-    """An interval in which there was something, named by its first day, which may lie before the range."""
+    """An interval with at least one view. `day` is its first day, which may be before the range."""
 
     day: int
     visitors: Counts
@@ -96,7 +96,7 @@ class TimeseriesPoint:
 
 @dataclass(frozen=True)
 class DayRange:
-    """Days from (inclusive) to (exclusive)."""
+    """Days from `first` (inclusive) to `end` (exclusive)."""
 
     first: int = FIRST_DAY
     end: int = LAST_DAY + 1
@@ -108,7 +108,7 @@ ALL_DAYS = DayRange()
 class StoreFull(StoreUnavailable):
     code = "store_full"
     message = (
-        "The analytics store cannot write, probably because the disk is full; nothing from this request was stored."
+        "The analytics store cannot write, probably because the disk is full. Nothing from this request was stored."
     )
 
 
@@ -119,12 +119,12 @@ class StoreInUse(StoreUnavailable):
 
 class StoreDamaged(StoreUnavailable):
     code = "store_damaged"
-    message = "The analytics store cannot be read; restore its file from a backup."
+    message = "The analytics store is damaged and cannot be read. Restore its file from a backup."
 
 
 class StoreSchemaNewer(StoreUnavailable):
     code = "store_newer"
-    message = "The analytics store was written by a newer version of Copydesk; upgrade this one."
+    message = "The analytics store was written by a newer version of Copydesk. Upgrade this server."
 
 
 class DayOutOfRange(RequestError):
@@ -132,12 +132,13 @@ class DayOutOfRange(RequestError):
 
 
 def shorten_event_hash(event_hash: int) -> int:
-    """Of the 128 bits of an event as many as stores keep, the same in each: what is moved to another is known there."""
+    """Returns the 63 bits of an event's hash that stores keep. All stores use the same bits, so that events are still
+    recognized after a move to another store."""
     return (event_hash ^ event_hash >> 64) & MASK_63_BITS
 
 
 def day_from_milliseconds(milliseconds: int) -> int:
-    """The UTC day of a time in milliseconds."""
+    """Returns the UTC day of a time. Raises DayOutOfRange for days that stores cannot hold."""
     day = milliseconds // DAY
     if not FIRST_DAY <= day <= LAST_DAY:
         raise DayOutOfRange
@@ -145,19 +146,28 @@ def day_from_milliseconds(milliseconds: int) -> int:
 
 
 class Store(Protocol):
-    """Views go in through log, become countable by fold, and come out as exact numbers. Safe for many threads."""
+    """An analytics store.
+
+    `log_views` stores views, `fold` counts them, and reports return exact numbers. Thread-safe.
+    """
 
     def log_views(self, views: Sequence[PageView]) -> LogResult:
-        """All but duplicates, or none at all; durable on return. A view without an event is nobody's duplicate."""
+        """Stores views atomically, except duplicates; durable on return.
+
+        A view is a duplicate if its project has logged its event before. A view without an event is never one.
+        """
 
     def ping(self) -> None:
-        """Returns when the store answers, or raises what is wrong."""
+        """Returns once the store answers. Raises an error if it is unavailable."""
 
     def backlog(self) -> int:
-        """How many logged views are not folded yet; no report knows of them."""
+        """Returns how many logged views are not folded yet. Reports do not include them."""
 
     def fold(self) -> int:
-        """Counts what was logged since the last fold, however late its days; how many views that were."""
+        """Counts the views that were logged since the last fold, including late views of past days.
+
+        Returns how many.
+        """
 
     def count_visitors_by_page(
         self,
@@ -167,45 +177,55 @@ class Store(Protocol):
         offset: int = 0,
         query: PageQuery = DEFAULT_PAGE_QUERY,
     ) -> ReportPage:
-        """Unique visitors by page, most first, then by path; pages without any are left out. A choice changes which
-        pages come and in which order, never the totals."""
+        """Returns unique visitors by page, most first, then by path. Omits pages without visitors.
+
+        The query changes which pages are returned and their order, never the totals.
+        """
 
     def count_views_by_page(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
     ) -> ReportPage:
-        """The same for views."""
+        """Returns views by page, most first, then by path. Omits pages without views."""
 
     def list_agents(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
     ) -> tuple[Sequence[AgentRow], bool]:
-        """Every agent of every class, most visitors first, then views, then by name; and whether there are more."""
+        """Returns the agents of all classes, by visitors, then views, then name; and whether there are more."""
 
     def list_rules(self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000) -> Sequence[RuleRow]:
-        """Which rules told the agents, most views first. It looks at raw views: those that were dropped have no rule
-        any more, and a long range costs what it holds."""
+        """Returns the rules that classified each agent's views, most views first.
+
+        Reads raw views, so deleted raw views are not included, and the cost grows with the number of views in the
+        range.
+        """
 
     def load_timeseries(
         self, project_id: str, interval: Interval, days: DayRange = ALL_DAYS
     ) -> Sequence[TimeseriesPoint]:
-        """Weeks begin on Monday. Only the part of an interval that lies in the range is counted."""
+        """Returns visitors and views by interval. Weeks start on Monday. Only days in the range are counted."""
 
     def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:
-        """Changes which classes count as AI, for all that was ever folded too. A store that several processes count on
-        waits for its turn no longer than so many seconds."""
+        """Changes which classes count as AI, also for views that are already folded.
+
+        ClickHouse stores wait at most `timeout_seconds` for the leases of the shards; None means their default.
+        """
 
     def rebuild_index(self) -> None:
-        """Makes the index anew from the visits."""
+        """Rebuilds the index from the visits."""
 
     def drop_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
-        """Drops folded raw views of days before this one, of these projects or of all; every number stays. How many."""
+        """Deletes folded raw views of days before this day, of these projects (None means all). Returns how many.
+
+        Reports keep their numbers, except `list_rules`.
+        """
 
     def forget_project(self, project_id: str) -> None:
-        """Drops everything of a project."""
+        """Deletes all data of a project."""
 
     def forget_visitor(self, project_id: str, visitor: int) -> None:
-        """Drops the visits of a visitor; their views stay, as nobody's."""
+        """Deletes the visits of a visitor. The views stay, without a visitor."""
 
     def back_up(self, target: Path) -> None:
-        """A consistent copy in a new file, while everything goes on."""
+        """Writes a consistent copy to a new file, while the store stays available."""
 
     def close(self) -> None: ...

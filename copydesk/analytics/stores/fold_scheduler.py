@@ -1,4 +1,4 @@
-"""What the store needs now and then, by a thread of the process that serves: folding, and dropping old raw views."""
+"""The background thread of a server process that folds new views and deletes old raw views."""
 
 import logging
 import math
@@ -20,25 +20,27 @@ FOLDING, DROPPING = "folding", "dropping raw views"
 
 @dataclass(frozen=True)
 class FoldTiming:
-    """Times are in seconds."""
+    """The timing of folds and deletions."""
 
     pause_factor: float = 30
-    """So many times as long as it took is a fold rested from: it takes 3% of a core, however large the store."""
+    """After a fold, the scheduler waits this multiple of its duration, so that folding uses a small share of a core at
+    any store size. `min_pause_seconds` and `max_pause_seconds` bound the pause."""
     min_pause_seconds: float = 1
     max_pause_seconds: float = 60
     reader_pause_factor: float = 2
-    """The same while somebody reads and views keep coming: a third of a core."""
+    """The multiple while reports are requested: readers wait for folds, so folding may use a larger share of a core."""
     reader_timeout_seconds: float = 5
     small_backlog_views: int = 20_000
-    """Views that are folded at once for a reader, unless folding so few took longer than is quick."""
+    """Up to this many views are folded at once for a reader, unless a fold of so few views took longer than
+    `quick_fold_seconds`."""
     quick_fold_seconds: float = 2
     drop_interval_seconds: float = 3600
 
 
 class FoldScheduler:
-    """Touches the store when something came, when somebody reads, and once an hour after that; else it sleeps.
+    """Folds when views were logged or a report is requested, and deletes old raw views once an hour.
 
-    Several serving processes have one each: folds take turns in the store, and a second one finds little to do.
+    Otherwise it sleeps. Each server process has one. Folds take turns in the store, so a second one finds little to do.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class FoldScheduler:
         timing: FoldTiming | None = None,
         drop_expired: Callable[[], object] = lambda: None,
     ) -> None:
-        """raw_days says for how long the raw views of each project are kept; None is for ever. `drop_more` deletes
-        what else is too old, whenever raw views are dropped."""
+        """`raw_days` returns how many days each project retains raw views; None means forever.
+
+        `drop_expired` deletes other expired data, each time raw views are deleted.
+        """
         self._store = store
         self._raw_days, self._drop_expired = raw_days, drop_expired
         self._timing = timing or FoldTiming()
@@ -69,7 +73,10 @@ class FoldScheduler:
         self._thread.start()
 
     def stop(self, timeout_seconds: float = 5) -> None:
-        """A fold that is under way is waited for so long; the store's transaction ends it in any case."""
+        """Stops the thread.
+
+        Waits at most this long for a running fold, which is a transaction and so safe to interrupt.
+        """
         with self._changed:
             self._is_stopping = True
             self._changed.notify_all()
@@ -77,7 +84,7 @@ class FoldScheduler:
             self._thread.join(timeout_seconds)
 
     def notify_new_views(self) -> None:
-        """Views were logged: to be called after each commit, and costs next to nothing."""
+        """Tells the scheduler that views were logged. Call it after each commit; it is cheap."""
         if not self._has_new_views:
             with self._changed:
                 self._has_new_views, self._waiting_since = True, time.monotonic()
@@ -85,7 +92,7 @@ class FoldScheduler:
 
     @property
     def lag(self) -> float:
-        """For how many seconds the first view that no fold has begun with has waited."""
+        """Returns how many seconds the oldest view has waited for a fold to start; 0 if none waits."""
         return time.monotonic() - self._waiting_since if self._has_new_views else 0.0
 
     @property
@@ -93,9 +100,10 @@ class FoldScheduler:
         return bool(self._failures[FOLDING])
 
     def wait_until_folded(self) -> None:
-        """Before a report: returns once all that was logged before is counted, or when that would take too long.
+        """Waits until all views that were logged before this call are counted. Call it before a report.
 
-        Those who ask at the same time share a fold. It waits, so a coroutine calls it in a thread.
+        Returns early if that would take too long or if folding fails. Concurrent callers share a fold. Blocks, so a
+        coroutine must call it in a thread.
         """
         with self._changed:
             if self._is_stopping or self._thread is None or self._failures[FOLDING] or not self._can_fold_at_once:
@@ -117,7 +125,7 @@ class FoldScheduler:
                 self._run_with_backoff(DROPPING, self._drop_old_views)
 
     def _wait_for_work(self) -> bool:
-        """True as soon as there is something to do, False when it is time to stop."""
+        """Blocks until there is work. Returns False when the scheduler stops."""
         with self._changed:
             while not self._is_stopping:
                 seconds = self._next_due_at() - time.monotonic()
@@ -132,14 +140,17 @@ class FoldScheduler:
         return min(self._next_fold_at if self._has_new_views else math.inf, self._next_drop_at)
 
     def _run_with_backoff(self, task: str, action: Callable[[], None]) -> None:
-        """A failure is logged once, and tried again after 1, 2, 4 … seconds: a full disk may be emptied."""
+        """Runs a task; retries a failed task with exponential backoff, because errors such as a full disk may pass.
+
+        Logs only the first of consecutive failures.
+        """
         try:
             action()
         except Exception as error:
             self._failures[task] += 1
             if self._failures[task] == 1:
                 log.warning(
-                    "%s fails and is tried again: %s", task, error, exc_info=not isinstance(error, UserFacingError)
+                    "%s failed and will be retried: %s", task, error, exc_info=not isinstance(error, UserFacingError)
                 )
             backoff_factor = 2 ** min(self._failures[task] - 1, 10)
             retry_at = time.monotonic() + min(
@@ -156,7 +167,11 @@ class FoldScheduler:
             self._failures[task] = 0
 
     def _fold_if_due(self) -> None:
-        """Few views at once, as readers wait for them; many, or on a slow store, in their time."""
+        """Folds a small backlog at once, because readers wait for it.
+
+        A large backlog, or any on a slow store, is folded only when the pause after the last fold is over, and readers
+        do not wait.
+        """
         requests, self._has_new_views = self._requests, False
         backlog = self._store.backlog()
         self._can_fold_at_once = backlog <= self._timing.small_backlog_views and not self._is_slow
@@ -173,10 +188,8 @@ class FoldScheduler:
     def _fold_store(self) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping, max(0.0, self._next_reader_fold_at - time.monotonic()))
-        requests, self._has_new_views = (
-            self._requests,
-            False,
-        )  # who asks, or what is logged, from here on is for the next fold
+        # Requests and views that arrive from here on belong to the next fold.
+        requests, self._has_new_views = self._requests, False
         started = time.monotonic()
         views = self._store.fold()
         ended = time.monotonic()
@@ -195,7 +208,10 @@ class FoldScheduler:
         self._answer_requests(requests)
 
     def _drop_old_views(self) -> None:
-        """The store is asked even if every view is kept: it tidies up meanwhile."""
+        """Deletes expired raw views.
+
+        Calls the store even if all projects retain them forever, because it also cleans up.
+        """
         today, projects_by_days = clock.today(), defaultdict(list)
         for project_id, days in self._raw_days().items():
             if days is not None:
@@ -206,7 +222,7 @@ class FoldScheduler:
         self._next_drop_at = time.monotonic() + self._timing.drop_interval_seconds
 
     def _answer_requests(self, requests: int) -> None:
-        """Those who asked before this have their answer."""
+        """Wakes the readers whose requests have a number up to this one."""
         with self._changed:
             self._answered_requests = max(self._answered_requests, requests)
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""The store that the settings name: embedded in the data folder, or ClickHouse."""
+"""Opens the analytics store of the settings: the embedded one in the data folder, or ClickHouse."""
 
 from copydesk.analytics.stores.base import Store
 from copydesk.analytics.stores.shared import SharedStore
@@ -7,14 +7,16 @@ from copydesk.core.settings import BadSettings, Settings
 
 
 def open_store(settings: Settings, database: Database) -> Store:
-    """Nothing is connected before the first call."""
+    """Returns the store without connecting; its first call connects. Raises BadSettings for an invalid URL."""
     if not settings.analytics_url:
         return SharedStore(settings.data.absolute())
     try:
-        from copydesk.analytics.stores.clickhouse import ClickHouseStore  # an extra, and slow to load
+        from copydesk.analytics.stores.clickhouse import (
+            ClickHouseStore,
+        )  # an optional dependency that is slow to import
     except ModuleNotFoundError:
         raise BadSettings(
-            "COPYDESK_ANALYTICS_URL: ClickHouse needs its client: install Copydesk with its extra 'clickhouse'"
+            "COPYDESK_ANALYTICS_URL: the ClickHouse client is missing. Install Copydesk with the extra 'clickhouse'."
         ) from None
     try:
         return ClickHouseStore(settings.analytics_url, database)

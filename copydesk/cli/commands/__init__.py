@@ -1,1 +1,1 @@
-"""The commands, a module each."""
+"""The commands. Each module has one command or one group of commands."""

@@ -1,4 +1,4 @@
-"""copydesk backup, copydesk restore"""
+"""The commands `copydesk backup` and `copydesk restore`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,14 +21,19 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command()
 def backup(
-    target: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder, or with --verify a back-up.")],
-    check: Annotated[bool, typer.Option("--verify", help="Only look whether the back-up is sound.")] = False,
+    target: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A new folder, or an existing backup with --verify.")
+    ],
+    check: Annotated[bool, typer.Option("--verify", help="Only check that the backup is valid.")] = False,
     with_secret_key: Annotated[
-        bool, typer.Option("--with-secret-key", help="Copy the key that opens sealed secrets too.")
+        bool, typer.Option("--with-secret-key", help="Also copy the key that decrypts the stored secrets.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Copies everything into a new folder, while everything goes on: the database, the views, the address ranges."""
+    """Copies all data into a new folder.
+
+    Copies the database, the page views and the IP address ranges, while the service keeps running.
+    """
     from copydesk.core.settings import read_settings
     from copydesk.transfer.backup.verify import verify_backup
 
@@ -43,23 +48,29 @@ def backup(
     if json:
         print_json(manifest.model_dump())
         return
-    typer.echo(f"{'Sound' if check else 'Backed up'}: {target}, {_describe_manifest(manifest)}.")
+    typer.echo(f"{'Backup is valid' if check else 'Backup created'}: {target}, {_describe_manifest(manifest)}.")
     if not check and with_secret_key:
-        typer.echo("It holds the key that opens the sealed secrets in it: keep it as you keep those.", err=True)
+        typer.echo(
+            "The backup contains its secrets and the key that decrypts them. Store it in a safe place.", err=True
+        )
     elif not check:
         key_location = "COPYDESK_SECRET_KEY" if settings.secret_key else str(settings.data.absolute() / "secret.key")
         typer.echo(
-            f"The key that opens sealed secrets is not in it: keep a copy of {key_location} elsewhere.", err=True
+            f"The backup does not contain the key that decrypts its secrets. Store a copy of {key_location} elsewhere.",
+            err=True,
         )
 
 
 @app.command()
 def restore(
-    source: Annotated[Path, typer.Argument(metavar="FOLDER", help="A back-up.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Give up what is there now.")] = False,
+    source: Annotated[Path, typer.Argument(metavar="FOLDER", help="A backup.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite existing data.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Puts a back-up into the stores that the settings name, all of it or nothing. Nothing else may run meanwhile."""
+    """Restores a backup, completely or not at all.
+
+    Restores into the stores that the settings name. Stop everything else first.
+    """
     from copydesk.core.settings import read_settings
     from copydesk.transfer.backup.restore import count_sealed_projects, restore_backup
 
@@ -70,11 +81,11 @@ def restore(
     if json:
         print_json({**manifest.model_dump(), "sealed": sealed})
         return
-    typer.echo(f"Restored what was there at {manifest.began}: {_describe_manifest(manifest)}.")
+    typer.echo(f"Restored the backup of {manifest.began}: {_describe_manifest(manifest)}.")
     if sealed:
         typer.echo(
-            f"The sealed secrets of {sealed:,} projects cannot be opened: give the key they were sealed with in"
-            " COPYDESK_SECRET_KEY, or put it back as secret.key, before anything is started.",
+            f"The secrets of {sealed:,} projects cannot be decrypted. Before you start the service, set"
+            " COPYDESK_SECRET_KEY to the key that encrypted them, or restore the file secret.key.",
             err=True,
         )
 
@@ -86,7 +97,7 @@ def _create_backup(settings: "Settings", target: Path, progress_bar: "Progress",
     from copydesk.transfer.exclusive_access import is_database_missing
 
     if is_database_missing(settings.resolved_database_url):
-        raise BackupFailed("There is nothing to back up: COPYDESK_DATA and COPYDESK_DATABASE_URL say where it is.")
+        raise BackupFailed("There is no database to back up. Check COPYDESK_DATA and COPYDESK_DATABASE_URL.")
     settings.make_data_folder()
     database = Database(settings.resolved_database_url)
     store = open_store(settings, database)
@@ -98,7 +109,7 @@ def _create_backup(settings: "Settings", target: Path, progress_bar: "Progress",
 
 
 def _describe_manifest(manifest: "Manifest") -> str:
-    """A copy of ClickHouse does not tell how many views it holds."""
+    """Returns the numbers of rows, views and bytes. A ClickHouse backup does not say how many views it has."""
     rows, size = sum(table.rows for table in manifest.tables.values()), sum(f.bytes for f in manifest.files.values())
     views = manifest.analytics_rows.get("views")
     return f"{rows:,} rows, {'' if views is None else f'{views:,} views, '}{size:,} bytes"
@@ -106,7 +117,7 @@ def _describe_manifest(manifest: "Manifest") -> str:
 
 @contextmanager
 def _explain_disk_errors(path: Path) -> Iterator[None]:
-    """A disk that is full or a folder that may not be written to is a sentence."""
+    """Prints a full disk or a missing permission as one sentence, without a traceback."""
     try:
         yield
     except OSError as error:

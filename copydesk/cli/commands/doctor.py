@@ -1,4 +1,4 @@
-"""copydesk doctor: looks whether everything that Copydesk needs is there, and says what to do where not."""
+"""The command `copydesk doctor`: checks everything that Copydesk needs, and says how to fix problems."""
 
 import os
 import shutil
@@ -22,11 +22,11 @@ Check = Callable[["Settings"], str]
 
 
 class CheckFailed(Exception):
-    """What is wrong, and what to do about it."""
+    """A check failed. The message says why, and what to do."""
 
 
 class CheckWarning(Exception):
-    """Names something that works and should be changed all the same."""
+    """A check found something that works but should be changed. The message says what to do."""
 
 
 class CheckResult(NamedTuple):
@@ -45,7 +45,10 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command()
 def doctor(json: JsonOption = False) -> None:
-    """Checks the settings, git, both stores, the data folder, the model and every project's repository."""
+    """Checks the settings, stores, model and repositories.
+
+    Also checks Python, git, the data folder, file permissions and the sandbox for check commands.
+    """
     results = _run_checks()
     if json:
         print_json([{"check": r.check, "ok": r.ok, "warning": r.is_warning, "says": r.message} for r in results])
@@ -63,7 +66,7 @@ def _run_checks() -> list[CheckResult]:
         settings = read_settings()
     except BadSettings as error:
         return [CheckResult("settings", False, str(error))]
-    results = [CheckResult("settings", True, "read")]
+    results = [CheckResult("settings", True, "valid")]
     for name, check in CHECKS.items():
         try:
             results.append(CheckResult(name, True, check(settings)))
@@ -80,10 +83,10 @@ def _check_python(_settings: "Settings") -> str:
 
 def _check_git(_settings: "Settings") -> str:
     if shutil.which("git") is None:
-        raise CheckFailed("git is not installed; install it with your system's package manager.")
+        raise CheckFailed("git is not installed. Install it with your system's package manager.")
     version = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.split()[2]
     if tuple(int(part) for part in version.split(".")[:2]) < MIN_GIT_VERSION:
-        raise CheckFailed(f"git {version} is too old; {'.'.join(map(str, MIN_GIT_VERSION))} or newer is needed.")
+        raise CheckFailed(f"git {version} is too old. Install {'.'.join(map(str, MIN_GIT_VERSION))} or newer.")
     return version
 
 
@@ -91,7 +94,7 @@ def _check_data_folder(settings: "Settings") -> str:
     folder: Path = settings.data.absolute()
     settings.make_data_folder()
     if not os.access(folder, os.W_OK):
-        raise CheckFailed(f"{folder} cannot be written to; set COPYDESK_DATA to a folder that can.")
+        raise CheckFailed(f"{folder} is not writable. Set COPYDESK_DATA to a writable folder.")
     return f"{folder}, {shutil.disk_usage(folder).free / 2**30:.1f} GiB free"
 
 
@@ -103,7 +106,7 @@ def _check_private_files(settings: "Settings") -> str:
         return "only this user can read the service's files"
     file_list = ", ".join(map(str, exposed[:MAX_FILES_SHOWN])) + (", …" if len(exposed) > MAX_FILES_SHOWN else "")
     raise CheckWarning(
-        f"other users can read {file_list}; restart the service, which repairs it, or run 'chmod go=' on them."
+        f"other users can read {file_list}. Restart the service, which fixes this, or run 'chmod go=' on them."
     )
 
 
@@ -155,13 +158,13 @@ def _check_repositories(settings: "Settings") -> str:
                 find_usable_branch(project, desk.secrets.all(project.id), project.ref)
             except UserFacingError as error:
                 raise CheckFailed(f"{project.name}: {error}") from None
-        return f"{len(projects)} can be used"
+        return f"{len(projects)} configured"
     finally:
         desk.close()
 
 
 def _check_sandbox(settings: "Settings") -> str:
-    """Only a project with a check command needs one."""
+    """Checks that a sandbox works. Without one, fails only if a project has a check command, which needs it."""
     from copydesk.desk import open_desk_lazily
     from copydesk.jobs.sandbox.probe import probe
     from copydesk.jobs.sandbox.sandbox import SandboxUnavailable
@@ -173,10 +176,10 @@ def _check_sandbox(settings: "Settings") -> str:
         desk.close()
     sandbox = probe([settings.data.absolute(), Path.home()])
     if not isinstance(sandbox, SandboxUnavailable):
-        return f"{sandbox.backend} holds"
+        return f"{sandbox.backend} works"
     if projects_with_command:
-        raise CheckFailed(f"{projects_with_command[0]} has a check command. {sandbox.reason}")
-    return f"none, and none is needed. {sandbox.reason}"
+        raise CheckFailed(f"{projects_with_command[0]} has a check command, which needs a sandbox. {sandbox.reason}")
+    return f"none, and no project needs one. {sandbox.reason}"
 
 
 CHECKS: dict[str, Check] = {

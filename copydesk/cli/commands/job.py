@@ -1,4 +1,4 @@
-"""copydesk job create|watch|get|list|message|cancel|archive|unarchive|diff"""
+"""The commands `copydesk job create|watch|get|list|message|cancel|archive|unarchive|diff`."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -12,22 +12,24 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     rich_markup_mode=None,
-    help="Jobs, over the API: reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT.",
+    help="Creates, watches and manages jobs over the API. Reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT.",
     no_args_is_help=True,
 )
 
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
-PromptArgument = Annotated[str, typer.Argument(help="What the agent should do; - reads it from standard input.")]
-WatchOption = Annotated[bool, typer.Option("--watch", help="Stay and show what happens.")]
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job ID.")]
+PromptArgument = Annotated[str, typer.Argument(help="What the agent should do; - reads standard input.")]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Show the progress until the job ends.")]
 
 
 @app.command()
 def create(
     prompt: PromptArgument,
-    model: Annotated[str | None, typer.Option("--model", help="The model to use.")] = None,
-    ref: Annotated[str | None, typer.Option("--ref", help="The branch to start from.")] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="MODEL", help="The model to use.")] = None,
+    ref: Annotated[str | None, typer.Option("--ref", metavar="BRANCH", help="The branch to start from.")] = None,
     draft: Annotated[bool, typer.Option("--draft", help="Open the pull request as a draft.")] = False,
-    title: Annotated[str | None, typer.Option("--title", help="The pull request's title.")] = None,
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TITLE", help="The title of the pull request.")
+    ] = None,
     watch: WatchOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -41,23 +43,27 @@ def create(
 
 @app.command()
 def watch(job: JobArgument, json: JsonOption = False) -> None:
-    """Shows a job's progress until it ends; exit code 1 when it fails."""
+    """Shows a job's progress until it ends. The exit code is 1 if it fails."""
     with open_client() as client:
         _watch_and_print(client, client.get_job(job), True, json)
 
 
 @app.command()
 def get(job: JobArgument, json: JsonOption = False) -> None:
-    """Shows a job as it is now."""
+    """Shows the current state of a job."""
     with open_client() as client:
         _print_job(client.get_job(job), json)
 
 
 @app.command("list")
 def list_jobs(
-    status: Annotated[str | None, typer.Option("--status", help="active, completed, archived or failed.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="How many.")] = 20,
-    cursor: Annotated[str | None, typer.Option("--cursor", help="Where the next page begins.")] = None,
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="STATUS", help="active, completed, archived or failed.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100, help="The number of jobs.")] = 20,
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="CURSOR", help="The cursor of the next page.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Lists jobs, newest first."""
@@ -67,9 +73,9 @@ def list_jobs(
         print_json(page)
         return
     rows = [(j["id"], j["status"], j["reason"], j["prLink"], _shorten(j["title"] or j["prompt"])) for j in page["jobs"]]
-    print_table(("job", "status", "reason", "pull request", "what"), rows, "There are no jobs.")
+    print_table(("job", "status", "reason", "pull request", "title"), rows, "No jobs found.")
     if page["nextCursor"]:
-        typer.echo(f"More with --cursor {page['nextCursor']}", err=True)
+        typer.echo(f"For more jobs, add --cursor {page['nextCursor']}", err=True)
 
 
 @app.command()
@@ -88,21 +94,21 @@ def cancel(job: JobArgument, json: JsonOption = False) -> None:
 
 @app.command()
 def archive(job: JobArgument, json: JsonOption = False) -> None:
-    """Archives a job; an active one is cancelled."""
+    """Archives a job. If the job is active, this also cancels it."""
     with open_client() as client:
         _print_job(client.archive_job(job), json)
 
 
 @app.command()
 def unarchive(job: JobArgument, json: JsonOption = False) -> None:
-    """Gives an archived job its status back."""
+    """Restores the previous status of an archived job."""
     with open_client() as client:
         _print_job(client.unarchive_job(job), json)
 
 
 @app.command()
 def diff(job: JobArgument) -> None:
-    """Prints what the job changed so far, as a unified diff."""
+    """Prints the job's changes so far as a unified diff."""
     with open_client() as client:
         sys.stdout.buffer.write(client.diff(job))
 

@@ -1,4 +1,4 @@
-"""copydesk key create|list|revoke"""
+"""The commands `copydesk key create|list|revoke`."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,23 +18,36 @@ from copydesk.core.clock import format_iso, format_iso_or_none, now
 if TYPE_CHECKING:
     from copydesk.core.accounts.api_keys import ApiKey
 
-app = typer.Typer(rich_markup_mode=None, help="Admin API keys of a project.", no_args_is_help=True)
+app = typer.Typer(rich_markup_mode=None, help="Creates, lists and revokes a project's API keys.", no_args_is_help=True)
 
 
 @app.command()
 def create(
     project: ProjectOption,
-    name: Annotated[str, typer.Option("--name", help="What it is for.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the key is for.")] = "",
     scope: Annotated[
-        list[str] | None, typer.Option("--scope", help="read, write or events [default: read and write].")
+        list[str] | None,
+        typer.Option(
+            "--scope", metavar="SCOPE", help="read, write or events; can be repeated [default: read and write]."
+        ),
     ] = None,
-    expires: Annotated[str | None, typer.Option("--expires", help="Its life: 12h, 90d, 2w [default: no end].")] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            "--expires", metavar="TIME", help="The lifetime, such as 12h, 90d or 2w [default: never expires]."
+        ),
+    ] = None,
     allow: Annotated[
-        list[str] | None, typer.Option("--allow", help="An address or CIDR network it may be used from.")
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="ADDRESS",
+            help="An IP address or CIDR network that may use the key; can be repeated [default: all].",
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Makes an API key and shows it, this once."""
+    """Creates an API key and shows it once."""
     from copydesk.core.accounts.api_keys import parse_lifetime
 
     with open_configured_desk() as desk:
@@ -51,7 +64,7 @@ def create(
         print_json(facts)
     else:
         print_facts(facts)
-        typer.echo("\nKeep the key now: it is not shown again.", err=True)
+        typer.echo("\nSave this key now. It is not shown again.", err=True)
 
 
 @app.command("list")
@@ -67,20 +80,20 @@ def list_keys(project: ProjectOption, json: JsonOption = False) -> None:
             (k.id, k.name, k.hint + "…", "+".join(k.scopes), _describe_state(k), format_iso_or_none(k.last_used_at))
             for k in keys
         ]
-        print_table(("key", "name", "begins", "scopes", "state", "last used"), rows, "This project has no keys.")
+        print_table(("key", "name", "starts with", "scopes", "state", "last used"), rows, "This project has no keys.")
 
 
 @app.command()
 def revoke(
-    key: Annotated[str, typer.Argument(help="The key's id, not the key itself.")], json: JsonOption = False
+    key: Annotated[str, typer.Argument(help="The key ID (key_…), not the key itself.")], json: JsonOption = False
 ) -> None:
-    """Revokes a key, at once and for good."""
+    """Revokes a key, immediately and permanently."""
     with open_configured_desk() as desk:
         revoked = desk.keys.revoke(key, actor=current_actor())
     if json:
         print_json(_key_to_dict(revoked))
     else:
-        typer.echo(f"{revoked.id} is revoked.")
+        typer.echo(f"Revoked {revoked.id}.")
 
 
 def _key_to_dict(key: "ApiKey") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""copydesk migrate-stores"""
+"""The command `copydesk migrate-stores`."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from copydesk.core.settings import Settings
     from copydesk.transfer.progress import Progress
 
-PASSWORD_HINT = "from the environment, others of this machine do not see its password"  # noqa: S105
+PASSWORD_HINT = "instead, to hide its password from other users of this machine"  # noqa: S105
 
 
 app = typer.Typer(rich_markup_mode=None)
@@ -26,7 +26,7 @@ def migrate_stores(
             metavar="URL",
             envvar="COPYDESK_TO_DATABASE_URL",
             show_envvar=False,
-            help=f"The empty database that projects, people and jobs go to; {PASSWORD_HINT}.",
+            help=f"The empty database for projects, people and jobs. Set COPYDESK_TO_DATABASE_URL {PASSWORD_HINT}.",
         ),
     ] = "",
     to_analytics: Annotated[
@@ -36,24 +36,24 @@ def migrate_stores(
             metavar="URL",
             envvar="COPYDESK_TO_ANALYTICS_URL",
             show_envvar=False,
-            help=f"The empty ClickHouse database that views go to; {PASSWORD_HINT}.",
+            help=f"The empty ClickHouse database for page views. Set COPYDESK_TO_ANALYTICS_URL {PASSWORD_HINT}.",
         ),
     ] = "",
     check: Annotated[
-        bool, typer.Option("--check", help="Only look whether it would work; nothing is written.")
+        bool, typer.Option("--check", help="Only check that the migration would work; write nothing.")
     ] = False,
     start_over: Annotated[
-        bool, typer.Option("--start-over", help="Give up what an interrupted move has copied to the database.")
+        bool, typer.Option("--start-over", help="Discard what an interrupted migration copied to the database.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Moves everything to other stores. Stop the service first; killed, it goes on where it was."""
+    """Moves all data to other stores. Stop the service first. If interrupted, run it again to resume."""
     from copydesk.core.errors import InvalidRequest
     from copydesk.core.settings import read_settings
     from copydesk.transfer.migrate import database as database_migration
 
     if not to_database and not to_analytics:
-        raise InvalidRequest("Say where to: --to-database, --to-analytics, or both.")
+        raise InvalidRequest("Set --to-database, --to-analytics, or both.")
     settings = read_settings()
     target = _parse_database_url(to_database) if to_database else settings.resolved_database_url
     _validate_analytics_url(to_analytics)
@@ -73,16 +73,16 @@ def migrate_stores(
     if json:
         print_json({"moved": not check, "rows": rows})
         return
-    summary = f"{sum(rows.values()):,} rows of {len(rows)} tables"
+    summary = f"{sum(rows.values()):,} rows in {len(rows)} tables"
     if check:
-        typer.echo(f"It would work: {summary}. Nothing was written.")
+        typer.echo(f"The migration would work: {summary}. Nothing was written.")
         return
-    typer.echo(f"Moved {summary}, the same on both sides by count and checksum. The old stores are as they were.")
+    typer.echo(f"Moved {summary}. Counts and checksums match. The old stores are unchanged.")
     new_urls = ("COPYDESK_DATABASE_URL", to_database), ("COPYDESK_ANALYTICS_URL", to_analytics)
     names = " and ".join(name for name, url in new_urls if url)
-    typer.echo(f"Now set {names} to the new address for every process, and start them.", err=True)
+    typer.echo(f"Now set {names} to the new URL for every process, and start the processes.", err=True)
     if not settings.secret_key and (key := settings.data.absolute() / "secret.key").exists():
-        typer.echo(f"Processes on other machines need COPYDESK_SECRET_KEY too: it is in {key}.", err=True)
+        typer.echo(f"Processes on other machines also need COPYDESK_SECRET_KEY, which is in {key}.", err=True)
 
 
 def _migrate_views(
@@ -123,6 +123,6 @@ def _validate_analytics_url(url: str) -> None:
 
         parse_clickhouse_url(url)
     except ModuleNotFoundError:
-        raise InvalidRequest("ClickHouse needs its client: install Copydesk with its extra 'clickhouse'") from None
+        raise InvalidRequest("ClickHouse needs its client. Install Copydesk with the extra 'clickhouse'.") from None
     except ValueError as error:
         raise InvalidRequest(f"--to-analytics: {error}.") from None

@@ -1,4 +1,4 @@
-"""copydesk person invite|list|role|remove|reset|link"""
+"""The commands `copydesk person invite|list|role|remove|reset|link`."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from copydesk.core.accounts.person import Person
     from copydesk.desk import Desk
 
-app = typer.Typer(rich_markup_mode=None, help="People who sign in to the dashboard.", no_args_is_help=True)
+app = typer.Typer(rich_markup_mode=None, help="Manages the people who sign in to the dashboard.", no_args_is_help=True)
 
-EmailArgument = Annotated[str, typer.Argument(help="The person's e-mail address.")]
+EmailArgument = Annotated[str, typer.Argument(help="The person's email address.")]
 
 
 @app.command()
 def invite(
     email: EmailArgument,
-    role: Annotated[str, typer.Option("--role", help="viewer, editor or admin.")] = "viewer",
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="viewer, editor or admin.")] = "viewer",
     json: JsonOption = False,
 ) -> None:
-    """Makes a link by which somebody makes their account; it works once, within 7 days."""
+    """Creates an invitation link. The person opens it to create their account. It works once, within 7 days."""
     with open_configured_desk() as desk:
         secret = desk.people.invite(email, role, actor=current_actor())
         _print_link(desk, secret, {"email": email.strip().lower(), "role": role}, json)
@@ -39,7 +39,7 @@ def invite(
 
 @app.command("list")
 def list_people(json: JsonOption = False) -> None:
-    """Lists who has an account, by e-mail address, and how many live keys each has made."""
+    """Lists the people who have an account. Also shows how many valid keys each has created."""
     with open_configured_desk() as desk:
         people, key_counts = desk.people.all(), desk.people.count_keys_by_creator()
     facts = [_person_to_dict(person, key_counts.get(person.email, 0)) for person in people]
@@ -47,7 +47,7 @@ def list_people(json: JsonOption = False) -> None:
         print_json(facts)
     else:
         rows = [tuple(fact.values())[1:] for fact in facts]
-        print_table(("email", "name", "role", "since", "keys"), rows, "Nobody has an account yet.")
+        print_table(("email", "name", "role", "since", "keys"), rows, "There are no accounts yet.")
 
 
 @app.command("role")
@@ -55,47 +55,47 @@ def change_role(
     email: EmailArgument,
     role: Annotated[str, typer.Argument(help="viewer, editor or admin.")],
     keep_keys: Annotated[
-        bool, typer.Option("--keep-keys", help="Do not revoke the keys of a person who stops being an administrator.")
+        bool, typer.Option("--keep-keys", help="Do not revoke the keys that the person created.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Changes a person's role, at once. An administrator who becomes less loses the keys they created."""
+    """Changes a person's role, at once. Revokes the keys of a person who stops being an administrator."""
     with open_configured_desk() as desk:
         person = desk.people.get_by_email(email)
         loses_keys = person.role == "admin" and role != "admin" and not keep_keys
         if loses_keys and not yes and _print_created_keys(desk, person):
-            typer.confirm(f"Make {person.email} {role} and revoke these keys?", abort=True, err=True)
+            typer.confirm(f"Change the role of {person.email} to {role} and revoke these keys?", abort=True, err=True)
         revoked = desk.people.change_role(person.id, role, actor=current_actor(), keep_keys=keep_keys)
     if json:
         print_json({"email": person.email, "role": role, "keysRevoked": revoked})
     else:
-        typer.echo(f"The role of {person.email} is {role}; {revoked} keys are revoked.")
+        typer.echo(f"Changed the role of {person.email} to {role}. Revoked {revoked} keys.")
 
 
 @app.command()
 def remove(
     email: EmailArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Removes somebody: ends their sessions and revokes the keys they made, at once and for good."""
+    """Removes a person. Ends their sessions and revokes the keys that they created, permanently."""
     with open_configured_desk() as desk:
         person = desk.people.get_by_email(email)
         if not yes:
             keys = _print_created_keys(desk, person)
-            question = f"Remove {person.email} and revoke the {keys} live keys they made?"
+            question = f"Remove {person.email} and revoke the {keys} valid keys that they created?"
             typer.confirm(question, abort=True, err=True)
         revoked = desk.people.remove(person.id, actor=current_actor())
     if json:
         print_json({"email": person.email, "keysRevoked": revoked})
     else:
-        typer.echo(f"{person.email} is removed; {revoked} keys are revoked.")
+        typer.echo(f"Removed {person.email}. Revoked {revoked} keys.")
 
 
 @app.command()
 def reset(email: EmailArgument, json: JsonOption = False) -> None:
-    """Makes a link by which somebody who forgot their password sets a new one."""
+    """Creates a link for a person who forgot their password. The person opens it to set a new one."""
     with open_configured_desk() as desk:
         person = desk.people.get_by_email(email)
         secret = desk.people.create_reset_link(person, actor=current_actor())
@@ -104,11 +104,11 @@ def reset(email: EmailArgument, json: JsonOption = False) -> None:
 
 @app.command()
 def link(json: JsonOption = False) -> None:
-    """Makes the link of the first start again, by which the first administrator creates their account."""
+    """Creates a new link for the first administrator. The first start prints such a link, too."""
     with open_configured_desk() as desk:
         secret = desk.people.create_first_admin_link()
         if secret is None:
-            fail("There is an administrator already; 'copydesk person invite' or 'copydesk person reset' makes a link.")
+            fail("There is an administrator already. Use 'copydesk person invite' or 'copydesk person reset'.")
         _print_link(desk, secret, {"role": "admin"}, json)
 
 
@@ -121,11 +121,11 @@ def _print_link(desk: "Desk", secret: str, facts: dict[str, Any], json: bool) ->
         print_json(facts)
     else:
         print_facts(facts)
-        typer.echo("\nKeep the link now: it is not shown again.", err=True)
+        typer.echo("\nSave this link now. It is not shown again.", err=True)
 
 
 def _print_created_keys(desk: "Desk", person: "Person") -> int:
-    """Prints the keys that this person created and that still work, to standard error. Returns how many."""
+    """Prints the valid keys that this person created to standard error. Returns how many there are."""
     created = desk.keys.list_created_by(person.email)
     for key, project_name in created:
         used = f"last used {format_iso(key.last_used_at)}" if key.last_used_at else "never used"

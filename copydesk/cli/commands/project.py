@@ -1,4 +1,4 @@
-"""copydesk project create|list|show|set|audit"""
+"""The commands `copydesk project create|list|show|set|audit`."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,46 +12,71 @@ from copydesk.core.errors import InvalidRequest
 if TYPE_CHECKING:
     from copydesk.core.projects.projects import Project
 
-app = typer.Typer(rich_markup_mode=None, help="Projects: a documentation repository each.", no_args_is_help=True)
+app = typer.Typer(
+    rich_markup_mode=None,
+    help="Creates, shows and changes projects. Each project has one documentation repository.",
+    no_args_is_help=True,
+)
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What people call it.")],
-    repo: Annotated[str, typer.Option("--repo", help="A path, file:// or https:// address; no credentials in it.")],
-    ref: Annotated[str | None, typer.Option("--ref", help="The branch jobs start from [default: its own].")] = None,
+    name: Annotated[str, typer.Argument(help="The project's name.")],
+    repo: Annotated[
+        str,
+        typer.Option(
+            "--repo", metavar="ADDRESS", help="A path, or a file://, http:// or https:// URL without credentials."
+        ),
+    ],
+    ref: Annotated[
+        str | None,
+        typer.Option("--ref", metavar="BRANCH", help="The branch that jobs start from [default: the default branch]."),
+    ] = None,
     forge: Annotated[
         str | None,
-        typer.Option("--forge", help="github, gitlab, gitea, forgejo or local [default: by the address, else local]."),
+        typer.Option(
+            "--forge",
+            metavar="FORGE",
+            help="github, gitlab, gitea, forgejo or local [default: detected from the URL, or local].",
+        ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="The model of its jobs [default: COPYDESK_MODEL].")
+        str | None, typer.Option("--model", metavar="MODEL", help="The model for its jobs [default: COPYDESK_MODEL].")
     ] = None,
     token_env: Annotated[
-        str | None, typer.Option("--token-env", help="The environment variable that holds the repository's token.")
+        str | None,
+        typer.Option(
+            "--token-env", metavar="VARIABLE", help="The environment variable that holds the repository's token."
+        ),
     ] = None,
     token_stdin: Annotated[
-        bool, typer.Option("--token-stdin", help="Read that token from standard input, and seal it.")
+        bool, typer.Option("--token-stdin", help="Read the token from standard input and store it encrypted.")
     ] = False,
     check: Annotated[
         bool,
-        typer.Option("--check/--no-check", help="Look whether the repository can be used; without it, name --ref."),
+        typer.Option(
+            "--check/--no-check", help="Check that Copydesk can use the repository; --no-check requires --ref."
+        ),
     ] = True,
     forbid_private: Annotated[
-        bool, typer.Option("--forbid-private", help="Refuse a repository on this machine or a private address.")
+        bool, typer.Option("--forbid-private", help="Refuse a repository on this machine or at a private IP address.")
     ] = False,
-    root: Annotated[str, typer.Option("--root", help="The folder of the documentation, where it is not all.")] = "",
+    root: Annotated[
+        str, typer.Option("--root", metavar="FOLDER", help="The documentation folder, if not the repository root.")
+    ] = "",
     policy: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="How pull requests are made and views counted; see `set`."),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="A project setting; can be repeated. See `copydesk project set --help`."
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Creates a project, after looking whether its repository can be used."""
+    """Creates a project. First checks that Copydesk can use its repository."""
     from copydesk.jobs.projects.project_setup import NewProject, create_project
 
     if not check and ref is None:
-        raise InvalidRequest("Without a look at the repository the branch must be named: --ref.")
+        raise InvalidRequest("--no-check requires --ref.")
     new_project = NewProject(
         name=name,
         repository=repo,
@@ -81,12 +106,14 @@ def list_projects(json: JsonOption = False) -> None:
     else:
         rows = [(p.id, p.name, p.repository, p.ref) for p in projects]
         print_table(
-            ("project", "name", "repository", "branch"), rows, "There is no project yet: copydesk project create"
+            ("project", "name", "repository", "branch"),
+            rows,
+            "There are no projects yet. Create one with: copydesk project create",
         )
 
 
 @app.command()
-def show(project: Annotated[str, typer.Argument(help="The project's id.")], json: JsonOption = False) -> None:
+def show(project: Annotated[str, typer.Argument(help="The project ID.")], json: JsonOption = False) -> None:
     """Shows one project."""
     with open_configured_desk() as desk:
         _print_project(desk.projects.get(project), json)
@@ -94,17 +121,19 @@ def show(project: Annotated[str, typer.Argument(help="The project's id.")], json
 
 @app.command("set")
 def set_options(
-    project: Annotated[str, typer.Argument(help="The project's id.")],
+    project: Annotated[str, typer.Argument(help="The project ID.")],
     values: Annotated[
-        list[str], typer.Argument(metavar="NAME=VALUE", help="May be repeated; lists with commas between.")
+        list[str],
+        typer.Argument(metavar="NAME=VALUE", help="Can be repeated. Separate the items of a list with commas."),
     ],
     json: JsonOption = False,
 ) -> None:
-    """Changes a project: name, ref, root, model, token_env, how its pull requests are made and its views counted.
+    """Changes a project's settings.
 
-    For instance: draft=true, labels=docs,agent, reviewers=ada, required_fields=title,description,
+    The settings are name, ref, root, model, token_env, and those for pull requests and analytics.
+    For example: draft=true, labels=docs,agent, reviewers=ada, required_fields=title,description,
     check_command="mkdocs build --strict", on_findings=fail, sign_off=true, origins=https://docs.example.com,
-    base_path=/docs, ai_classes=assistant,search, privacy=monthly. `show` lists all with their values.
+    base_path=/docs, ai_classes=assistant,search, privacy=monthly. `show` lists all settings and their values.
     """
     from copydesk.jobs.projects.option_checks import validate_options
 
@@ -116,11 +145,11 @@ def set_options(
 
 @app.command("audit")
 def show_audit_log(
-    project: Annotated[str, typer.Argument(help="The project's id.")],
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many entries.")] = 100,
+    project: Annotated[str, typer.Argument(help="The project ID.")],
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The number of entries.")] = 100,
     json: JsonOption = False,
 ) -> None:
-    """Shows who changed the project or its keys, and when, newest first."""
+    """Shows who changed the project or its keys, and when. Newest first."""
     from copydesk.core import audit_log
 
     with open_configured_desk() as desk:
@@ -132,13 +161,13 @@ def show_audit_log(
         print_json([{name: value for name, value in entry.items() if name != "project_id"} for entry in entries])
     else:
         rows = [(e["at"], e["actor"], e["action"], e["subject"]) for e in entries]
-        print_table(("at", "by", "what", "which"), rows, "Nothing was changed yet.")
+        print_table(("time", "actor", "action", "subject"), rows, "There are no entries yet.")
 
 
 def _parse_assignments(values: list[str]) -> dict[str, str]:
     for value in values:
         if "=" not in value:
-            raise InvalidRequest(f"'{value[:80]}' is not NAME=VALUE.")
+            raise InvalidRequest(f"'{value[:80]}' is not in the form NAME=VALUE.")
     pairs = (value.split("=", 1) for value in values)
     return {name.strip().replace("-", "_"): value.strip() for name, value in pairs}
 

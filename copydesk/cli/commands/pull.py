@@ -1,4 +1,4 @@
-"""copydesk pull list|show|merge|close, for pull requests of the forge `local`."""
+"""The commands `copydesk pull list|show|merge|close`, for pull requests of the forge `local`."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from copydesk.jobs.publish.forges.local import LocalPull
 
 app = typer.Typer(
-    rich_markup_mode=None, help="Pull requests that Copydesk itself keeps (forge: local).", no_args_is_help=True
+    rich_markup_mode=None,
+    help="Shows, merges and closes local pull requests. Projects with the forge 'local' have them.",
+    no_args_is_help=True,
 )
 
-NumberArgument = Annotated[int, typer.Argument(metavar="N", help="The pull request's number.")]
+NumberArgument = Annotated[int, typer.Argument(metavar="N", help="The number of the pull request.")]
 
 
 @app.command("list")
@@ -37,7 +39,7 @@ def list_pulls(project: ProjectOption, json: JsonOption = False) -> None:
         print_json(pulls)
     else:
         rows = [(f["number"], f["state"], f["title"], f["link"]) for f in pulls]
-        print_table(("#", "state", "title", "link"), rows, "There are no pull requests.")
+        print_table(("#", "state", "title", "link"), rows, "No pull requests found.")
 
 
 @app.command()

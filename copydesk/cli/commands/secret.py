@@ -1,4 +1,4 @@
-"""copydesk secret set|list|remove"""
+"""The commands `copydesk secret set|list|remove`."""
 
 import sys
 from typing import Annotated
@@ -10,7 +10,7 @@ from copydesk.core.clock import format_iso
 
 app = typer.Typer(
     rich_markup_mode=None,
-    help="A project's sealed secrets: forge tokens and model keys, encrypted and never shown again.",
+    help="Stores a project's forge token and model keys. They are encrypted and never shown again.",
     no_args_is_help=True,
 )
 
@@ -19,18 +19,21 @@ NameArgument = Annotated[str, typer.Argument(help="forge_token, app_key, webhook
 
 @app.command("set")
 def set_secret(name: NameArgument, project: ProjectOption) -> None:
-    """Seals a secret, read from standard input or typed unseen; never from the command line, where others see it."""
+    """Stores a secret, encrypted.
+
+    Reads the value from standard input or a hidden prompt, because other users can see the command line.
+    """
     with open_configured_desk() as desk:
         desk.projects.get(project)
         desk.secrets.validate_name(name)
         value = typer.prompt(name, hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
         desk.secrets.set(project, name, value, actor=current_actor())
-    typer.echo(f"Sealed {name}.")
+    typer.echo(f"Stored {name}.")
 
 
 @app.command("list")
 def list_secrets(project: ProjectOption, json: JsonOption = False) -> None:
-    """Lists which secrets there are, and when each was set; never their values."""
+    """Lists the names of the secrets, and when each was set."""
     with open_configured_desk() as desk:
         desk.projects.get(project)
         secrets = desk.secrets.read_update_times(project)

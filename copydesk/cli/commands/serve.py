@@ -1,4 +1,4 @@
-"""copydesk serve, copydesk work, copydesk demo"""
+"""The commands `copydesk serve`, `copydesk work` and `copydesk demo`."""
 
 import logging
 import signal
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HostOption = Annotated[str, typer.Option("--host", help="The address to listen on.")]
-PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen on.")]
+HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")]
+PortOption = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The port to listen on.")]
 
 
 app = typer.Typer(rich_markup_mode=None)
@@ -27,16 +27,20 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8080,
     no_worker: Annotated[
-        bool, typer.Option("--no-worker", help="Serve the API alone; run 'copydesk work' beside.")
+        bool, typer.Option("--no-worker", help="Serve only the API. Run 'copydesk work' separately.")
     ] = False,
     metrics_port: Annotated[
         int,
         typer.Option(
-            "--metrics-port", min=0, max=65535, help="A port of its own for /metrics, out of users' reach; 0 for none."
+            "--metrics-port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve /metrics on this separate port, out of users' reach; 0 for none.",
         ),
     ] = 0,
 ) -> None:
-    """Serves the API and a worker in one process, on the embedded stores unless set otherwise."""
+    """Runs the API and a worker in one process. Uses the embedded stores, unless the settings name others."""
     from copydesk.core.runtime import memory
     from copydesk.core.settings import read_settings
     from copydesk.core.telemetry import logs, traces
@@ -68,7 +72,7 @@ def serve(
 
 @app.command()
 def work() -> None:
-    """Runs a worker alone."""
+    """Runs only a worker. Uses the same database as the server."""
     from copydesk.cli.probe_server import serve_probes
     from copydesk.core.runtime import memory
     from copydesk.core.settings import read_settings
@@ -97,7 +101,7 @@ def work() -> None:
         signal.signal(each, stop)
     if listener:
         serve_probes(listener, readiness, MetricsCollector(desk, readiness, worker))
-    _print_or_log(settings, f"Worker {worker.id} is waiting for jobs. Stop it with Ctrl-C.")
+    _print_or_log(settings, f"Worker {worker.id} is waiting for jobs. Press Ctrl-C to stop.")
     _protect_files(settings)
     worker.run()
     desk.close()
@@ -106,37 +110,44 @@ def work() -> None:
 
 @app.command()
 def demo(
-    serve: Annotated[bool, typer.Option("--serve", help="Keep serving afterwards, to look around.")] = False,
+    serve: Annotated[bool, typer.Option("--serve", help="Keep the service running afterwards.")] = False,
     port: PortOption = 0,
 ) -> None:
-    """A sample repository and a job through to its pull request, here and now; exit code 0 when all of it worked."""
+    """Runs a sample job up to its pull request.
+
+    Creates a sample repository in a temporary folder. The exit code is 0 if everything worked.
+    """
     from copydesk.cli.demo.run import run_demo
 
     run_demo(keep_serving=serve, port=port)
 
 
 def _protect_files(settings: "Settings") -> None:
-    """Repairs files that an older release, or a copy, left open to other users. Warns where it cannot, and goes on."""
+    """Makes files private that an older release or a copy left readable for other users. Logs a warning if it fails."""
     from copydesk.core.runtime.private_files import make_files_private
 
     changed, failed = make_files_private(settings)
     if changed:
-        log.warning("other users could read %s; that is no longer so", ", ".join(map(str, changed)))
+        log.warning("other users could read %s; the permissions are fixed now", ", ".join(map(str, changed)))
     if failed:
-        log.warning("other users can read %s, and this user may not change that", ", ".join(map(str, failed)))
+        log.warning(
+            "other users can read %s, and this user is not allowed to change the permissions",
+            ", ".join(map(str, failed)),
+        )
 
 
 def _announce(desk: "Desk", settings: "Settings") -> None:
-    """Prints the address, and the first administrator's link; logs that programs collect do not get the link."""
+    """Prints the address and the first administrator's link. JSON logs, which programs collect, omit the link."""
     _print_or_log(
-        settings, f"Copydesk is at {settings.base_url} (data in {settings.data.absolute()}). Stop it with Ctrl-C."
+        settings,
+        f"Copydesk is running at {settings.base_url} (data in {settings.data.absolute()}). Press Ctrl-C to stop.",
     )
     if secret := desk.people.create_first_admin_link():
         link = f"at {settings.base_url}/join/{secret}"
         is_shown = settings.log_format == "text"
         _print_or_log(
             settings,
-            f"There is no administrator yet. Create the first {link if is_shown else 'with copydesk person link'}",
+            f"There is no administrator yet. Create the first one {link if is_shown else 'with: copydesk person link'}",
         )
 
 
@@ -156,7 +167,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _with_base_url(settings: "Settings", host: str, port: int) -> "Settings":
-    """Links begin with the address that was set, else with the one that is listened on."""
+    """Returns the settings with a base URL for links: the configured one, or the address that the server listens on."""
     if "base_url" in settings.model_fields_set:
         return settings
     link_host = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104

@@ -1,1 +1,1 @@
-"""The demo: a sample repository, sample traffic, and one job to its pull request."""
+"""The demo: a sample repository, one job up to its pull request, and sample traffic."""

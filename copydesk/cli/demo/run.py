@@ -1,4 +1,4 @@
-"""copydesk demo: the whole flow on one machine, over the real API, with the model that needs no network."""
+"""The command `copydesk demo`: runs the whole service on one machine, over the real API, with the mechanic."""
 
 import shutil
 import signal
@@ -24,7 +24,7 @@ PROMPT = "Rename docs/setup.md to docs/install.md, and replace “colour” with
 
 
 def run_demo(*, keep_serving: bool, port: int) -> None:
-    """Exits with 1 unless a pull request and the right numbers came of it."""
+    """Runs the demo. Exits with 1 if there is no pull request or the visitor numbers are wrong."""
     folder = Path(tempfile.mkdtemp(prefix="copydesk-demo-"))
     listener = socket.create_server(("127.0.0.1", port))
     base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -39,7 +39,8 @@ def run_demo(*, keep_serving: bool, port: int) -> None:
             time.sleep(0.01)
         succeeded = _run_scenario(desk, settings, folder)
         if succeeded and keep_serving:
-            _print_note(f"Serving until Ctrl-C. The dashboard: {base_url}/join/{desk.people.create_first_admin_link()}")
+            link = f"{base_url}/join/{desk.people.create_first_admin_link()}"
+            _print_note(f"The service is running. Press Ctrl-C to stop. Dashboard: {link}")
             thread.join()
     except KeyboardInterrupt:
         succeeded = True
@@ -56,46 +57,46 @@ def _run_scenario(desk: Desk, settings: Settings, folder: Path) -> bool:
     create_sample_repository(repository)
     project = desk.projects.create("Demo", repository=str(repository), ref="main", actor="demo")
     _, secret = desk.keys.create(project.id, name="demo", actor="demo")
-    _print_step("A sample documentation repository", str(repository))
+    _print_step("Sample repository", str(repository))
     _print_step(
-        "A project and its API key",
+        "Project and API key",
         f"COPYDESK_URL={settings.base_url} COPYDESK_PROJECT={project.id} COPYDESK_API_KEY={secret}",
     )
     with Client(settings.base_url, secret, project.id) as client:
-        _print_step("A job", f"POST {settings.base_url}/v2/agent/{project.id}/job")
+        _print_step("Job", f"POST {settings.base_url}/v2/agent/{project.id}/job")
         job = watch_job(client, client.create_job(PROMPT)["id"])
-        _print_step("What it changed", "")
+        _print_step("Changes", "")
         typer.echo(client.diff(job["id"]).decode())
         if job["prLink"] is None:
             _print_note(f"The job ended as {job['status']} without a pull request: {job['message']}")
             return False
         branch = pygit2.Repository(str(repository)).lookup_reference(f"refs/heads/{job['branch']}")
-        _print_step("The branch in the repository", f"{job['branch']} at {str(branch.target)[:12]}")
-        _print_step("The pull request", job["prLink"])
+        _print_step("Branch", f"{job['branch']} at {str(branch.target)[:12]}")
+        _print_step("Pull request", job["prLink"])
         return _show_readership(client, f"{settings.base_url}/v1/analytics/{project.id}")
 
 
 def _show_readership(client: Client, analytics_url: str) -> bool:
     events = list(generate_week())
     result = client.send_events(events)
-    _print_step("A week of page views", f"POST {analytics_url}/events")
+    _print_step("One week of sample page views", f"POST {analytics_url}/events")
     typer.echo(f"  {result['accepted']} accepted, {len(result['dropped'])} dropped")
     report = client.visitors()
-    _print_step("Who read it", f"GET {analytics_url}/visitors")
-    rows = [*report["visitors"], {"path": "the whole site", **report["totals"]}]
+    _print_step("Visitors", f"GET {analytics_url}/visitors")
+    rows = [*report["visitors"], {"path": "whole site", **report["totals"]}]
     typer.echo(f"  {'page':<20}{'human':>8}{'ai':>8}{'total':>8}")
     for row in rows:
         typer.echo(f"  {row['path']:<20}{row['human']:>8}{row['ai']:>8}{row['total']:>8}")
     totals = report["totals"]
     if result["accepted"] != len(events) or totals["human"] + totals["ai"] != totals["total"] + 1:
-        _print_note("These are not the numbers that were to be expected.")
+        _print_note("The numbers are not as expected.")
         return False
-    _print_note("One visitor read as a person and through an assistant: the total counts them once.")
+    _print_note("One visitor came both as a person and through an assistant. The total counts them once.")
     return True
 
 
 def create_sample_repository(path: Path) -> None:
-    """A small documentation site, as a bare repository with one commit on main."""
+    """Creates a bare repository of a small documentation site, with one commit on main."""
     repository = pygit2.init_repository(str(path), bare=True, initial_head="main")
     index = pygit2.Index()
     for file in sorted(p for p in SAMPLE_FOLDER.rglob("*") if p.is_file()):

@@ -1,4 +1,4 @@
-"""A week of made-up page views, as a site's server would send them. The same on every run but for its days."""
+"""A week of sample page views, as a site's server would send them. Only their dates differ between runs."""
 
 import random
 from collections.abc import Iterator
@@ -21,8 +21,9 @@ CRAWLERS = ("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.
 
 
 def generate_week() -> Iterator[dict[str, Any]]:
-    """Readers in browsers, assistants that fetch Markdown, crawlers, and one person who reads in both ways."""
-    rng = random.Random("copydesk")  # noqa: S311 - nothing is kept secret by it
+    """Yields views of browsers, of assistants that fetch Markdown, of crawlers, and of one visitor who uses both a
+    browser and an assistant."""
+    rng = random.Random("copydesk")  # noqa: S311 - not used for secrets
     today = now() // DAY * DAY
     for day in range(today - 7 * DAY, today, DAY):
         for _ in range(rng.randint(20, 40)):

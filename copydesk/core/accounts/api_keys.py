@@ -1,4 +1,4 @@
-"""Admin API keys: made once, shown once, stored as a digest, fixed for their life."""
+"""API keys of projects. A key is shown once, stored as a digest, and never changes; it can only be revoked."""
 
 import hmac
 import re
@@ -27,7 +27,7 @@ from copydesk.core.projects.projects import Project, project_from_values
 from copydesk.core.rate_limits.limits import RateLimit, consume
 
 SCOPES = ("read", "write", "events")
-"""`write` includes the others. `events` is for web servers and middlewares: it sends events and opens nothing else."""
+"""`write` includes the others. `events` is for web servers and middleware: it can only send events."""
 LIFETIME_UNITS_MS = {"h": clock.HOUR, "d": clock.DAY, "w": 7 * clock.DAY}
 USE_RECORD_INTERVAL_MS = 60 * clock.SECOND
 
@@ -65,11 +65,14 @@ class ApiKey:
 
     @property
     def should_record_use(self) -> bool:
-        """Whether its last use was noted so long ago that this one should be."""
+        """Returns whether the last recorded use is old enough to record another one."""
         return self.last_used_at is None or self.last_used_at + USE_RECORD_INTERVAL_MS < clock.now()
 
     def allows_address(self, address: str | None) -> bool:
-        """Without a list every address will do; with one, a caller whose address is not known will not."""
+        """Returns whether this key may be used from the address.
+
+        An empty allow-list admits every address; otherwise an unknown address is refused.
+        """
         if not self.allow:
             return True
         try:
@@ -110,12 +113,12 @@ class ApiKeys:
         key_id: str | None = None,
         actor: str,
     ) -> tuple[ApiKey, str]:
-        """The key's record, and the key itself, which cannot be had again.
+        """Creates a key. Returns its record and the key itself, which cannot be shown again.
 
-        Whoever may ask twice for the same names its id beforehand, and gets KeyMadeBefore instead of a second key.
+        A caller that may submit twice passes `key_id`, and gets KeyAlreadyCreated instead of a second key.
         """
         if key_id is not None and not is_id(key_id, "key"):
-            raise InvalidRequest("This is not an API key's id; reload the page and try again.")
+            raise InvalidRequest("This is not the ID of an API key. Reload the page and try again.")
         secret, now = new_key(), clock.now()
         key = ApiKey(
             id=key_id or new_id("key"),
@@ -143,7 +146,7 @@ class ApiKeys:
         return key, secret
 
     def get(self, project_id: str, key_id: str) -> ApiKey:
-        """One of this project's; another's is as good as not there."""
+        """Returns a key of this project. Raises KeyNotFound for an unknown key and another project's key alike."""
         same_row = (keys.c.id == key_id) & (keys.c.project_id == project_id)
         with self.database.read() as tx:
             row = tx.execute(select(keys).where(same_row)).first()
@@ -152,7 +155,7 @@ class ApiKeys:
         return _key_from_row(row)
 
     def get_all(self, key_ids: Collection[str]) -> dict[str, ApiKey]:
-        """Returns those of these keys that there are, by their ids."""
+        """Returns the keys with these ids, by id. Leaves out unknown ids."""
         keys_by_id: dict[str, ApiKey] = {}
         with self.database.read() as tx:
             for batch in batch_ids(key_ids):
@@ -167,7 +170,7 @@ class ApiKeys:
             return [_key_from_row(row) for row in rows]
 
     def revoke(self, key_id: str, *, actor: str) -> ApiKey:
-        """Revoking twice is the same as once."""
+        """Revokes a key. Revoking it again changes nothing."""
         with self.database.write() as tx:
             row = tx.execute(select(keys).where(keys.c.id == key_id)).first()
             if row is None:
@@ -178,7 +181,7 @@ class ApiKeys:
             return _key_from_row(tx.execute(select(keys).where(keys.c.id == key_id)).one())
 
     def list_created_by(self, creator: str) -> list[CreatedKey]:
-        """Returns the keys that this person created and that still open something, of all projects."""
+        """Returns the active keys that this person created, in all projects."""
         columns = select(keys, projects.c.name.label("project_name"))
         is_unrevoked = (keys.c.created_by == creator) & keys.c.revoked_at.is_(None)
         query = columns.join(projects, projects.c.id == keys.c.project_id).where(is_unrevoked)
@@ -187,7 +190,7 @@ class ApiKeys:
         return [CreatedKey(_key_from_row(row), row.project_name) for row in rows if _key_from_row(row).is_active]
 
     def revoke_created_by(self, tx: Connection, creator: str, *, actor: str, reason: str) -> int:
-        """Revokes all that this person made, in whichever project. Returns how many keys that were."""
+        """Revokes every key that this person created, in all projects. Returns how many."""
         conditions = keys.c.created_by == creator, keys.c.revoked_at.is_(None)
         rows = tx.execute(select(keys.c.id, keys.c.project_id).where(*conditions)).all()
         tx.execute(update(keys).where(*conditions).values(revoked_at=clock.now()))
@@ -196,7 +199,10 @@ class ApiKeys:
         return len(rows)
 
     def authenticate(self, secret: str, project_id: str, scope: str, address: str | None) -> tuple[ApiKey, Project]:
-        """The key and the project, when the one opens the other for this scope from this address. Only reads."""
+        """Returns the key and its project if the key is valid for this project, scope and address.
+
+        Raises a RequestError otherwise. Only reads the database.
+        """
         if not is_wellformed_key(secret):
             raise KeyRejected("This is not a Copydesk API key: it is malformed or mistyped.")
         key_digest = sha256_hex(secret)
@@ -222,24 +228,24 @@ class ApiKeys:
 
 
 def parse_lifetime(text: str) -> int:
-    """'90d', '12h' or '2w' in milliseconds."""
+    """Converts '90d', '12h' or '2w' to milliseconds."""
     match = re.fullmatch(r"([1-9]\d{0,4})([hdw])", text.strip())
     if match is None:
-        raise InvalidRequest("An expiry is a number and h, d or w: 12h, 90d, 2w.")
+        raise InvalidRequest("A lifetime must be a number followed by h, d or w, such as 12h, 90d or 2w.")
     return int(match[1]) * LIFETIME_UNITS_MS[match[2]]
 
 
 def _validate_name(name: str) -> str:
     name = name.strip() or "API key"
     if len(name) > 200 or not name.isprintable():
-        raise InvalidRequest("A key's name has at most 200 printable characters.")
+        raise InvalidRequest("A key name must have at most 200 printable characters.")
     return name
 
 
 def _validate_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
     for scope in scopes:
         if scope not in SCOPES:
-            raise InvalidRequest(f"A scope is 'read', 'write' or 'events', not '{scope}'.")
+            raise InvalidRequest(f"Unknown scope '{scope}'. Use 'read', 'write' or 'events'.")
     if not scopes or "write" in scopes:
         return ("read", "write")
     return tuple(scope for scope in SCOPES if scope in scopes)
@@ -249,9 +255,9 @@ def _validate_network(text: str) -> str:
     try:
         network = ip_network(text.strip(), strict=False)
     except ValueError:
-        raise InvalidRequest(f"'{text}' is no IP address or CIDR network.") from None
+        raise InvalidRequest(f"'{text}' is not an IP address or a CIDR network.") from None
     if network.prefixlen == 0:
-        raise InvalidRequest(f"'{text}' would admit every address; leave the list out instead.")
+        raise InvalidRequest(f"'{text}' would allow every address. Leave the list empty instead.")
     return str(network)
 
 

@@ -1,4 +1,4 @@
-"""Passwords: hashed with argon2id, and no quicker to refuse where there is none to compare with."""
+"""Password hashing with argon2id. Verification takes as long for an unknown account as for a known one."""
 
 import secrets
 from functools import cache
@@ -13,16 +13,20 @@ MIN_PASSWORD_CHARS, MAX_PASSWORD_CHARS = 10, 1000
 
 
 def hash_password(password: str) -> str:
-    """Refuses what is no good as a password."""
+    """Hashes a password. Raises InvalidRequest if it is too short or too long."""
     if len(password) < MIN_PASSWORD_CHARS:
-        raise InvalidRequest(f"A password has at least {MIN_PASSWORD_CHARS} characters.")
+        raise InvalidRequest(f"A password must have at least {MIN_PASSWORD_CHARS} characters.")
     if len(password) > MAX_PASSWORD_CHARS:
-        raise InvalidRequest(f"A password has at most {MAX_PASSWORD_CHARS:,} characters.")
+        raise InvalidRequest(f"A password must have at most {MAX_PASSWORD_CHARS:,} characters.")
     return _hasher().hash(password)
 
 
 def verify_password(hashed: str | None, password: str) -> bool:
-    """Where there is no hash, another is looked at, so that the time does not tell."""
+    """Returns whether the password matches the hash.
+
+    Without a hash (an unknown account) it verifies a dummy hash, so that the response time does not reveal which
+    accounts exist.
+    """
     from argon2.exceptions import InvalidHashError, VerificationError
 
     try:
@@ -34,7 +38,7 @@ def verify_password(hashed: str | None, password: str) -> bool:
 
 @cache
 def _hasher() -> "PasswordHasher":
-    """With the library's own cost, about 200 ms and 64 MB; loaded when first needed."""
+    """Returns the hasher, with the library's default cost (64 MB of memory). It is loaded at first use."""
     from argon2 import PasswordHasher
 
     return PasswordHasher()

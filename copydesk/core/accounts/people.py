@@ -1,4 +1,4 @@
-"""People who sign in to the dashboard: accounts, roles and invitations. Secrets are stored as digests."""
+"""People who sign in to the dashboard: accounts, roles and invitations. Secrets of links are stored as digests."""
 
 from dataclasses import dataclass, fields, replace
 from ipaddress import ip_address, ip_network
@@ -60,13 +60,13 @@ class LastAdmin(Conflict):
 @dataclass(frozen=True)
 class Invitation:
     email: str
-    """Empty when whoever has the link may choose: the first of all."""
+    """Empty for the first administrator's link: its user chooses the address."""
     role: str
     created_at: int
     created_by: str
     expires_at: int
     is_reset: bool
-    """Whether the account is there already, and the link sets a new password."""
+    """Whether the account exists already, so that the link sets a new password."""
 
 
 HAS_ACCOUNT = exists().where(people.c.email == invitations.c.email).label("is_reset")
@@ -92,7 +92,7 @@ class People:
         return self._get_where(people.c.email == validate_email(email))
 
     def count_keys_by_creator(self) -> dict[str, int]:
-        """How many keys that still open something each creator has made."""
+        """Returns how many active keys each creator has."""
         is_live = keys.c.revoked_at.is_(None) & (keys.c.expires_at.is_(None) | (keys.c.expires_at > clock.now()))
         query = select(keys.c.created_by, func.count()).where(is_live).group_by(keys.c.created_by)
         with self.database.read() as tx:
@@ -103,33 +103,33 @@ class People:
             return _has_admin(tx)
 
     def create_first_admin_link(self) -> str | None:
-        """Returns the secret of a link that makes the first administrator; None once there is an administrator.
+        """Returns the secret of a link that creates the first administrator, or None if there is an administrator.
 
-        People who came in otherwise, such as viewers from the identity provider, do not void it."""
+        Accounts without that role, such as viewers from the identity provider, do not invalidate the link."""
         with self.database.write() as tx:
             if _has_admin(tx):
                 return None
             return _create_invitation(tx, "", "admin", SYSTEM_ACTOR)
 
     def invite(self, email: str, role: str, *, actor: str) -> str:
-        """The secret of a link, which can be used once."""
+        """Invites a person. Returns the secret of the link, which can be used once."""
         email, role = validate_email(email), validate_role(role)
         with self.database.write() as tx:
             if tx.execute(select(people.c.id).where(people.c.email == email)).first():
-                raise InvalidRequest(f"{email} has an account already.")
+                raise InvalidRequest(f"{email} already has an account.")
             secret = _create_invitation(tx, email, role, actor)
             audit_log.record(tx, NO_PROJECT, actor, "person.invited", "", email=email, role=role)
         return secret
 
     def create_reset_link(self, person: Person, *, actor: str) -> str:
-        """The secret of a link by which somebody who forgot their password sets a new one."""
+        """Returns the secret of a link with which a person who forgot the password sets a new one."""
         with self.database.write() as tx:
             secret = _create_invitation(tx, person.email, person.role, actor)
             audit_log.record(tx, NO_PROJECT, actor, "person.reset", person.id, email=person.email)
         return secret
 
     def list_invitations(self) -> list[Invitation]:
-        """Those that people wait for; the link of the first start is nobody's."""
+        """Lists open invitations, without the first administrator's link."""
         query = select(*INVITATION_COLUMNS).where(invitations.c.email != "", invitations.c.expires_at > clock.now())
         with self.database.read() as tx:
             return [Invitation(**row._mapping) for row in tx.execute(query.order_by(invitations.c.email))]
@@ -145,12 +145,12 @@ class People:
             return _get_invitation(tx, secret)
 
     def accept_invitation(self, secret: str, email: str, name: str, password: str) -> Person:
-        """Makes the account that the link is for, or sets its password, and uses the link up."""
+        """Creates the account that the link is for, or sets its password. The link cannot be used again."""
         hashed = hash_password(password)
         with self.database.write() as tx:
             invitation = _get_invitation(tx, secret)
             if not tx.execute(delete(invitations).where(invitations.c.digest == sha256_hex(secret))).rowcount:
-                raise InvitationGone  # somebody else was quicker
+                raise InvitationGone  # another request has used it
             if not invitation.email:
                 return _make_first_admin(tx, email, name, hashed)
             if not invitation.is_reset:
@@ -160,7 +160,10 @@ class People:
             return person_from_row(row)
 
     def sign_in(self, email: str, password: str, address: str | None) -> Person:
-        """Tries are counted before the password is looked at, so that many guesses at once are no way around."""
+        """Returns the person with this address and password.
+
+        Attempts are counted before the password is verified, so that parallel guesses cannot bypass the rate limit.
+        """
         email = email.strip().lower()[:200]
         with self.database.write() as tx:
             consume(self.database, tx, SIGN_IN_LIMIT_PER_ADDRESS, _client_network(address))
@@ -174,9 +177,10 @@ class People:
         return person_from_row(row)
 
     def sign_in_with_provider(self, subject: str, issuer: str, email: str, name: str, role: str | None) -> Person:
-        """Whom an identity provider vouches for: known by its own id, else by the address, which it has verified.
+        """Returns the person whom an identity provider has authenticated.
 
-        Somebody new comes in by an invitation, or with this role where one is given."""
+        Finds the account by the provider's id, or else by the email address, which the provider has verified. A new
+        person needs an invitation, or joins with `role` if it is given."""
         email, provider_subject = validate_email(email), f"{issuer}#{subject}"
         with self.database.write() as tx:
             row = tx.execute(select(*PERSON_COLUMNS).where(people.c.subject == provider_subject)).first()
@@ -184,8 +188,8 @@ class People:
                 return person_from_row(row)
             row = tx.execute(select(*PERSON_COLUMNS, people.c.subject).where(people.c.email == email)).first()
             if row is not None:
-                if row.subject and row.subject.startswith(f"{issuer}#"):  # the address has passed to somebody else
-                    raise NotInvited("This address belongs to another account of the same provider.")
+                if row.subject and row.subject.startswith(f"{issuer}#"):  # the address now belongs to another person
+                    raise NotInvited("This address belongs to another account at the same provider.")
                 tx.execute(update(people).where(people.c.id == row.id).values(subject=provider_subject))
                 audit_log.record(tx, NO_PROJECT, email, "person.linked", row.id, issuer=issuer)
                 return person_from_row(row)
@@ -200,24 +204,24 @@ class People:
             return tx.execute(select(people.c.password).where(people.c.id == person.id)).scalar() is not None
 
     def change_password(self, person: Person, old_password: str, new_password: str, keep_session_id: str) -> None:
-        """Ends all other sessions: whoever has the old password may be in one of them."""
+        """Changes the password and ends all other sessions, which an intruder with the old one may have opened."""
         with self.database.write() as tx:
             consume(self.database, tx, SIGN_IN_LIMIT_PER_PERSON, sha256_hex(person.email))
             old_hash = tx.execute(select(people.c.password).where(people.c.id == person.id)).scalar()
         if not old_hash:
-            raise Conflict("This account has no password: you sign in with your identity provider.")
+            raise Conflict("This account has no password. You sign in with your identity provider.")
         if not verify_password(old_hash, old_password):
-            raise InvalidRequest("The present password is wrong.")
+            raise InvalidRequest("The current password is wrong.")
         new_hash = hash_password(new_password)
         with self.database.write() as tx:
             _reset_sign_in_attempts(tx, person.email)
             _set_password(tx, person, new_hash, keep_session_id)
 
     def change_role(self, person_id: str, role: str, *, actor: str, keep_keys: bool = False) -> int:
-        """Changes the role, at once and for open sessions too. Returns how many keys were revoked.
+        """Changes the role, with immediate effect on open sessions. Returns how many keys were revoked.
 
-        A person who stops being an administrator loses what only administrators create: the links that nobody has
-        used yet and, unless `keep_keys`, the keys."""
+        A former administrator loses the unused links and, unless `keep_keys`, the keys that they created, since only
+        administrators may create them."""
         role = validate_role(role)
         with self.database.write() as tx:
             person = self._get_for_update(tx, person_id, stays_admin=role == "admin")
@@ -236,7 +240,7 @@ class People:
         return revoked
 
     def remove(self, person_id: str, *, actor: str) -> int:
-        """Ends their sessions, revokes the keys they created and withdraws their links. Returns how many keys."""
+        """Removes a person with their sessions, links and keys. Returns how many keys were revoked."""
         with self.database.write() as tx:
             person = self._get_for_update(tx, person_id, stays_admin=False)
             tx.execute(delete(sessions).where(sessions.c.person_id == person_id))
@@ -256,7 +260,10 @@ class People:
         return person_from_row(row)
 
     def _get_for_update(self, tx: Connection, person_id: str, *, stays_admin: bool) -> Person:
-        """While this transaction lasts, nobody else changes who is an administrator; and one stays."""
+        """Locks the table of people until the transaction ends, and returns this person.
+
+        Raises LastAdmin if the change would leave no administrator.
+        """
         query = select(*PERSON_COLUMNS).order_by(people.c.id)
         rows = tx.execute(query if self.database.is_sqlite else query.with_for_update()).all()
         person = next((person_from_row(row) for row in rows if row.id == person_id), None)
@@ -272,18 +279,18 @@ def _add_person(
 ) -> Person:
     email = validate_email(email)
     if tx.execute(select(people.c.id).where(people.c.email == email)).first():
-        raise InvalidRequest(f"{email} has an account already.")
+        raise InvalidRequest(f"{email} already has an account.")
     person = Person(new_id("pers"), email, validate_name(name or email), role, clock.now())
     tx.execute(insert(people).values({**vars(person), "password": password, "subject": subject}))
-    tx.execute(delete(invitations).where(invitations.c.email == email))  # else it would now set the password
+    tx.execute(delete(invitations).where(invitations.c.email == email))  # else it could set the password
     audit_log.record(tx, NO_PROJECT, email, "person.joined", person.id, role=role)
     return person
 
 
 def _make_first_admin(tx: Connection, email: str, name: str, hashed: str) -> Person:
-    """Creates the administrator's account, or makes the account that has this address the administrator's.
+    """Creates the first administrator, or gives that role and the password to the account with this address.
 
-    The second is for a person who signed in with the identity provider before they opened the link."""
+    The account exists if the person signed in with the identity provider before opening the link."""
     row = tx.execute(select(*PERSON_COLUMNS).where(people.c.email == validate_email(email))).first()
     if row is None:
         return _add_person(tx, email, name, "admin", password=hashed)
@@ -302,7 +309,7 @@ def _set_password(tx: Connection, person: Person, hashed: str, keep_session_id: 
 
 
 def _create_invitation(tx: Connection, email: str, role: str, actor: str) -> str:
-    """One link for each address: an older one is worth nothing any more."""
+    """Creates a link for this address and returns its secret. Earlier links for the address become invalid."""
     secret, now = random_text(32), clock.now()
     tx.execute(delete(invitations).where((invitations.c.email == email) | (invitations.c.expires_at < now)))
     row = {"digest": sha256_hex(secret), "email": email, "role": role, "created_at": now, "created_by": actor}
@@ -311,7 +318,7 @@ def _create_invitation(tx: Connection, email: str, role: str, actor: str) -> str
 
 
 def _withdraw_links_by(tx: Connection, person: Person) -> int:
-    """Voids the invitations and password links that this person created, and has seen. Returns how many."""
+    """Deletes the invitations and password links that this person created and knows. Returns how many."""
     return tx.execute(delete(invitations).where(invitations.c.created_by == person.email)).rowcount
 
 
@@ -319,7 +326,7 @@ def _get_invitation(tx: Connection, secret: str) -> Invitation:
     row = tx.execute(select(*INVITATION_COLUMNS).where(invitations.c.digest == sha256_hex(secret))).first()
     if row is None or row.expires_at < clock.now():
         raise InvitationGone
-    if not row.email and _has_admin(tx):  # the first link is for the first administrator
+    if not row.email and _has_admin(tx):  # this is the first administrator's link
         raise InvitationGone
     return Invitation(**row._mapping)
 
@@ -329,12 +336,15 @@ def _has_admin(tx: Connection) -> bool:
 
 
 def _reset_sign_in_attempts(tx: Connection, email: str) -> None:
-    """Whoever has shown the password is none of those who guess."""
+    """Resets the sign-in rate limit of this email address. Called after a correct password."""
     tx.execute(delete(limits).where(limits.c.bucket == f"{SIGN_IN_LIMIT_PER_PERSON.name}:{sha256_hex(email)}"))
 
 
 def _client_network(address: str | None) -> str:
-    """What one attacker has at once: of IPv6 that is a whole network."""
+    """Returns the network by which sign-in attempts are counted: an IPv4 address or an IPv6 /64.
+
+    One attacker usually controls a whole IPv6 /64.
+    """
     try:
         ip = ip_address(address or "")
         mapped = getattr(ip, "ipv4_mapped", None) or ip

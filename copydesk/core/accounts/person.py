@@ -1,4 +1,4 @@
-"""A person who may sign in: who they are, and what their role allows."""
+"""A person who can sign in, and their role."""
 
 import re
 from dataclasses import dataclass, fields
@@ -10,7 +10,8 @@ from copydesk.core.db.tables import people
 from copydesk.core.errors import InvalidRequest
 
 ROLES = ("viewer", "editor", "admin")
-"""Each may do what those before it may: look; start and steer jobs; change projects, keys and people."""
+"""In ascending order; each role includes the rights of the roles before it. A viewer reads, an editor starts and steers
+jobs, and an admin changes projects, keys and people."""
 EMAIL_PATTERN = re.compile(r"[^\s<>@,;\"']{1,100}@[^\s<>@,;\"']{1,90}")
 
 
@@ -30,26 +31,26 @@ PERSON_COLUMNS = [people.c[field.name] for field in fields(Person)]
 
 
 def person_from_row(row: Row[*tuple[Any, ...]], prefix: str = "") -> Person:
-    """From a row that has PERSON among its columns, under these names."""
+    """Builds a person from a row with PERSON_COLUMNS, whose names begin with the prefix."""
     return Person(**{column.name: row._mapping[prefix + column.name] for column in PERSON_COLUMNS})
 
 
 def validate_email(text: str) -> str:
-    """Lower case throughout: nobody has two accounts that differ in that alone."""
+    """Validates an email address and returns it in lower case, so that no two accounts differ only in case."""
     email = text.strip().lower()
     if not EMAIL_PATTERN.fullmatch(email) or not email.isprintable():
-        raise InvalidRequest("Give an e-mail address, such as ada@example.org.")
+        raise InvalidRequest("Enter an email address, such as ada@example.org.")
     return email
 
 
 def validate_name(text: str) -> str:
     name = text.strip()
     if not 1 <= len(name) <= 200 or not name.isprintable():
-        raise InvalidRequest("A name has 1 to 200 printable characters.")
+        raise InvalidRequest("A name must have 1 to 200 printable characters.")
     return name
 
 
 def validate_role(role: str) -> str:
     if role not in ROLES:
-        raise InvalidRequest(f"A role is one of {', '.join(ROLES)}.")
+        raise InvalidRequest(f"The role must be one of {', '.join(ROLES)}.")
     return role

@@ -1,4 +1,4 @@
-"""Sessions of people in their browsers. The secret is the browser's alone; here is its digest."""
+"""Browser sessions of people. The browser has the secret; the database stores only its digest."""
 
 import hashlib
 import hmac
@@ -38,7 +38,7 @@ class Sessions:
         self.database = database
 
     def create(self, person: Person, address: str | None, agent: str) -> str:
-        """A new session's secret."""
+        """Creates a session and returns its secret."""
         secret, now = random_text(43), clock.now()
         session = Session(
             new_id("sess"), person.id, now, now, now + SESSION_LIFETIME_MS, address and address[:64], agent[:400]
@@ -50,7 +50,7 @@ class Sessions:
         return secret
 
     def find_by_secret(self, secret: str) -> tuple[Person, Session] | None:
-        """Whose session it is; None once it has ended, whoever ended it."""
+        """Returns the person and the session of this secret, or None if the session has ended."""
         with self.database.read() as tx:
             row = tx.execute(SELECT_SESSION_AND_PERSON.where(sessions.c.digest == sha256_hex(secret))).first()
         now = clock.now()
@@ -63,7 +63,7 @@ class Sessions:
         return person_from_row(row, "person_"), session
 
     def find_live(self, session_ids: Collection[str], role: str) -> set[str]:
-        """Returns those of these sessions that have not ended and whose person has at least this role."""
+        """Returns the ids of the open sessions among these whose person has at least this role."""
         live_ids: set[str] = set()
         with self.database.read() as tx:
             for batch in batch_ids(session_ids):
@@ -74,7 +74,7 @@ class Sessions:
         return live_ids
 
     def list_for_person(self, person_id: str) -> list[Session]:
-        """Newest first."""
+        """Returns the open sessions of a person, newest first."""
         query = select(*SESSION_COLUMNS).where(sessions.c.person_id == person_id, sessions.c.expires_at > clock.now())
         with self.database.read() as tx:
             return [Session(**row._mapping) for row in tx.execute(query.order_by(sessions.c.id.desc()))]
@@ -85,14 +85,14 @@ class Sessions:
             return tx.execute(query).scalar_one()
 
     def end(self, person: Person, session_id: str) -> None:
-        """One's own; another's is as good as not there."""
+        """Ends a session of this person; ignores sessions of others."""
         with self.database.write() as tx:
             statement = delete(sessions).where(sessions.c.id == session_id, sessions.c.person_id == person.id)
             if tx.execute(statement).rowcount:
                 audit_log.record(tx, audit_log.NO_PROJECT, person.email, "person.session_ended", session_id)
 
     def end_others(self, person: Person, keep_session_id: str) -> int:
-        """All of this person's but one. How many that were."""
+        """Ends all sessions of this person except one. Returns how many."""
         with self.database.write() as tx:
             statement = delete(sessions).where(sessions.c.person_id == person.id, sessions.c.id != keep_session_id)
             ended = tx.execute(statement).rowcount
@@ -104,5 +104,5 @@ class Sessions:
 
 
 def csrf_token(session_secret: str) -> str:
-    """What a form of this session carries, so that no other site can send one in its person's name."""
+    """Returns the CSRF token for the forms of this session. Other sites do not know it and cannot submit them."""
     return hmac.new(session_secret.encode(), b"form", hashlib.sha256).hexdigest()

@@ -1,6 +1,6 @@
-"""The advisory locks of the main database: one list, so that no two purposes share a number.
+"""The advisory locks of the main database, in one list so that each purpose has a different number.
 
-Versions of Copydesk that run beside each other agree by these numbers, so a purpose keeps its number for good.
+Versions of Copydesk that run at the same time must agree on these numbers, so the number of a purpose never changes.
 """
 
 from enum import IntEnum, unique
@@ -17,10 +17,10 @@ class AdvisoryLock(IntEnum):
     MIGRATE_DATABASE = 7264_1001
     CLAIM_RUN = 7264_1002
     PREPARE_CLICKHOUSE = 7264_1003
-    """Had CLAIM_RUN's number in earlier versions, so that every claim waited for it."""
+    """Had the number of CLAIM_RUN in earlier versions, which made every claim wait for it."""
 
 
 def acquire_lock(database: Database, tx: Connection, lock: AdvisoryLock) -> None:
-    """Waits for the lock and holds it until the transaction ends. SQLite has one writer at a time and needs none."""
+    """Acquires the lock until the transaction ends. Does nothing on SQLite, which has one writer at a time."""
     if not database.is_sqlite:
         tx.execute(ACQUIRE_LOCK, {"number": int(lock)})

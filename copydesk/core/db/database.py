@@ -1,4 +1,4 @@
-"""One database layer on SQLite and PostgreSQL: short transactions, the database's own clock, and waking by signal."""
+"""The database layer over SQLite and PostgreSQL: short transactions, the database's clock, and notifications."""
 
 import sqlite3
 import threading
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 BUSY_TIMEOUT_SECONDS = 30
 LONG_STATEMENT_SECONDS = 24 * 3600
-# PostgreSQL's classes of errors that pass: connection, read-only or aborted transaction, resources, shutdown.
+# PostgreSQL's classes of transient errors: connection, read-only or aborted transaction, resources, shutdown.
 TRANSIENT_SQLSTATE_CLASSES = ("08", "25", "53", "57")
 DISK_FULL_SQLSTATE = "53100"
 COMMITS_PER_CHECKPOINT = 250
@@ -33,14 +33,17 @@ CLOCK_SQL = {
 
 
 def batch_ids(ids: Collection[str]) -> Iterator[list[str]]:
-    """Yields the ids in parts that one statement can name."""
+    """Yields the ids in batches that fit into one statement."""
     all_ids = list(ids)
     for start in range(0, len(all_ids), MAX_IDS_PER_STATEMENT):
         yield all_ids[start : start + MAX_IDS_PER_STATEMENT]
 
 
 class Database:
-    """`read` and `write` open a transaction each. SQLite's writers queue here, not in its busy loop."""
+    """The main database. `read` and `write` each open a transaction.
+
+    Writers on SQLite queue in this process instead of in SQLite's busy loop.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = make_url(url)
@@ -63,7 +66,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Commits at the end, or rolls back. Signals sent inside go out with the commit."""
+        """Opens a transaction that commits, or rolls back on an error. Notifications go out with the commit."""
         if self._writer is None:
             with _translate_errors(), self.engine.begin() as connection:
                 yield connection
@@ -84,19 +87,20 @@ class Database:
 
     @contextmanager
     def without_statement_timeout(self, tx: Connection) -> Iterator[None]:
-        """For what may rightly take long, such as a migration: its statements are not given up after a while."""
+        """Disables the statement timeout in a transaction, for long statements such as those of a migration."""
         if self.is_sqlite:
             yield
             return
         tx.execute(text("set local statement_timeout = 0"))
         driver: Any = tx.connection.driver_connection
-        driver.reply_timeout = LONG_STATEMENT_SECONDS  # until it is taken from the pool again
+        driver.reply_timeout = LONG_STATEMENT_SECONDS  # until the next checkout from the pool
         yield
 
     def run_in_shared_transaction(self, tasks: Sequence[Callable[[], T]]) -> list[T | Exception]:
-        """Lets several acts, each of which writes, share one transaction of SQLite; what fails is taken back alone.
+        """Runs tasks in one shared transaction on SQLite. Returns the result or the exception of each.
 
-        An act must not read what it wrote once its own `write` ended: it is committed with the others, at the end."""
+        A task that fails is rolled back alone. A task must not read its changes after its `write` block has ended: they
+        are committed with those of the other tasks, at the end."""
         outcomes: list[T | Exception] = []
         with self.write() as self._shared_transaction.connection:
             try:
@@ -110,12 +114,12 @@ class Database:
         return outcomes
 
     def _checkpoint(self) -> None:
-        """Moves SQLite's log into its database beside the work, which would otherwise stop for it now and then."""
+        """Moves SQLite's write-ahead log into the database in the background, so that no commit has to."""
         with suppress(DBAPIError), self.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
 
     def read_change_counter(self) -> int | None:
-        """Another number after every commit of whichever process; None on PostgreSQL, which has no such counter."""
+        """Returns a number that changes with every commit of any process; None on PostgreSQL, which has none."""
         if not self.is_sqlite:
             return None
         try:
@@ -126,7 +130,7 @@ class Database:
             raise StoreUnavailable from error
 
     def notify(self, connection: Connection, topic: str) -> None:
-        """Wakes whoever waits for this topic, in any process, once the transaction is committed."""
+        """Wakes all waiters for this topic, in all processes, when the transaction commits."""
         self.notifications.send(connection, topic)
 
     def close(self) -> None:
@@ -163,8 +167,8 @@ def _is_disk_full(error: Exception) -> bool:
 def _create_sqlite_engine(path: str) -> Engine:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     busy_timeout = {"timeout": BUSY_TIMEOUT_SECONDS}
-    # What is bound to a statement is never told: an error would take prompts and e-mail addresses into the log.
-    # Few connections do most of the reading, and keep the pages that they read: the one used last is used next.
+    # Errors leave out the parameters of statements, which would put prompts and email addresses into the log.
+    # LIFO: a few connections do most of the reading, and their page caches stay warm.
     engine = create_engine(
         f"sqlite:///{path}",
         pool_size=16, max_overflow=48, pool_use_lifo=True, connect_args=busy_timeout, hide_parameters=True,
@@ -172,7 +176,7 @@ def _create_sqlite_engine(path: str) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: sqlite3.Connection, _record: Any) -> None:
-        connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+        connection.isolation_level = None  # we begin transactions ourselves; the driver would guess
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-2000",
                        "wal_autocheckpoint=20000"):  # fmt: skip
             connection.execute(f"PRAGMA {pragma}")
@@ -191,6 +195,6 @@ def _create_postgres_engine(url: str) -> Engine:
         from copydesk.core.db.postgres import create_postgres_engine
     except ModuleNotFoundError:
         raise BadSettings(
-            "COPYDESK_DATABASE_URL: PostgreSQL needs its driver: install Copydesk with its extra 'postgres'"
+            "COPYDESK_DATABASE_URL: the PostgreSQL driver is missing; install Copydesk with the extra 'postgres'"
         ) from None
     return create_postgres_engine(url)

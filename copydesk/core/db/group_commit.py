@@ -1,4 +1,4 @@
-"""SQLite's writers, one after another. Those that wait for their turn anyway share one commit."""
+"""Group commit for SQLite: writers run one after another, and queued writers share one commit."""
 
 import sqlite3
 import threading
@@ -12,7 +12,10 @@ MAX_WRITES_PER_COMMIT = 16
 
 
 class GroupCommitWriter:
-    """Whoever finds nobody waiting behind commits for all before it; nobody returns before its own commit."""
+    """Runs one writer at a time. Queued writers share one transaction, which the last of them commits.
+
+    `write` returns only after the commit that contains its changes.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -49,7 +52,7 @@ class GroupCommitWriter:
                 self._connection = None
 
     def _get_connection(self) -> Connection:
-        """One connection serves all: to take one from the pool and give it back costs as much as two statements."""
+        """Returns the connection that all writers share, which saves a checkout from the pool for each write."""
         if self._connection is None or self._connection.closed:
             self._connection = self._engine.connect().execution_options(immediate=True)
         return self._connection
@@ -65,7 +68,7 @@ class GroupCommitWriter:
 
 
 class _CommitBatch:
-    """One transaction, handed from writer to writer. A part that fails is taken back alone."""
+    """A transaction that is passed from writer to writer. A write that fails is rolled back alone."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -79,13 +82,13 @@ class _CommitBatch:
         self.error: Exception | None = None
 
     def commit(self) -> None:
-        """An error is everybody's: each writer of the batch raises it."""
+        """Commits the batch. If that fails, every writer of the batch raises the error."""
         try:
             _require_transaction(self.connection)
             self.transaction.commit()
         except Exception as error:
             self.error = error
-            self.connection.invalidate()  # closing it is what surely ends the transaction
+            self.connection.invalidate()  # closing it reliably ends the transaction
             self.connection.close()
         finally:
             self.done.set()
@@ -93,7 +96,7 @@ class _CommitBatch:
 
 @contextmanager
 def savepoint(connection: Connection) -> Iterator[None]:
-    """A part of a transaction that can be taken back alone."""
+    """Runs the body in a savepoint, which is rolled back if the body raises."""
     driver: Any = connection.connection.driver_connection
     _require_transaction(connection)
     driver.execute("SAVEPOINT part")
@@ -109,11 +112,14 @@ def savepoint(connection: Connection) -> Iterator[None]:
 
 
 def _in_transaction(connection: Connection) -> bool:
-    """SQLite takes the whole transaction back by itself when the disk is full, fails, or memory runs out."""
+    """Returns whether the transaction is still open.
+
+    SQLite rolls back the whole transaction when the disk is full or fails, or when memory runs out.
+    """
     driver: Any = connection.connection.driver_connection
     return bool(driver.in_transaction)
 
 
 def _require_transaction(connection: Connection) -> None:
     if not _in_transaction(connection):
-        raise sqlite3.OperationalError("SQLite took the transaction back")
+        raise sqlite3.OperationalError("SQLite rolled the transaction back")

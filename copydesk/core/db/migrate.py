@@ -1,4 +1,4 @@
-"""Brings the database to this version's schema. Runs at every start; costs one look-up when there is nothing to do."""
+"""Migrations of the database schema. They run at every start, and cost one query if the schema is up to date."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from copydesk.core.errors import UserFacingError
 
 SCHEMA_VERSION = "0003"
 UNFINISHED_VERSION = "moving"
-"""Stands for the version while a database is filled in several steps, so that nobody takes half of it for the whole."""
+"""Stored as the version while a database is filled in several steps, so that an incomplete database is not used."""
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 
 
@@ -32,7 +32,7 @@ def migrate(database: Database) -> None:
 
 
 def upgrade_schema(tx: Connection, target: str = SCHEMA_VERSION) -> None:
-    """To this version of the schema, from nothing or an older one."""
+    """Upgrades an empty database or an older schema to this version."""
     version = read_schema_version(tx)
     if version != target:
         reject_newer_schema(version)
@@ -47,12 +47,12 @@ def reject_newer_schema(version: str | None) -> None:
 
 
 def list_schema_versions() -> list[str]:
-    """All that this release knows, oldest first."""
+    """Returns all versions that this release knows, oldest first."""
     return sorted(file.stem.removeprefix("v") for file in (MIGRATIONS_FOLDER / "versions").glob("v*.py"))
 
 
 def read_schema_version(tx: Connection) -> str | None:
-    """The version that the database is at; None when there are no tables yet."""
+    """Returns the schema version of the database, or None if it has no tables yet."""
     if not inspect(tx).has_table("alembic_version"):
         return None
     version: str | None = tx.execute(text("select version_num from alembic_version")).scalar()
@@ -60,7 +60,7 @@ def read_schema_version(tx: Connection) -> str | None:
 
 
 def _run_migrations(tx: Connection, target: str) -> None:
-    from alembic import command  # heavy, and needed only when there is something to do
+    from alembic import command  # slow to import, and rarely needed
     from alembic.config import Config
 
     config = Config()

@@ -1,4 +1,4 @@
-"""Waking: a topic is sent with a transaction, and whoever waits for it looks at the database again."""
+"""Notifications: a transaction sends a topic, and the waiters for that topic read the database again."""
 
 import logging
 import threading
@@ -21,7 +21,7 @@ ANY_TOPIC = "*"
 
 
 class Notifications(ABC):
-    """A signal is a hint, never the truth: a waiter that wakes, or times out, reads the database."""
+    """Wakes waiters. A notification is only a hint: a waiter that wakes or times out reads the database."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -36,16 +36,16 @@ class Notifications(ABC):
 
     @abstractmethod
     def _listen(self) -> None:
-        """Runs in a thread of its own until closing: hears what other processes sent."""
+        """Receives the notifications of other processes. Runs in a separate thread until closing."""
 
     def mark(self, topic: str) -> int:
-        """Take a mark before reading the database; `wait` then misses nothing that came after it."""
+        """Returns a mark for `wait`. Take it before reading the database, to miss no later notification."""
         with self._changed:
             self._send_counts.setdefault(topic, 0)
             return self._send_counts[topic] + self._send_counts[ANY_TOPIC]
 
     def wait(self, topic: str, mark: int, seconds: float) -> bool:
-        """True when the topic was sent since the mark; False when the time is over."""
+        """Waits for the topic. Returns True if it was sent since the mark, False if the time is over."""
         self._start_listener()
         with self._changed:
             return self._changed.wait_for(
@@ -54,8 +54,10 @@ class Notifications(ABC):
 
     @contextmanager
     def subscribe(self, callback: Callable[[str], object]) -> Iterator[None]:
-        """Calls this with every topic that is sent, or with ANYTHING where it is not known which. It is called in
-        whichever thread noticed, so it must be quick."""
+        """Calls back with every topic that is sent, or with ANY_TOPIC if the topic is unknown.
+
+        The callback runs in the thread that sent or received the notification, so it must be quick.
+        """
         self._start_listener()
         with self._changed:
             self._subscribers.append(callback)
@@ -75,11 +77,11 @@ class Notifications(ABC):
 
     @property
     def is_closing(self) -> bool:
-        """Whoever waits in a loop should stop now."""
+        """Returns whether loops that wait should stop."""
         return self._closing.is_set()
 
     def stop(self) -> None:
-        """Wakes everybody for the last time."""
+        """Wakes all waiters a last time; from now on `is_closing` is true."""
         self._closing.set()
         self.wake(ANY_TOPIC)
 
@@ -96,7 +98,10 @@ class Notifications(ABC):
 
 
 class SqliteNotifications(Notifications):
-    """In process at once; another's commit (and our own, harmlessly) by SQLite's counter of changes, twice a second."""
+    """Notifies the threads of this process at once, and polls SQLite's change counter for commits of other processes.
+
+    The counter also changes with commits of this process, which only wakes the waiters once more.
+    """
 
     def send(self, connection: Connection, topic: str) -> None:
         connection.info["topics"].append(topic)
@@ -104,14 +109,14 @@ class SqliteNotifications(Notifications):
     def _listen(self) -> None:
         connection: Any = self.engine.raw_connection()
         try:
-            counter = _read_change_counter(connection)  # at once: what another process commits from here on is noticed
+            counter = _read_change_counter(connection)  # before the loop, to miss no later commit
             while not self._closing.wait(POLL_SECONDS):
                 new_counter = _read_change_counter(connection)
                 if new_counter != counter:
                     self.wake(ANY_TOPIC)
                 counter = new_counter
         except Exception:
-            log.warning("no longer hears other processes; they are noticed by polling", exc_info=True)
+            log.warning("no longer receives notifications of other processes; waiters poll instead", exc_info=True)
         finally:
             connection.close()
 
@@ -122,7 +127,7 @@ def _read_change_counter(connection: Any) -> int:
 
 
 class PostgresNotifications(Notifications):
-    """LISTEN and NOTIFY: the server delivers a topic when the sender's transaction commits."""
+    """Uses LISTEN and NOTIFY: the server delivers a topic when the sender's transaction commits."""
 
     def send(self, connection: Connection, topic: str) -> None:
         connection.execute(text("select pg_notify(:channel, :topic)"), {"channel": CHANNEL, "topic": topic})
@@ -133,14 +138,16 @@ class PostgresNotifications(Notifications):
                 self._listen_once()
             except Exception as error:
                 is_connection_error = isinstance(error, SQLAlchemyError | self.engine.dialect.loaded_dbapi.Error)
-                log.warning("lost the line to PostgreSQL; listening again shortly", exc_info=not is_connection_error)
+                log.warning(
+                    "lost the connection to PostgreSQL; listening again shortly", exc_info=not is_connection_error
+                )
                 self._closing.wait(1)
                 self.wake(ANY_TOPIC)
 
     def _listen_once(self) -> None:
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             driver: Any = connection.connection.driver_connection
-            connection.detach()  # a line that listens is of no use to anybody else, and takes no place in the pool
+            connection.detach()  # a listening connection cannot be shared, so it leaves the pool
             driver.reply_timeout = LISTENER_TIMEOUT_SECONDS
             connection.execute(text(f"listen {CHANNEL}"))
             self.wake(ANY_TOPIC)
@@ -148,6 +155,6 @@ class PostgresNotifications(Notifications):
             while not self._closing.is_set():
                 for notification in driver.notifies(timeout=POLL_SECONDS, stop_after=1):
                     self.wake(notification.payload)
-                if time.monotonic() - last_checked_at > CHECK_SECONDS:  # silence may be that of a line that was cut
+                if time.monotonic() - last_checked_at > CHECK_SECONDS:  # a silent connection may be broken
                     connection.execute(text("select 1"))
                     last_checked_at = time.monotonic()

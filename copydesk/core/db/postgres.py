@@ -1,4 +1,4 @@
-"""PostgreSQL's engine: every exchange with the server ends in time, whatever becomes of the server or the network."""
+"""The PostgreSQL engine. Every exchange with the server has a timeout, in case the server or the network fails."""
 
 import time
 from typing import Any, TypeVar
@@ -13,19 +13,22 @@ T = TypeVar("T")
 
 CONNECT_SECONDS = 5
 IDLE_TRANSACTION_SECONDS = 5
-"""A process that is paused or cut off in mid-transaction must not hold up the others for longer."""
+"""A process that is paused or disconnected during a transaction blocks others for at most this long."""
 STATEMENT_TIMEOUT_SECONDS = 10
-"""Longer than a statement may wait for such a process."""
+"""Longer than IDLE_TRANSACTION_SECONDS, since a statement may wait for such a process."""
 PING_SECONDS = 5
 COOLDOWN_SECONDS = 2
 READ_ONLY_SQLSTATE = "25006"
 
 
 class TimedConnection(psycopg.Connection[Any]):
-    """Gives a server up that took a question and never answers. To TCP that is no fault, so it would wait for ever."""
+    """A connection that times out when the server accepts a query and never replies.
+
+    TCP does not detect that, so psycopg alone would wait forever.
+    """
 
     reply_timeout: float = STATEMENT_TIMEOUT_SECONDS + 2
-    """The server itself gives up a little before, so that nothing goes on there that nobody waits for."""
+    """A little longer than the statement timeout, so that the server aborts the statement first."""
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         if timeout is not None:
@@ -35,14 +38,14 @@ class TimedConnection(psycopg.Connection[Any]):
             return super().wait(gen, interval, self.reply_timeout)
         except psycopg.OperationalError:
             if time.monotonic() - started_at >= self.reply_timeout:
-                self.pgconn.finish()  # its answer may come yet, and would be taken for another one's
+                self.pgconn.finish()  # a late reply would be taken for that of the next query
             raise
 
 
 def create_postgres_engine(url: str) -> Engine:
     driver_url = url.replace("postgresql://", "postgresql+psycopg://", 1)
     engine_options: dict[str, Any] = {"pool_size": 10, "max_overflow": 20, "pool_timeout": 10}
-    engine_options["hide_parameters"] = True  # an error would take prompts and e-mail addresses into the log
+    engine_options["hide_parameters"] = True  # errors would put prompts and email addresses into the log
     idle_timeout_ms = IDLE_TRANSACTION_SECONDS * 1000
     server_options = {
         "idle_in_transaction_session_timeout": idle_timeout_ms,
@@ -66,7 +69,10 @@ def create_postgres_engine(url: str) -> Engine:
 
     @event.listens_for(engine, "do_connect")
     def _connect(_dialect: Any, _record: Any, args: Any, kwargs: Any) -> TimedConnection:
-        """While the server is silent most are told so at once: each has a thread that others wait for."""
+        """Connects, or fails at once if a connection timed out a moment ago (circuit breaker).
+
+        Otherwise each caller would block a thread that other requests need.
+        """
         nonlocal unavailable_until
         if time.monotonic() < unavailable_until:
             raise psycopg.OperationalError("PostgreSQL did not answer a moment ago")
@@ -78,8 +84,11 @@ def create_postgres_engine(url: str) -> Engine:
 
     @event.listens_for(engine, "checkout")
     def _ping(connection: TimedConnection, record: ConnectionPoolEntry, _proxy: Any) -> None:
-        """SQLAlchemy's own way has no end where the line is dead; an answer to nothing comes soon or not at all. A line
-        that was made just now has no better one behind it: its error is the server's."""
+        """Checks a connection with an empty query and a short timeout, which SQLAlchemy's own check does not have.
+
+        If a used connection fails, the pool is invalidated and a new connection is tried. If a new one fails, its error
+        is raised.
+        """
         connection.reply_timeout = PING_SECONDS
         try:
             engine.dialect.do_ping(connection)  # type: ignore[arg-type]
@@ -96,13 +105,19 @@ def create_postgres_engine(url: str) -> Engine:
 
 
 def _disconnect_from_replica(context: ExceptionContext) -> None:
-    """A server that takes no changes was the primary before: its lines work, and are given up for ones to the new."""
+    """Treats a read-only error as a disconnect, so that the pool connects again, to the new primary.
+
+    After a failover the connections to the old primary still work, but accept no changes.
+    """
     if getattr(context.original_exception, "sqlstate", None) == READ_ONLY_SQLSTATE:
         context.is_disconnect = True
 
 
 def _redact_server_details(context: ExceptionContext) -> None:
-    """What the server adds to an error quotes rows, such as an e-mail address that was there: not for the log."""
+    """Removes the details that the server adds to an error, so that they do not reach the log.
+
+    They quote rows, such as an email address that exists already.
+    """
     error, sqlalchemy_error = context.original_exception, context.sqlalchemy_exception
     if isinstance(error, psycopg.Error) and error.diag.message_primary:
         error.args = (error.diag.message_primary,)

@@ -1,4 +1,4 @@
-"""Tables of projects, secrets, keys, people, audit and limits. Times are in milliseconds; JSON is of our own types."""
+"""Tables of projects, secrets, keys, people, audit and limits. Times are in milliseconds; JSON holds our own types."""
 
 from sqlalchemy import (
     JSON,

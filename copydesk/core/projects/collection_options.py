@@ -1,4 +1,4 @@
-"""How a project wants its page views collected and counted."""
+"""Options for how the page views of a project are collected and counted."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -13,21 +13,21 @@ NON_HUMAN_CLASSES = ("assistant", "search", "training", "other")
 
 class CollectionOptions(ProjectOptions):
     origins: CommaSeparated = ()
-    """Sites whose pages may send views from a browser, such as https://docs.example.com; empty for any."""
+    """Sites whose pages may send views from a browser, such as https://docs.example.com. Leave empty for any site."""
     base_path: Annotated[str, Field(max_length=200)] = ""
-    """The path under which the documentation lies, such as /docs; it is cut off, and what lies outside is dropped."""
+    """The path prefix of the documentation, such as /docs. It is cut from paths; views outside it are dropped."""
     kept_parameters: CommaSeparated = ()
-    """Query parameters that make another page; all others are dropped."""
+    """Query parameters that identify a separate page. All others are dropped."""
     ai_classes: CommaSeparated = ("assistant",)
     """The classes of visitors that count as AI."""
     privacy: Literal["lasting", "daily", "monthly"] = "lasting"
-    """How long a visitor is recognised: for ever, or for a day or a month."""
+    """How long a visitor is recognized: forever (lasting), within a day (daily) or within a month (monthly)."""
     do_not_track: bool = False
-    """Browsers that ask not to be tracked are not counted."""
+    """Do not count browsers that ask not to be tracked."""
     raw_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
-    """Days after which single views are deleted; the counts stay. Empty to keep them."""
+    """Days after which raw page views are deleted; the counts stay. Leave empty to keep them."""
     feedback_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
-    """Days after which feedback of readers is deleted. Empty to keep it."""
+    """Days after which feedback is deleted. Leave empty to keep it."""
 
     @field_validator("origins")
     @classmethod
@@ -51,7 +51,7 @@ class CollectionOptions(ProjectOptions):
     def _validate_ai_classes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for name in value:
             if name not in NON_HUMAN_CLASSES:
-                raise ValueError(f"must be of {', '.join(NON_HUMAN_CLASSES)}")
+                raise ValueError(f"must be one or more of {', '.join(NON_HUMAN_CLASSES)}")
         return tuple(sorted(set(value)))
 
     @field_validator("raw_days", "feedback_days", mode="before")

@@ -1,4 +1,4 @@
-"""What a project chooses: named values that a person types, checked one by one."""
+"""The base class of a project's options: named values that a person types, validated one by one."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
@@ -9,7 +9,7 @@ from copydesk.core.errors import ErrorDetail, InvalidRequest
 
 
 def _split_commas(value: Any) -> Any:
-    """A command line gives a list as one text, with commas between."""
+    """Splits a list that the command line passes as one comma-separated text."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
@@ -17,12 +17,15 @@ CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_split_commas), Fiel
 
 
 class ProjectOptions(BaseModel):
-    """The docstring below a field is its help on the dashboard, which reads it there: Pydantic would at every start."""
+    """A set of options. The docstring below each field is its help text on the dashboard.
+
+    The dashboard reads the docstrings from the source when it shows them; Pydantic would read them at every start.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def with_values(self, values: Mapping[str, Any]) -> Self:
-        """The same with these values; InvalidRequest names each that is wrong."""
+        """Returns a copy with these values. Raises InvalidRequest, which names each invalid value."""
         try:
             return self.model_validate({**self.model_dump(), **values})
         except ValidationError as error:
@@ -31,4 +34,4 @@ class ProjectOptions(BaseModel):
 
 
 def _describe_error(message: str) -> str:
-    return "there is no such setting" if message.startswith("Extra inputs") else message.removeprefix("Value error, ")
+    return "unknown setting" if message.startswith("Extra inputs") else message.removeprefix("Value error, ")

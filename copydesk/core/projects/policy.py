@@ -1,4 +1,4 @@
-"""How a project wants its pull requests made. People set it; the agent cannot override it."""
+"""A project's policy for its pull requests. People set it; the agent cannot override it."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -14,43 +14,43 @@ CO_AUTHOR_PATTERN = re.compile(r"[^<>\x00-\x1f]+ <[^\s<>@]+@[^\s<>@]+>")
 
 class Policy(ProjectOptions):
     draft: bool = False
-    """Every pull request is opened as a draft."""
+    """Open every pull request as a draft."""
     labels: CommaSeparated = ()
-    """Labels that every pull request gets."""
+    """Labels for every pull request."""
     reviewers: CommaSeparated = ()
-    """Who is asked to review every pull request, by their names on the forge."""
+    """Reviewers to request for every pull request, by their names on the forge."""
     branch_prefix: Annotated[str, Field(max_length=60)] = "copydesk/"
-    """What the branches of jobs begin with."""
+    """The prefix of the job branches."""
     allowed_paths: CommaSeparated = ()
-    """Protected paths that jobs may change all the same, as shell patterns."""
+    """Protected paths that jobs may change after all, as shell patterns such as .github/*.md."""
     required_fields: CommaSeparated = ()
     """Front-matter fields that every page must have."""
     ignored_checks: CommaSeparated = ()
-    """Checks that are not run, by name."""
+    """Names of checks to skip."""
     check_command: Annotated[str, Field(max_length=2000)] | None = None
-    """A command, such as a site build, that a change must pass; it runs in a sandbox."""
+    """A command that a change must pass, such as a site build. It runs in a sandbox."""
     check_minutes: float = Field(5, gt=0, le=60)
-    """How long the check command may take."""
+    """How many minutes the check command may take."""
     on_findings: Literal["draft", "fail"] = "draft"
-    """What becomes of a change whose faults the model did not mend: a draft with the findings, or a failed job."""
+    """What to do when checks still fail after the model's fixes: open a draft with the findings, or fail the job."""
     author_name: Annotated[str, Field(min_length=1, max_length=100)] = "Copydesk"
     """The author of the commits."""
     author_email: Annotated[str, Field(max_length=200)] = "copydesk@localhost"
-    """Their address."""
+    """The author's email address."""
     sign_off: bool = False
-    """Commits end with the author's Signed-off-by line."""
+    """End commit messages with the author's Signed-off-by line."""
     co_authors: CommaSeparated = ()
-    """Further authors of the commits, each as `Name <address>`."""
+    """Additional authors of the commits, each as `Name <address>`."""
     mention: Annotated[str, Field(min_length=2, max_length=60, pattern=r"^@[\w-]+$")] = "@copydesk"
-    """The word by which a comment on a pull request speaks to the agent."""
+    """The name with which a comment on a pull request addresses the agent."""
     app_id: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[\w.-]+$")] | None = None
-    """The id of the GitHub App that works for this project; its key is the sealed secret `app_key`."""
+    """The ID of the GitHub App that works for this project. Its private key is the secret `app_key`."""
 
     @field_validator("branch_prefix")
     @classmethod
     def _validate_branch_prefix(cls, value: str) -> str:
         if not BRANCH_PREFIX_PATTERN.fullmatch(value):
-            raise ValueError("must be letters, digits, - and _ that end with / or -, such as docs/")
+            raise ValueError("must consist of letters, digits, -, _ and /, and end with / or -, such as docs/")
         return value
 
     @field_validator("author_name", "author_email")
@@ -64,7 +64,7 @@ class Policy(ProjectOptions):
     @classmethod
     def _validate_author_email(cls, value: str) -> str:
         if not EMAIL_PATTERN.fullmatch(value):
-            raise ValueError("must be an address such as docs@example.org")
+            raise ValueError("must be an email address such as docs@example.org")
         return value
 
     @field_validator("co_authors")
@@ -72,7 +72,7 @@ class Policy(ProjectOptions):
     def _validate_co_authors(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for co_author in value:
             if not CO_AUTHOR_PATTERN.fullmatch(co_author):
-                raise ValueError("must be people as `Name <address>`, with commas between")
+                raise ValueError("must be people as `Name <address>`, separated by commas")
         return value
 
     @field_validator("check_command", "app_id", mode="before")

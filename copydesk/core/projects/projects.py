@@ -1,4 +1,4 @@
-"""Projects: a documentation repository, and everything that is scoped to it."""
+"""Projects: a documentation repository each, and everything that belongs to it."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ REF_PATTERN = (
     r"^(?![-./])(?!@$)(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))"
     r"[^\x00-\x20\x7f~^:?*\[\\]*[^\x00-\x20\x7f~^:?*\[\\./]$"
 )
-"""What git takes for a branch's name, as a regular expression that the API's description can carry."""
+"""Matches the branch names that git allows. The OpenAPI description contains it too."""
 MAX_REF_CHARS = 200
 
 
@@ -41,7 +41,7 @@ class Project:
     repository: str
     ref: str
     root: str
-    """The folder that holds the documentation; empty when it is the whole repository."""
+    """The folder that holds the documentation; empty if it is the whole repository."""
     forge: str
     model: str | None
     token_env: str | None
@@ -66,7 +66,7 @@ class Projects:
         return project
 
     def change(self, project_id: str, values: Mapping[str, str], *, actor: str) -> Project:
-        """Changes a project's own fields (CHANGEABLE) and its choices, given as a person types them."""
+        """Changes fields (CHANGEABLE_FIELDS) and options of a project, given as a person types them."""
         own_values = _validate_fields(
             CHANGEABLE_FIELDS, {name: values[name] for name in values if name in CHANGEABLE_FIELDS}
         )
@@ -87,7 +87,7 @@ class Projects:
         return replace(old, **own_values, policy=policy, collecting=collecting)
 
     def get(self, project_id: str) -> Project:
-        if "\0" in project_id:  # which PostgreSQL cannot even be asked for
+        if "\0" in project_id:  # PostgreSQL rejects queries with a null character
             raise ProjectNotFound
         with self.database.read() as tx:
             row = tx.execute(SELECT_BY_ID, {"id": project_id}).first()
@@ -100,7 +100,7 @@ class Projects:
             return [_project_from_row(row) for row in tx.execute(select(projects).order_by(projects.c.id))]
 
     def get_by_site_id(self, site_id: str) -> Project:
-        """The project of a site; its id is public, and stands in the site's pages."""
+        """Returns the project of a site. The site id is public: it is in the site's pages."""
         with self.database.read() as tx:
             row = tx.execute(SELECT_BY_SITE_ID, {"site": site_id}).first()
         if row is None:
@@ -121,7 +121,7 @@ def build_project(
     policy: Policy = Policy(),  # noqa: B008 - it is frozen
     collecting: CollectionOptions = CollectionOptions(),  # noqa: B008 - it is frozen
 ) -> Project:
-    """Checked, but not stored; InvalidRequest names each field that is wrong."""
+    """Validates the fields and returns a project, not stored yet. InvalidRequest names each invalid field."""
     validators = {
         **CHANGEABLE_FIELDS,
         "repository": validate_repository,
@@ -140,66 +140,69 @@ def build_project(
 
 
 def validate_repository(address: str) -> str:
-    """A path, file://, http:// or https:// address; never one that carries a secret or names a program to run."""
+    """Validates a repository's path or file://, http:// or https:// URL, and returns it.
+
+    Refuses URLs with credentials, and URLs for which git would run a program.
+    """
     if not address.strip() or any(ord(c) < 32 for c in address):
-        raise InvalidRequest("Name the repository by a path or an address.")
+        raise InvalidRequest("Enter the repository's path or URL.")
     if address.startswith("-") or re.match(r"[A-Za-z0-9+.-]+::", address):
-        raise InvalidRequest("This is not a repository's address: use a path, file:// or https://.")
+        raise InvalidRequest("This is not a repository URL. Use a path, file:// or https://.")
     if "://" not in address:
         if re.match(r"[^/]+@[^/]+:", address):
-            raise InvalidRequest("SSH addresses are not supported: use https:// and a token.")
+            raise InvalidRequest("SSH URLs are not supported. Use https:// and a token.")
         return str(Path(address).expanduser().absolute())
     try:
         parts = urlsplit(address)
-        parts.port  # noqa: B018 - read to be checked
+        parts.port  # noqa: B018 - reading it validates it
     except ValueError:
-        raise InvalidRequest("This address cannot be read; it looks like https://github.com/owner/name.") from None
+        raise InvalidRequest("This URL is invalid. It should look like https://github.com/owner/name.") from None
     if parts.scheme not in ("file", "http", "https"):
-        raise InvalidRequest(f"{parts.scheme}:// is not supported: use a path, file:// or https://.")
+        raise InvalidRequest(f"{parts.scheme}:// is not supported. Use a path, file:// or https://.")
     if "@" in parts.netloc:
-        raise InvalidRequest("The address contains credentials; leave them out and name the token's variable instead.")
+        raise InvalidRequest("The URL contains credentials. Remove them, and give the token separately.")
     if parts.query or parts.fragment:
-        raise InvalidRequest("The repository's address has a query or a fragment; leave it out.")
+        raise InvalidRequest("The repository URL has a query or a fragment. Remove it.")
     if parts.scheme == "file" and (parts.netloc not in ("", "localhost") or not parts.path.startswith("/")):
-        raise InvalidRequest("A file:// address names an absolute path on this machine.")
+        raise InvalidRequest("A file:// URL must be an absolute path on this machine.")
     if parts.scheme != "file" and not parts.hostname:
-        raise InvalidRequest("The address names no host.")
+        raise InvalidRequest("The URL has no host.")
     return address.rstrip("/")
 
 
 def validate_ref(ref: str) -> str:
-    """A branch's name as git itself allows it, and never one that git could take for an option."""
+    """Validates a branch name by the rules of git. Refuses names that git could parse as an option."""
     if len(ref) > MAX_REF_CHARS or not re.fullmatch(REF_PATTERN, ref):
-        raise InvalidRequest(f"'{ref[:80]}' is not a branch's name.")
+        raise InvalidRequest(f"'{ref[:80]}' is not a valid branch name.")
     return ref
 
 
 def validate_root(folder: str) -> str:
-    """A folder of the repository, without the slashes around it."""
+    """Validates a folder of the repository, and removes the slashes around it."""
     folder = folder.strip().strip("/")
     if not folder.isprintable() or any(part in ("", ".", "..", ".git") for part in folder.split("/") if folder):
-        raise InvalidRequest(f"'{folder[:80]}' is not a folder of a repository; write it like docs or site/docs.")
+        raise InvalidRequest(f"'{folder[:80]}' is not a valid folder. Use a path such as docs or site/docs.")
     return folder
 
 
 def _validate_forge(forge: str, repository: str) -> str:
     if forge not in FORGES:
-        raise InvalidRequest(f"A forge is one of {', '.join(FORGES)}, not '{forge[:40]}'.")
+        raise InvalidRequest(f"Unknown forge '{forge[:40]}'. Use one of {', '.join(FORGES)}.")
     if forge != "local" and not repository.startswith(("https://", "http://")):
-        raise InvalidRequest(f"A repository on {forge} is named by its https:// address.")
+        raise InvalidRequest(f"A repository on {forge} needs its https:// URL.")
     return forge
 
 
 def _validate_token_variable(name: str | None) -> str | None:
     if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise InvalidRequest("The token is given as the name of an environment variable.")
+        raise InvalidRequest("Enter the name of an environment variable that holds the token, not the token itself.")
     return name
 
 
 def _validate_name(name: str) -> str:
     name = name.strip()
     if not 1 <= len(name) <= 200 or not name.isprintable():
-        raise InvalidRequest("A project's name has 1 to 200 printable characters.")
+        raise InvalidRequest("A project name must have 1 to 200 printable characters.")
     return name
 
 
@@ -210,7 +213,8 @@ CHANGEABLE_FIELDS: dict[str, Callable[[str], str | None]] = {
     "model": lambda name: name or None,
     "token_env": lambda name: _validate_token_variable(name or None),
 }
-"""What may change after a project was made; its repository and forge may not, since its jobs refer to them."""
+"""Validators of the fields that can change after a project was created. Its repository and forge cannot,
+since its jobs refer to them."""
 
 
 def _validate_fields(
@@ -228,7 +232,7 @@ def _validate_fields(
 
 
 def split_options(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What of this is for the policy, which refuses unknown names, and what for the collecting."""
+    """Splits values into policy and collection options. Unknown names go to the policy, which refuses them."""
     collecting = {name: values[name] for name in values if name in CollectionOptions.model_fields}
     return {name: values[name] for name in values if name not in collecting}, collecting
 

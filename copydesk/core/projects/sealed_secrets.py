@@ -1,4 +1,4 @@
-"""A project's sealed secrets: forge tokens and model keys, encrypted at rest and never shown again."""
+"""The secrets of projects, such as forge tokens and model keys: encrypted at rest and never shown again."""
 
 import base64
 import binascii
@@ -20,25 +20,25 @@ from copydesk.core.settings import BadSettings, Settings
 KNOWN_SECRETS = {
     "forge_token": "the token that reads and pushes the repository and opens pull requests",
     "app_key": "the private key (PEM) of the GitHub App",
-    "webhook_secret": "what the forge signs its webhooks with",
-    "model_key_openai": "the OpenAI key of this project's jobs",
-    "model_key_anthropic": "the Anthropic key of this project's jobs",
-    "model_key_google": "the Google key of this project's jobs",
-    "model_key_compatible": "the key of the OpenAI-compatible address",
+    "webhook_secret": "the secret with which the forge signs its webhooks",
+    "model_key_openai": "the OpenAI key for this project's jobs",
+    "model_key_anthropic": "the Anthropic key for this project's jobs",
+    "model_key_google": "the Google key for this project's jobs",
+    "model_key_compatible": "the key for the OpenAI-compatible model",
 }
 MAX_SECRET_CHARS = 20_000
 NONCE_BYTES = 12
 
 
 class CannotUnseal(RequestError):
-    """A sealed secret cannot be opened with this key; the message says what to do."""
+    """A secret that no configured key can decrypt. The message says what to do."""
 
     status, code = 503, "cannot_unseal"
     message = "A stored secret cannot be decrypted with this key."
 
 
 class SealedSecrets:
-    """AES-256-GCM, bound to project and name, so that no row can be passed off as another's."""
+    """Stores secrets with AES-256-GCM, bound to project and name, so that a row cannot be used as another."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self.database, self.settings = database, settings
@@ -47,13 +47,13 @@ class SealedSecrets:
         return self.all(project_id).get(name)
 
     def all(self, project_id: str) -> dict[str, str]:
-        """Every secret of the project, by name."""
+        """Returns every secret of the project, decrypted, by name."""
         with self.database.read() as tx:
             rows = tx.execute(select(secrets.c.name, secrets.c.sealed).where(secrets.c.project_id == project_id)).all()
         return {row.name: self._decrypt(project_id, row.name, row.sealed) for row in rows}
 
     def read_update_times(self, project_id: str) -> dict[str, int]:
-        """Which of a person's there are, and when each was set."""
+        """Returns when each secret that a person set was last updated, by name."""
         query = select(secrets.c.name, secrets.c.updated_at).where(
             secrets.c.project_id == project_id, secrets.c.name.in_(KNOWN_SECRETS)
         )
@@ -63,13 +63,13 @@ class SealedSecrets:
     @staticmethod
     def validate_name(name: str) -> str:
         if name not in KNOWN_SECRETS:
-            raise InvalidRequest(f"There is no secret '{name[:60]}'; it is one of {', '.join(KNOWN_SECRETS)}.")
+            raise InvalidRequest(f"Unknown secret '{name[:60]}'. Use one of {', '.join(KNOWN_SECRETS)}.")
         return name
 
     def set(self, project_id: str, name: str, value: str, *, actor: str) -> None:
         self.validate_name(name)
         if not value.strip() or len(value) > MAX_SECRET_CHARS:
-            raise InvalidRequest(f"A secret has 1 to {MAX_SECRET_CHARS:,} characters.")
+            raise InvalidRequest(f"A secret must have 1 to {MAX_SECRET_CHARS:,} characters.")
         row = {
             "project_id": project_id,
             "name": name,
@@ -82,14 +82,14 @@ class SealedSecrets:
             audit_log.record(tx, project_id, actor, "secret.set", name)
 
     def get_or_create(self, project_id: str, name: str) -> str:
-        """A random secret of the service's own, in hex: made when first asked for, the same ever after."""
+        """Returns a random secret that the service uses itself, in hex. Creates it at the first call."""
         value = self.get(project_id, name)
         if value is None:
             sealed = self._encrypt(project_id, name, randomness.token_hex(32))
             row = {"project_id": project_id, "name": name, "sealed": sealed, "updated_at": clock.now()}
             same_row = (secrets.c.project_id == project_id) & (secrets.c.name == name)
             with suppress(IntegrityError), self.database.write() as tx:
-                if tx.execute(select(secrets.c.name).where(same_row)).first() is None:  # else somebody else was first
+                if tx.execute(select(secrets.c.name).where(same_row)).first() is None:  # else another process was first
                     tx.execute(insert(secrets).values(row))
             value = self.get(project_id, name)
             assert value is not None
@@ -121,18 +121,19 @@ class SealedSecrets:
                     .decode()
                 )
         raise CannotUnseal(
-            f"The secret {name} was sealed with another key: give that in COPYDESK_SECRET_KEY, or set the secret anew."
+            f"The secret {name} was encrypted with another key. "
+            "Add that key to COPYDESK_SECRET_KEY, or set the secret again."
         )
 
     def _load_keys(self) -> Sequence[bytes]:
-        """The first seals; the others open what was sealed before a change of key."""
+        """Returns the keys. The first one encrypts; the others only decrypt secrets from before a key rotation."""
         if self.settings.secret_key:
             return [_decode_key(part) for part in self.settings.secret_key]
         return [_decode_key(_read_or_create_key(self.settings.data.absolute() / "secret.key"))]
 
 
 def select_model_keys(secret_values: Mapping[str, str]) -> dict[str, str]:
-    """The keys of model providers among a project's secrets, by provider."""
+    """Returns the model providers' keys among a project's secrets, by provider."""
     prefix = "model_key_"
     return {name.removeprefix(prefix): value for name, value in secret_values.items() if name.startswith(prefix)}
 
@@ -147,12 +148,15 @@ def _decode_key(text: str) -> bytes:
     except binascii.Error:
         key = b""
     if len(key) != 32:
-        raise BadSettings("COPYDESK_SECRET_KEY: must be 32 bytes in base64, such as `openssl rand -base64 32` prints")
+        raise BadSettings("COPYDESK_SECRET_KEY: must be 32 bytes in base64; create it with `openssl rand -base64 32`")
     return key
 
 
 def _read_or_create_key(path: Path) -> str:
-    """Made at first use. It is written whole before it gets its name, so that two processes never make two keys."""
+    """Returns the key in this file; creates it at first use.
+
+    The key is written to a temporary file, which is then linked, so that two processes never create two keys.
+    """
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}-{randomness.token_hex(8)}")

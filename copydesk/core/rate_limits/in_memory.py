@@ -1,4 +1,4 @@
-"""Limits for calls that are too many to write each of them down: counted in memory, and shared now and then."""
+"""In-memory rate limits, for calls that are too frequent to count each of them in the database."""
 
 import logging
 from collections.abc import Hashable
@@ -14,14 +14,17 @@ from copydesk.core.errors import RequestError
 from copydesk.core.rate_limits.limits import RateLimit, add_uses
 
 MAX_OWNERS = 100_000
-"""With more in one window all begin anew: memory stays bounded, and so many are not held up one by one anyway."""
+"""With more owners in one window, all counts restart, to bound memory. Limits per owner would not help then anyway."""
 SYNC_DIVISOR = 20
-"""A process tells of its uses when they come to one in so many of those that are left."""
+"""A process synchronizes when its new uses reach the remaining quota divided by this."""
 log = logging.getLogger(__name__)
 
 
 class LocalRateLimiter:
-    """Of this process alone. One window for all owners: it opens with the first request after the last one closed."""
+    """A rate limit within this process.
+
+    All owners share one window, which starts with the first request after the last window ended.
+    """
 
     def __init__(self, limit: RateLimit) -> None:
         self.limit = limit
@@ -39,18 +42,21 @@ class LocalRateLimiter:
 
 
 class SharedRateLimiter:
-    """Of all processes together. No request waits for the database: it is told from beside at an owner's first use in a
-    window and then the more often the less is left, and tells what others used meanwhile. So each process lets through
-    at most a twentieth too many. While the database is away, each process counts for itself."""
+    """A rate limit over all processes that never makes a request wait for the database.
+
+    Uses are counted in memory and synchronized with the database in the background: at an owner's first use in a
+    window, then more often as the quota runs out, so that each process exceeds it by at most 1/SYNC_DIVISOR. While the
+    database is unavailable, each process counts alone.
+    """
 
     def __init__(self, limit: RateLimit, database: Database, executor: Executor) -> None:
-        """The caller owns the teller, which tells the database in a thread of its own, and shuts it down."""
+        """Takes the executor that synchronizes with the database. The caller owns it and shuts it down."""
         self.limit, self._database, self._executor = limit, database, executor
         self._windows: dict[str, _Window] = {}
         self._lock = Lock()
 
     def consume(self, owner: str) -> dict[str, str]:
-        """Owners must be ones that exist: each is remembered. The headers say what is left."""
+        """Counts one use and returns the rate-limit headers. Pass only existing owners, since each takes memory."""
         now = monotonic()
         with self._lock:
             window = self._windows.get(owner)
@@ -63,13 +69,13 @@ class SharedRateLimiter:
             remaining = self.limit.quota - window.synced_uses
             if not window.is_syncing and (not window.synced_uses or window.unsynced_uses * SYNC_DIVISOR >= remaining):
                 window.is_syncing = True
-                with suppress(RuntimeError):  # the teller was shut down, because the process ends
+                with suppress(RuntimeError):  # the executor was shut down, because the process ends
                     self._executor.submit(self._sync, owner, window)
             return self.limit.headers(remaining - window.unsynced_uses, reset_seconds)
 
     def _sync(self, owner: str, window: "_Window") -> None:
         with self._lock:
-            if monotonic() >= window.ends_at:  # what was used then is not of the window that is open now
+            if monotonic() >= window.ends_at:  # these uses belong to a window that has ended
                 return
             uses = window.unsynced_uses
         try:
@@ -77,8 +83,8 @@ class SharedRateLimiter:
                 synced_uses, remaining = add_uses(self._database, tx, self.limit, owner, uses)
         except RequestError:
             window.is_syncing = False
-        except Exception:  # not tried again in this window, as each request would
-            log.exception("A limit could not be shared.")
+        except Exception:  # still `is_syncing`, so that no request retries in this window
+            log.exception("Could not synchronize a rate limit with the database.")
         else:
             with self._lock:
                 window.synced_uses, window.unsynced_uses = synced_uses, window.unsynced_uses - uses
@@ -90,9 +96,9 @@ class SharedRateLimiter:
 class _Window:
     ends_at: float
     synced_uses: int = 0
-    """Uses of all processes, as the database last said."""
+    """Uses of all processes at the last synchronization."""
     unsynced_uses: int = 0
-    """This process's since."""
+    """Uses of this process since then."""
     is_syncing: bool = False
 
 

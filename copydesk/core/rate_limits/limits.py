@@ -1,4 +1,4 @@
-"""Rate limits, counted in the database and so shared by every process. A window opens with its first request."""
+"""Rate limits that are counted in the database, so all processes share them. A window starts with its first request."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -8,7 +8,7 @@ from sqlalchemy import Connection, TextClause, text
 from copydesk.core.db.database import Database
 from copydesk.core.errors import RequestError
 
-# A window that begins in the future is from before the clock was set back.
+# A window that starts in the future is from before the clock was set back.
 WINDOW_EXPIRED_SQL = "limits.started_at + :window <= {now} or limits.started_at > {now} + 1000"
 ADD_USES_SQL = """
     insert into limits (bucket, started_at, used) values (:bucket, {now}, :uses)
@@ -29,7 +29,6 @@ class RateLimit:
     name: str
     quota: int
     window_ms: int
-    """Milliseconds."""
 
     def headers(self, remaining: int, reset_seconds: int) -> dict[str, str]:
         return {
@@ -39,8 +38,8 @@ class RateLimit:
 
     def exceeded_error(self, reset_seconds: int) -> TooManyRequests:
         minutes = self.window_ms // 60_000
-        period = "a minute" if minutes == 1 else f"per {minutes} minutes"
-        message = f"The limit of {self.quota} {period} is used up; try again in {reset_seconds} s."
+        period = "per minute" if minutes == 1 else f"per {minutes} minutes"
+        message = f"The limit of {self.quota} {period} is reached. Try again in {reset_seconds} s."
         return TooManyRequests(message, headers={**self.headers(0, reset_seconds), "Retry-After": str(reset_seconds)})
 
 
@@ -50,7 +49,7 @@ def _add_uses_statement(now: str) -> TextClause:
 
 
 def consume(database: Database, tx: Connection, limit: RateLimit, owner: str) -> dict[str, str]:
-    """Counts one use in the caller's transaction, so that what is refused or rolled back is not counted."""
+    """Counts one use in the caller's transaction, so that refused and rolled-back requests are not counted."""
     used, remaining = add_uses(database, tx, limit, owner, 1)
     reset_seconds = max(1, -(-remaining // 1000))
     if used > limit.quota:
@@ -59,7 +58,7 @@ def consume(database: Database, tx: Connection, limit: RateLimit, owner: str) ->
 
 
 def add_uses(database: Database, tx: Connection, limit: RateLimit, owner: str, uses: int) -> tuple[int, int]:
-    """The uses of all in this window, these included, and the milliseconds until it closes."""
+    """Adds uses to a window. Returns its total uses, including these, and the milliseconds until it ends."""
     params = {"bucket": f"{limit.name}:{owner}", "window": limit.window_ms, "uses": uses}
     used, remaining = tx.execute(_add_uses_statement(database.clock_sql), params).one()
     return used, remaining

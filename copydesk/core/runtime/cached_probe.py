@@ -1,4 +1,4 @@
-"""Asking what may never answer: in a thread of its own, one at a time, and the answer is good for a second."""
+"""A probe that may hang: runs in a separate thread, one at a time, and its result is cached for a second."""
 
 import threading
 import time
@@ -12,7 +12,11 @@ CACHE_SECONDS = 1.0
 
 
 class CachedProbe(Generic[T]):
-    """However often and by however many it is asked, at most one thread hangs, and none that holds up the end."""
+    """Runs a probe that may hang in a daemon thread, and caches its result for CACHE_SECONDS.
+
+    Callers that come while it runs share it (single flight), so at most one thread is ever stuck. A daemon thread does
+    not delay the end of the process.
+    """
 
     def __init__(self, probe: Callable[[], T]) -> None:
         self._probe = probe
@@ -21,7 +25,10 @@ class CachedProbe(Generic[T]):
         self._finished_at = 0.0
 
     def start(self) -> Future[T]:
-        """The answer to come, or the last one while it is good; who waits for it says how long."""
+        """Returns the running or cached probe as a future; starts a new probe when the cache has expired.
+
+        The caller chooses the timeout when it waits for the future.
+        """
         with self._lock:
             future = self._future
             if future is None or (future.done() and time.monotonic() > self._finished_at + CACHE_SECONDS):

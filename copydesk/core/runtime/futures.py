@@ -1,4 +1,4 @@
-"""Telling those who wait together what became of each."""
+"""A helper that resolves a batch of asyncio futures."""
 
 import asyncio
 from collections.abc import Iterable
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def resolve_futures(futures: Iterable[asyncio.Future[Any]], outcomes: Iterable[Any]) -> None:
-    """An outcome that is an exception is raised where it is waited for."""
+    """Sets the result of each future, or its exception if the outcome is one. Skips futures that are done."""
     for future, outcome in zip(futures, outcomes, strict=True):
-        if future.done():  # its request was cancelled, or its client went away
+        if future.done():  # its request was cancelled, or its client disconnected
             continue
         if isinstance(outcome, Exception):
             future.set_exception(outcome)

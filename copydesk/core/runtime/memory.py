@@ -1,4 +1,4 @@
-"""What a process keeps for good: how often garbage is looked for, and how many heaps its threads have."""
+"""Memory settings of a long-running process: the garbage collector and the heaps of its threads."""
 
 import ctypes
 import gc
@@ -6,31 +6,35 @@ import os
 from contextlib import suppress
 
 GC_THRESHOLDS = (20_000, 20, 20)
-"""New objects from which cycles are looked for, where Python's own is 700: a batch of views is thousands, and none of
-them is in a cycle."""
+"""Far above Python's default of 700 new objects: a batch of views creates thousands, and none of them is in a cycle."""
 M_ARENA_MAX = -8
 MAX_MALLOC_ARENAS = 2
 
 
 def tune_garbage_collector() -> None:
-    """What is loaded by now stays: going through it again and again cost requests up to 0.4 s now and then."""
+    """Freezes all objects that are loaded by now, and makes collections rarer.
+
+    Scanning the loaded objects in every full collection delayed requests.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
 
 
 def unfreeze() -> None:
-    """Gives what `settle` froze back to the garbage collector, for a command in a process that goes on or ends.
+    """Unfreezes the objects that `tune_garbage_collector` froze. Called at the end of a command.
 
-    At the end of the process, frozen objects are not freed: DuckDB's bindings report them on standard error as leaks.
+    Frozen objects are not freed when the process ends: DuckDB's bindings report them on standard error as leaks.
     """
     gc.unfreeze()
 
 
 def limit_malloc_arenas() -> None:
-    """glibc gives each thread a heap, and one heap has no use for what was freed in another: a server of thirty threads
-    went on growing. Called before there are threads; whoever set MALLOC_ARENA_MAX has decided it, and other systems
-    have nothing of the kind."""
+    """Limits the number of malloc arenas (heaps) of glibc. Call it before starting threads.
+
+    By default each thread gets an arena and cannot reuse memory that was freed in another, so a server with many
+    threads keeps growing. Respects MALLOC_ARENA_MAX if it is set, and does nothing on systems without glibc.
+    """
     if "MALLOC_ARENA_MAX" not in os.environ:
         with suppress(AttributeError, OSError, TypeError):
             ctypes.CDLL(None).mallopt(M_ARENA_MAX, MAX_MALLOC_ARENAS)

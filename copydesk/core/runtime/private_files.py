@@ -1,4 +1,4 @@
-"""Files of the service are for its own user alone: they hold prompts, diffs, digests of keys and sealed secrets."""
+"""Makes the files of the service private: they hold prompts, diffs, key digests and encrypted secrets."""
 
 import os
 import stat
@@ -12,25 +12,25 @@ from copydesk.core.settings import Settings
 SQLITE_URL_PREFIX = "sqlite:///"
 SQLITE_SUFFIXES = ("", "-wal", "-shm")
 SERVICE_FILE_PATTERNS = ("copydesk.db*", "analytics.*", "secret.key", "ranges.json", "mirrors")
-"""Patterns of what the service creates. Users may have put files of their own beside it, which are left alone."""
+"""Patterns of the files that the service creates. Files that users put beside them stay as they are."""
 
 
 def find_exposed_files(settings: Settings) -> list[Path]:
-    """Returns the data folder and what the service created in it, as far as other users have rights to it.
+    """Returns the data folder and the service's files in it that other users have permissions for.
 
-    Looks one level deep: nobody gets through a folder that is private. Leaves out a data folder of another user, such
-    as the root of a volume whose group Kubernetes sets: its mode is not the service's to choose."""
+    Looks one level deep, since a private folder protects its contents. Skips a data folder that another user owns, such
+    as the root of a volume whose group Kubernetes sets: the service cannot choose its mode."""
     return [path for path in _service_files(settings) if _mode(path) & NON_OWNER_BITS]
 
 
 def make_files_private(settings: Settings) -> tuple[list[Path], list[Path]]:
-    """Takes the rights of other users away. Returns the files that it changed, and those that it could not change."""
+    """Removes the permissions of other users. Returns the changed paths and the paths that it could not change."""
     changed, failed = list[Path](), list[Path]()
     for path in find_exposed_files(settings):
         try:
             path.chmod(_mode(path) & ~NON_OWNER_BITS)
         except FileNotFoundError:
-            continue  # another process has removed it meanwhile
+            continue  # another process has removed it
         except OSError:
             failed.append(path)
         else:
@@ -53,7 +53,7 @@ def _service_files(settings: Settings) -> Iterator[Path]:
 
 
 def _mode(path: Path) -> int:
-    """Returns the mode of a file; 0 where there is none."""
+    """Returns the permission bits of a file, or 0 if it does not exist."""
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Calls that wait for a database run in threads, so that the event loop never waits."""
+"""Thread pools for calls that wait for a database, so that the event loop never blocks."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 THREADS_PER_POOL = {"call": 16, "together": 1, "read": 1, "health": 2, "door": 4}
-"""Threads of each pool, which start when they are needed. More of them would only queue for the interpreter."""
+"""Maximum threads of each pool; they start on demand. More would only wait for the interpreter lock."""
 
 
 class ThreadPools:
@@ -31,7 +31,7 @@ class ThreadPools:
         return pool
 
     def close(self) -> None:
-        """Ends idle threads at once and busy ones after what they do; calls that have not begun are cancelled."""
+        """Stops idle threads at once and busy ones after their current call; cancels calls that have not started."""
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
         self._pools = {}
@@ -50,21 +50,26 @@ def get_thread_pools() -> ThreadPools:
 
 
 def run_in_pool(pool_name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
-    """Runs a function in a pool of its own kind, one of THREADS."""
+    """Runs a function in the pool with this name, one of THREADS_PER_POOL."""
     return asyncio.get_running_loop().run_in_executor(
         get_thread_pools().get(pool_name), partial(function, *args, **kwargs)
     )
 
 
 async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Half the cost of the framework's own way, which passes through its cancel scopes and limiters. What the caller
-    knows of its request, its log lines and its trace, the thread knows too."""
+    """Runs a function in the pool `call`, with the caller's context variables: its log context and its trace.
+
+    Costs less than the framework's own function, which goes through cancel scopes and limiters.
+    """
     task = partial(copy_context().run, function, *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(get_thread_pools().get("call"), task)
 
 
 class WriteBatcher:
-    """What arrives while a batch of writes is carried out forms the next: one thread, one commit, in order."""
+    """Batches writes: those that arrive while one batch is being committed form the next.
+
+    One thread runs the writes of a batch in order of arrival and commits them together.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -72,7 +77,7 @@ class WriteBatcher:
         self._is_busy = False
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """For functions that read nothing after their one write (see Database.together)."""
+        """Runs a function that reads nothing after its one write (see Database.run_in_shared_transaction)."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._pending.append((partial(copy_context().run, function, *args, **kwargs), future))
         if not self._is_busy:
@@ -89,7 +94,7 @@ class WriteBatcher:
     def _run_batch(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         try:
             return self._database.run_in_shared_transaction(tasks)
-        except Exception as error:  # the commit itself failed, and with it everything in the batch
+        except Exception as error:  # the commit failed, and with it every write of the batch
             return [error] * len(tasks)
 
     def _finish_batch(self, batch: "Sequence[_PendingWrite]", outcomes: Sequence[Any]) -> None:

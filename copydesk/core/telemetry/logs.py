@@ -1,4 +1,4 @@
-"""Log lines for a person or for a program, each with what it is about: the request, the job, the attempt, the trace."""
+"""Logs as text or JSON. Each record carries its context: the request, the job, the attempt and the trace."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ from copydesk.core.settings import Settings
 log = logging.getLogger(__name__)
 
 UNSAFE_CHARS_PATTERN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Signs that would break a line, steer a terminal, or turn what is read around."""
+"""Characters that would break a line, control a terminal, or change the direction of text."""
 NOISY_LOGGERS = (
     "httpx2",
     "httpx",
@@ -28,22 +28,22 @@ NOISY_LOGGERS = (
     "urllib3",
     "alembic",
 )
-"""Libraries whose details are addresses with all they carry, headers and bodies."""
+"""Libraries whose detailed records contain complete URLs, headers and bodies."""
 TEXT_CONTEXT_KEYS = ("requestId", "jobId")
-"""What a person needs to find the rest."""
+"""The context fields in text logs; with them a person can find the rest."""
 
 _context: ContextVar[dict[str, Any] | None] = ContextVar("about", default=None)
 
 
 def bind_log_context(**fields: Any) -> None:
-    """For the rest of this context: a request has one of its own."""
+    """Adds fields to all records in the rest of this context. Each request has a separate context."""
     bound = _context.get()
     _context.set({**bound, **fields} if bound else fields)
 
 
 @contextmanager
 def log_context(**fields: Any) -> Iterator[None]:
-    """What is logged inside carries these facts."""
+    """Adds fields to all records inside the block."""
     token = _context.set({**(_context.get() or {}), **fields})
     try:
         yield
@@ -52,7 +52,7 @@ def log_context(**fields: Any) -> Iterator[None]:
 
 
 def configure_logging(settings: Settings) -> None:
-    """Everything that is logged in this process, by whichever library, goes to standard error in one form."""
+    """Sends all records of this process, including those of libraries, to standard error in one format."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
     root = logging.getLogger()
@@ -61,17 +61,19 @@ def configure_logging(settings: Settings) -> None:
     root.addHandler(handler)
     root.setLevel(settings.log_level.upper())
     logging.captureWarnings(True)
-    sys.excepthook = lambda *error: log.critical("ended by an error", exc_info=error)
-    threading.excepthook = lambda died: log.error("a thread ended by an error", exc_info=_exc_info(died))
+    sys.excepthook = lambda *error: log.critical("unhandled exception", exc_info=error)
+    threading.excepthook = lambda died: log.error("unhandled exception in a thread", exc_info=_exc_info(died))
     for library in NOISY_LOGGERS:
         logging.getLogger(library).setLevel("WARNING")
     for library in ("clickhouse_connect", "urllib3"):
-        logging.getLogger(library).setLevel("ERROR")  # that ClickHouse is away is our own line to say
+        logging.getLogger(library).setLevel("ERROR")  # we log an unavailable ClickHouse ourselves
 
 
 class TextFormatter(logging.Formatter):
-    """One line for a person, and under it, indented, whatever went wrong: no line of another's making begins at the
-    margin."""
+    """Formats a record as one line, with its traceback indented below.
+
+    Indenting and escaping keep logged text from forging a record.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         fields = _context_fields(record)
@@ -86,7 +88,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object on one line, exceptions and all."""
+    """Formats a record, including its exception, as a JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -98,7 +100,7 @@ class JsonFormatter(logging.Formatter):
         }
         if failure := _format_exception(record):
             line["exception"] = failure
-        return json.dumps(line, default=str)  # every sign beyond ASCII is escaped, and so is each that ends a line
+        return json.dumps(line, default=str)  # escapes all non-ASCII characters and line endings
 
 
 def _exc_info(hook_args: threading.ExceptHookArgs) -> Any:
@@ -110,15 +112,18 @@ def escape_unsafe(text: str) -> str:
 
 
 def _format_message(record: logging.LogRecord) -> str:
-    """A slip in a call to the log must cost neither the line nor, in a traceback of its own, many."""
+    """Returns the formatted message, or the unformatted one if its arguments do not match.
+
+    A mistake in a logging call must neither lose the record nor print a traceback.
+    """
     try:
         return record.getMessage()
     except Exception:
-        return f"{record.msg} (with arguments that do not fit)"
+        return f"{record.msg} (its arguments do not match)"
 
 
 def _context_fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Those of the context, and those that this one line was given as extra={"about": …}."""
+    """Returns the fields of the context, and those passed to this record as extra={"about": …}."""
     return {**(_context.get() or {}), **getattr(record, "about", {})}
 
 

@@ -1,4 +1,4 @@
-"""Figures of this process for Prometheus: counters, histograms, and the text it reads them in."""
+"""Metrics of this process for Prometheus: counters, histograms, gauges, and their text format."""
 
 import threading
 from bisect import bisect_left
@@ -13,7 +13,7 @@ Sample = tuple[Mapping[str, str], float]
 
 
 class Counter:
-    """Only goes up. A lock costs less than a count that is lost: threads count together."""
+    """A number that only increases. It has a lock, because threads add to it at the same time."""
 
     kind = "counter"
 
@@ -36,7 +36,7 @@ class Counter:
 
 
 class Histogram:
-    """How often something took how long. A count is kept for each bound, and added up when it is read."""
+    """A distribution of values. Counts each bucket separately, and adds the buckets up when it is rendered."""
 
     kind = "histogram"
 
@@ -70,7 +70,7 @@ class Histogram:
 
 
 class Gauge:
-    """As it is right now: made anew whenever it is read."""
+    """A current value. A new one is created each time the metrics are read."""
 
     kind = "gauge"
 
@@ -83,7 +83,7 @@ class Gauge:
 
 
 def render_metrics(metrics: Iterable[Counter | Histogram | Gauge]) -> str:
-    """In the order they are given."""
+    """Renders the metrics in the text format of Prometheus, in the given order."""
     lines: list[str] = []
     for metric in metrics:
         lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}", *metric.render_lines()]

@@ -1,6 +1,6 @@
-"""Spans for OpenTelemetry: nothing is loaded, and next to nothing done, unless an endpoint for them is set.
+"""OpenTelemetry spans. Unless an endpoint is set, nothing is loaded and spans cost next to nothing.
 
-They say what was done, when and how it ended, never what about: no prompt, path, address or message of an error."""
+A span says which operation ran, when and how it ended. It never contains a prompt, path, address or error message."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ _tracer: Any = None
 
 
 class Span:
-    """One that is under way. `trace_id` is empty while nothing is traced."""
+    """A running span. `trace_id` is empty while tracing is off."""
 
     def __init__(self, span: Any = None) -> None:
         self._span = span
@@ -35,7 +35,7 @@ class Span:
             self._span.set_attributes({f"copydesk.{name}": value for name, value in attributes.items()})
 
     def mark_failed(self, reason: str) -> None:
-        """`why` is a word, not a message: those may quote what they are about."""
+        """Marks the span as failed. `reason` is a code or a class name, since messages may quote content."""
         if self._span is not None:
             from opentelemetry.trace import StatusCode
 
@@ -46,7 +46,10 @@ NO_SPAN = Span()
 
 
 def start_tracing() -> None:
-    """As the standard variables say. The provider is ours alone, so that no library adds spans of its own making."""
+    """Starts tracing if the standard environment variables enable it.
+
+    The provider is not registered globally, so that libraries cannot add spans to it.
+    """
     global _provider, _tracer
     if not any(map(os.environ.get, ENDPOINT_VARIABLES)) or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
         return
@@ -58,7 +61,7 @@ def start_tracing() -> None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ModuleNotFoundError:
-        log.warning("an endpoint for traces is set, but not used: install Copydesk with its extra 'tracing'")
+        log.warning("a tracing endpoint is set, but tracing is off: install Copydesk with the extra 'tracing'")
         return
     from copydesk import __version__
 
@@ -71,7 +74,10 @@ def start_tracing() -> None:
 
 
 def stop_tracing() -> None:
-    """Sends what is left, for a few seconds at most: a collector that is away must not hold up the end."""
+    """Sends the remaining spans, for at most SHUTDOWN_SECONDS.
+
+    An unavailable collector must not delay the end of the process.
+    """
     global _provider, _tracer
     provider, _provider, _tracer = _provider, None, None
     if provider is not None:
@@ -88,8 +94,10 @@ def is_enabled() -> bool:
 def start_span(
     name: str, *, parent: str | None = None, is_server: bool = False, started_at: int | None = None, **attributes: Any
 ) -> Iterator[Span]:
-    """Ends with the body, as failed when that raises. `parent` is a traceparent from elsewhere, `began` is in
-    milliseconds since 1970."""
+    """Runs the body in a new span, which is marked as failed if the body raises.
+
+    `parent` is a traceparent from another process; `started_at` is in milliseconds since 1970.
+    """
     if _tracer is None:
         yield NO_SPAN
         return
@@ -108,7 +116,7 @@ def start_span(
     try:
         yield started_span
     except BaseException as error:
-        if getattr(error, "status", 500) >= 500:  # what is refused to a client went as it should
+        if getattr(error, "status", 500) >= 500:  # to refuse a request is not a failure
             started_span.mark_failed(str(getattr(error, "reason", None) or type(error).__name__))
         raise
     finally:
@@ -117,7 +125,7 @@ def start_span(
 
 
 def add_span_attributes(**attributes: str | int | float | bool) -> None:
-    """Adds to the span that is under way here."""
+    """Adds attributes to the current span."""
     if _tracer is not None:
         from opentelemetry import trace
 
@@ -125,7 +133,7 @@ def add_span_attributes(**attributes: str | int | float | bool) -> None:
 
 
 def current_traceparent() -> str | None:
-    """The span that is under way as a traceparent, for whoever goes on elsewhere."""
+    """Returns the current span as a traceparent, to continue the trace in another process; None without a span."""
     if _tracer is None:
         return None
     from opentelemetry import trace
@@ -139,7 +147,7 @@ def current_traceparent() -> str | None:
 
 
 def _context_from_traceparent(traceparent: str | None) -> Any:
-    """None is the present one. What is not well formed begins a trace of its own."""
+    """Parses a W3C traceparent. Returns None, which means the current context, if it is missing or malformed."""
     if traceparent is None or not TRACEPARENT_PATTERN.fullmatch(traceparent) or traceparent.startswith("ff"):
         return None
     from opentelemetry import trace

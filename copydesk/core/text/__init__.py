@@ -1,1 +1,1 @@
-"""Functions on text that every part uses: redaction and Unicode's normal forms."""
+"""Functions on text that every part uses: redaction and Unicode normalization."""

@@ -1,4 +1,4 @@
-"""Secrets in the words of others: what git, a forge or a model's provider says may repeat what we sent them."""
+"""Redaction of secrets: messages from git, a forge or a model provider may repeat the credentials that we sent."""
 
 import base64
 from functools import lru_cache
@@ -9,7 +9,10 @@ MASK = "•••"
 
 
 def redact(text: str, *secrets: str | None) -> str:
-    """The text without these, in whatever form they stand in it. Cut a text after this, never before."""
+    """Replaces these secrets, in any of their encodings, with a mask.
+
+    Truncate a text after this, never before: a truncated secret is not recognized.
+    """
     for secret in secrets:
         if secret and len(secret.strip()) >= MIN_ENCODED_SECRET_CHARS:
             for encoded in sorted(list_encodings(secret), key=len, reverse=True):
@@ -21,7 +24,11 @@ def redact(text: str, *secrets: str | None) -> str:
 
 @lru_cache(256)
 def list_encodings(value: str) -> tuple[bytes, ...]:
-    """As it is, in addresses, in hexadecimal, and in base64, where it may begin at any of three places."""
+    """Returns the forms in which a secret may appear in a text; none for a short secret.
+
+    They are the plain, percent-encoded, hexadecimal, reversed, UTF-16 and base64 forms. Base64 has three variants,
+    since the secret may start at any of three offsets.
+    """
     raw = value.strip().encode()
     if len(raw) < MIN_ENCODED_SECRET_CHARS:
         return ()

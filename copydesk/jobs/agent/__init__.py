@@ -1,1 +1,1 @@
-"""The agent: think, act, observe. It works on a workspace through a few tools, and holds no token and no shell."""
+"""The agent: a model reads and changes a workspace in a loop, through a few tools. It has no token and no shell."""

@@ -1,4 +1,4 @@
-"""What a model is given once, before its first turn."""
+"""The brief that a model gets once, before its first turn."""
 
 import math
 from collections.abc import Sequence
@@ -11,19 +11,19 @@ from copydesk.jobs.agent.tools.tool import Tool
 
 @dataclass(frozen=True)
 class Brief:
-    """What a model is given before the first turn; it stays the same over the whole run."""
+    """The data that a model gets before its first turn. It stays the same during the whole run."""
 
     overview: str
-    """The repository as data."""
+    """A description of the repository, quoted as data."""
     tools: Sequence[Tool]
     deadline: float = math.inf
-    """By time.monotonic(): nothing is waited for beyond it."""
+    """A value of time.monotonic() beyond which the model must not wait for anything."""
 
 
 @runtime_checkable
 class Briefable(Protocol):
-    """A model that must be given the tools and an overview of the repository before the first turn.
+    """A model that needs the tools and an overview of the repository before its first turn.
 
-    The mechanic is none: it reads the workspace itself."""
+    The mechanic does not: it reads the workspace itself."""
 
     def with_brief(self, brief: Brief) -> Model: ...

@@ -1,4 +1,4 @@
-"""What the agent and its model say to each other, as data that the journal keeps."""
+"""The conversation between the agent and its model, as data that the journal stores."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
@@ -28,19 +28,19 @@ class ToolResult(_FrozenModel):
 
 
 class Prompt(_FrozenModel):
-    """What a person asked for: the job's prompt, or a later message."""
+    """A person's request: the job's prompt or a later message. Advice and review findings are sent as prompts too."""
 
     kind: Literal["prompt"] = "prompt"
     text: str
 
 
 class ProviderPart(_FrozenModel):
-    """One part of a reply with what its provider wrote for itself: ids, signatures, encrypted thoughts."""
+    """One part of a reply, with the data that its provider added for itself: ids, signatures, encrypted thoughts."""
 
     kind: Literal["thinking", "text", "call"]
     text: str = ""
     call_id: str | None = None
-    """Which of the reply's calls this is about."""
+    """The id of the reply's tool call that this part belongs to."""
     id: str | None = None
     signature: str | None = None
     provider: str | None = None
@@ -48,17 +48,17 @@ class ProviderPart(_FrozenModel):
 
 
 class ProviderState(_FrozenModel):
-    """What a provider wants back word for word in the next turn, and only the model that wrote it can use."""
+    """Data that a provider wants back unchanged in the next turn. Only the model that wrote it can use it."""
 
     model: str
     provider: str | None = None
     system: str | None = None
-    """Whose keys the signatures belong to, where the provider's name does not say it."""
+    """The system whose keys created the signatures, where the provider's name does not identify it."""
     parts: tuple[ProviderPart, ...]
 
 
 class Reply(_FrozenModel):
-    """What the model answered. No calls: it has nothing more to do."""
+    """The model's answer. No calls means that the model has nothing more to do."""
 
     kind: Literal["reply"] = "reply"
     text: str = ""
@@ -66,11 +66,11 @@ class Reply(_FrozenModel):
     usage: Usage = Usage(requests=1)
     keepsake: ProviderState | None = None
     fitted: int | None = None
-    """The tokens that the conversation had to be cut down to, where the provider would not take more."""
+    """The token limit of a shorter conversation that was sent because the provider refused a longer one, else None."""
 
 
 class ToolResults(_FrozenModel):
-    """What the tools answered to one reply."""
+    """The results of the tool calls of one reply."""
 
     kind: Literal["observed"] = "observed"
     results: tuple[ToolResult, ...]
@@ -81,20 +81,20 @@ Conversation = list[ConversationEntry]
 
 
 class ModelFailed(Exception):
-    """The model could not answer; the message says why, in the provider's words and without its secrets."""
+    """The model could not answer. The message says why in the provider's words, with secrets redacted."""
 
     def __init__(self, message: str, usage: Usage | None = None) -> None:
         super().__init__(message)
         self.usage = usage or Usage()
-        """What the failed tries cost all the same."""
+        """The usage of the failed attempts, which is charged anyway."""
 
 
 class Model(Protocol):
-    """Anything that answers a conversation. `workspace` is the repository as data: to look at, never to change."""
+    """A model that answers a conversation. It may read `workspace`, the repository as data, but must not change it."""
 
     @property
     def name(self) -> str: ...
 
     async def reply(self, conversation: Conversation, workspace: "Workspace") -> Reply:
-        """ModelFailed when there is no answer to be had."""
+        """Returns the model's reply. Raises ModelFailed when the model cannot answer."""
         ...

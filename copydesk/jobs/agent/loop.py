@@ -1,4 +1,4 @@
-"""The agent loop: take up messages, think, act, observe, until the work is finished. Each turn is journalled."""
+"""The agent loop: reads messages, asks the model and runs its tool calls until it finishes. Each turn is journaled."""
 
 import asyncio
 import time
@@ -38,7 +38,7 @@ class Budget:
         return cls(settings.job_requests, settings.job_tokens, settings.job_cost_usd)
 
     def check(self, used: Usage) -> None:
-        """Before each request: JobFailed when there is nothing left for it."""
+        """Raises JobFailed when the budget is used up. Called before each request."""
         exceeded_limit = None
         if used.requests >= self.requests:
             exceeded_limit = f"{self.requests} model requests"
@@ -48,12 +48,12 @@ class Budget:
             exceeded_limit = f"{self.cost_usd} US dollars"
         if exceeded_limit:
             raise JobFailed(
-                f"The job used up its budget of {exceeded_limit} before it was finished.", Reason.BUDGET_EXCEEDED
+                f"The job reached its limit of {exceeded_limit} before it finished.", Reason.BUDGET_EXCEEDED
             )
 
 
 class StartingCommits(BaseModel):
-    """What a run starts from. `head` is the job's own branch where it exists already."""
+    """The commits that a run starts from. `head` is the tip of the job's branch; None means that there is none yet."""
 
     base: str
     head: str | None
@@ -64,7 +64,7 @@ class StartingCommits(BaseModel):
 
 
 class ReviewFindings(BaseModel):
-    """What was found when the model took itself for finished."""
+    """The findings of a review of finished work; None means that there are none."""
 
     found: str | None
 
@@ -73,11 +73,11 @@ MAX_REVIEWS = 3
 
 
 class AgentLoop:
-    """Lets a model work on a workspace. `origin` is the tree that the job as a whole began with.
+    """Runs a model on a workspace until it finishes. `origin` is the tree that the job as a whole started from.
 
-    `root` is the documentation's folder. `check` is the tool of that name. `review` is asked when the model calls
-    finish: what it finds goes back to the model, up to three times. `describe` says what a model is told about the
-    repository. `run_tool` runs the tools, perhaps in another process.
+    `root` is the documentation folder. `check` implements the tool `check`. `review` runs when the model says that it
+    is finished; its findings go back to the model, at most MAX_REVIEWS times. `describe_repository` returns the
+    overview that the model gets before its first turn. `run_tool` runs the tools, possibly in another process.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class AgentLoop:
                     if tool_round.sent_back is not None:
                         rejections, pending_finish = rejections + 1, tool_round.sent_back
                 elif pending_finish is not None:
-                    return pending_finish  # it has nothing to add to the findings
+                    return pending_finish  # the model does not act on the findings
                 match stuck_detection.judge_latest_turn(conversation, self.tools):
                     case stuck_detection.FinishedInText(text):
                         finished = Finished(title=_first_line(text), summary=text[:MAX_SUMMARY_CHARS])
@@ -137,7 +137,10 @@ class AgentLoop:
         raise AssertionError("count() never ends")
 
     def _take_new_messages(self, turn: int) -> list[Prompt]:
-        """Returns the messages that arrived since the last turn. Once the turn's reply is stored, it is too late."""
+        """Returns the messages that arrived since the last turn.
+
+        Once this turn's reply is stored, new messages wait for the next turn.
+        """
         step_name = f"turn-{turn}-inbox"
         if not self.journal.has_result(step_name) and (
             self.journal.has_result(f"turn-{turn}-reply") or not self._has_unread_messages()
@@ -165,7 +168,7 @@ class AgentLoop:
     def _ask_model(
         self, conversation: Conversation, workspace: Workspace, used: Usage, runner: asyncio.Runner
     ) -> Reply:
-        """Returns the model's reply. Raises JobFailed when it has none; what the failed tries cost is stored."""
+        """Returns the model's reply. If the model fails, stores the usage of its attempts and raises JobFailed."""
         started = time.monotonic()
         try:
             advised_conversation = stuck_detection.add_advice(conversation, self.tools)
@@ -178,7 +181,7 @@ class AgentLoop:
         return reply
 
     def _execute_tool_calls(self, turn: int, reply: Reply, workspace: Workspace, may_review: bool) -> ToolRound:
-        """Runs the tools that the model called, and the review if it called finish. A stored round is replayed."""
+        """Runs the tools that the model called, and the review if it called finish. Replays a round that is stored."""
         with self.journal.step(f"turn-{turn}-acts", ToolRound) as step:
             if step.is_done:
                 step.result.replay(workspace)
@@ -202,7 +205,7 @@ class AgentLoop:
         return tool_round
 
     def _record_review(self, turn: int, workspace: Workspace) -> str | None:
-        """Reviews the work of a model that ended with text; one that calls finish is reviewed with that call."""
+        """Reviews the work of a model that ended with text. A finish call includes the review already."""
         if self.review is None:
             return None
         review = self.review
@@ -211,7 +214,10 @@ class AgentLoop:
         ).found
 
     def _load_history(self, workspace: Workspace) -> Conversation:
-        """What was said in the job's earlier runs. Edits of one that ended before it could publish are not lost."""
+        """Returns the conversation of the job's earlier runs, and replays edits that were not published.
+
+        Replays the edits of a run only if it started from the same commit as this run and its changes were not refused.
+        """
         conversation: Conversation = []
         for run in self.journal.list_earlier_runs():
             should_replay = run.reason is not Reason.PUBLISH_REFUSED and _start_commit(run) == workspace.tree.commit
@@ -232,7 +238,7 @@ class AgentLoop:
         return conversation
 
     def _build_patches(self, workspace: Workspace) -> list[FilePatch]:
-        """What the job as a whole has changed so far."""
+        """Returns the changes of the job as a whole so far."""
         current_root = write_changed_tree(workspace.tree, workspace.changes())
         return diff_trees(workspace.tree.repository, self.origin.root, current_root)
 

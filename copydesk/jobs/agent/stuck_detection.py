@@ -1,8 +1,9 @@
-"""Helps a model that is stuck with a sentence, and gives up on one that stays so. All of it follows from what was said.
+"""Gives advice to a model that is stuck, and ends the run if it stays stuck. Depends only on the conversation.
 
-A turn is fruitless when it has neither text nor calls, when it has text alone, or when each of its calls names no tool,
-does not fit it, or gets an answer that the same call got before. Two such turns in a row are answered with advice, the
-third ends the run. Text alone is taken for the end of the work once the model was asked for it and has used its tools.
+A turn is fruitless when it has neither text nor calls, when it has only text, or when each of its calls names an
+unknown tool, has invalid arguments, or repeats an earlier call with the same result. The first two fruitless turns in a
+row get advice; the third ends the run. Text alone counts as the end of the work once the model got advice and has used
+its tools.
 """
 
 from collections import Counter
@@ -14,25 +15,25 @@ from copydesk.jobs.agent.tools.toolbox import INVALID_ARGUMENTS
 
 MAX_ADVICE = 2
 RECENT_ROUNDS = 10
-"""Rounds that are looked back on: a file that was left out to save room may well be read once more."""
+"""Rounds that are searched for repeated calls. Compaction removes older results, so a model may repeat their calls."""
 REPEAT_LIMIT = 3
-"""What was answered is worth seeing twice; what was refused is not."""
+"""A successful call counts as repeated from this occurrence on, as a second look may help; a refused one from 2 on."""
 
 ADVICE_BY_FAULT = {
     "empty": "Your last answer was empty.",
     "text": "Your last answer calls no tool, and only tools change anything.",
     "unknown": "There is no such tool.",
     "misfit": "The arguments of a call must fit its description: look at the names and types it asks for.",
-    "repeated": "This is what the same call was answered before; nothing has changed since. Do something else.",
+    "repeated": "The same call returned this before; nothing has changed since. Do something else.",
 }
 FAULT_DESCRIPTIONS = {
-    "empty": "answered with nothing",
-    "text": "answered with text alone and used no tool",
+    "empty": "returned empty answers",
+    "text": "answered with text only and called no tool",
     "unknown": "called tools that do not exist",
-    "misfit": "called tools with arguments that do not fit them",
-    "repeated": "repeated calls whose answer it knew",
+    "misfit": "called tools with invalid arguments",
+    "repeated": "repeated calls and got the same results as before",
 }
-NEXT_STEP_HINT = "Go on with the request by calling a tool, or call finish with a title and a summary."
+NEXT_STEP_HINT = "Continue with the request by calling a tool, or call finish with a title and a summary."
 LAST_WARNING = "If your next answer brings nothing new either, the job ends here."
 
 
@@ -43,7 +44,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class FinishedInText:
-    """The model has said in words what finish would have said."""
+    """The model ended its work with text instead of a finish call."""
 
     text: str
 
@@ -57,21 +58,20 @@ Verdict = Advice | FinishedInText | GiveUp | None
 
 
 def judge_latest_turn(conversation: Conversation, tools: Collection[str]) -> Verdict:
-    """On the latest turn; None when it was a good one."""
+    """Returns the verdict on the latest turn; None means that the turn made progress."""
     return next((verdict for _, verdict in reversed(list(_judge_turns(conversation, tools)))), None)
 
 
 def add_advice(conversation: Conversation, tools: Collection[str]) -> Conversation:
-    """The conversation as the model is to see it, with the advice that it got on the way."""
+    """Returns the conversation as the model sees it: with the advice on each fruitless turn."""
     advice_by_position = {
         turn_end: verdict.text for turn_end, verdict in _judge_turns(conversation, tools) if isinstance(verdict, Advice)
     }
     annotated: Conversation = []
     for position, entry in enumerate(conversation):
         hint = advice_by_position.get(position)
-        if hint and isinstance(
-            entry, ToolResults
-        ):  # part of the result: not every model takes a prompt right after one
+        # Advice on tool calls is added to their result, because some models reject a prompt directly after a result.
+        if hint and isinstance(entry, ToolResults):
             *others, last = entry.results
             result_with_hint = last.model_copy(update={"text": f"{last.text}\n\n{hint}"})
             annotated.append(ToolResults(results=(*others, result_with_hint)))
@@ -81,7 +81,7 @@ def add_advice(conversation: Conversation, tools: Collection[str]) -> Conversati
 
 
 def _judge_turns(conversation: Conversation, tools: Collection[str]) -> Iterator[tuple[int, Verdict]]:
-    """The position where each turn ends, and what is to be said about it."""
+    """Yields the position where each turn ends, with the verdict on the turn."""
     fruitless_turns, used_tools = 0, False
     rounds: list[Counter[str]] = []
     for position, entry in enumerate(conversation):
@@ -107,7 +107,7 @@ def _judge_turns(conversation: Conversation, tools: Collection[str]) -> Iterator
 def _find_fault(
     exchanges: list[tuple[ToolCall, ToolResult]], rounds: list[Counter[str]], tools: Collection[str]
 ) -> str | None:
-    """What is wrong with the whole round; None as soon as one of its calls brought something."""
+    """Returns the fault of a whole round; None when at least one of its calls made progress."""
     earlier_counts = sum(rounds, Counter[str]())
     faults = []
     for call, result in exchanges:
@@ -130,8 +130,6 @@ def _fingerprint(exchange: tuple[ToolCall, ToolResult]) -> str:
 
 def _advise_or_give_up(fault: str, fruitless_turns: int) -> Verdict:
     if fruitless_turns >= MAX_ADVICE:
-        return GiveUp(
-            f"The model {FAULT_DESCRIPTIONS[fault]}, {fruitless_turns + 1} turns in a row, though it was told to go on."
-        )
+        return GiveUp(f"The model {FAULT_DESCRIPTIONS[fault]}, {fruitless_turns + 1} turns in a row, despite advice.")
     warning = f" {LAST_WARNING}" if fruitless_turns == MAX_ADVICE - 1 else ""
     return Advice(f"[Copydesk] {ADVICE_BY_FAULT[fault]} {NEXT_STEP_HINT}{warning}")

@@ -1,4 +1,4 @@
-"""One round of tool use as the journal keeps it: what the tools answered, and just the bytes that changed."""
+"""One round of tool calls as the journal stores it: the results, and only the bytes that changed."""
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict
 
@@ -9,7 +9,10 @@ from copydesk.jobs.workspace.workspace import Changes, Workspace, short_hash
 
 
 class Splice(BaseModel):
-    """A file's change: `drop` bytes from `start` on give way to `insert`. `result` is the digest that must come out."""
+    """A change of one file: replaces `drop` bytes from `start` on with `insert`.
+
+    `result` is the hash that the new content must have; None means that the file is deleted.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,21 +41,21 @@ class Splice(BaseModel):
         before = old or b""
         new = before[: self.start] + self.insert + before[self.start + self.drop :]
         if short_hash(new) != self.result:
-            raise ValueError(f"{self.path} is not what the journal says it was")
+            raise ValueError(f"{self.path} does not match its hash in the journal")
         return new
 
 
 class ToolRound(BaseModel):
-    """What a round of tool calls came to."""
+    """The results and changes of one round of tool calls."""
 
     results: tuple[ToolResult, ...]
     splices: tuple[Splice, ...]
     finished: Finished | None
     sent_back: Finished | None = None
-    """The model called finish, and was answered with findings."""
+    """The finish call that the review answered with findings."""
 
     def with_review_findings(self, findings: str) -> "ToolRound":
-        """The model is not finished yet: what was found is the answer to its call."""
+        """Returns the round as unfinished, with the findings as the result of the finish call."""
         return self.model_copy(
             update={
                 "finished": None,
@@ -67,13 +70,13 @@ class ToolRound(BaseModel):
         )
 
     def replay(self, workspace: Workspace) -> None:
-        """Brings a workspace that was at the round's start to its end."""
+        """Applies the round's changes to a workspace that is in the state before the round."""
         contents = {path: _read_if_exists(workspace, path) for path in (splice.path for splice in self.splices)}
         workspace.apply({splice.path: splice.apply(contents[splice.path]) for splice in self.splices})
 
 
 def build_splices(before: Changes, workspace: Workspace) -> tuple[Splice, ...]:
-    """What changed since the workspace's changes were `before`."""
+    """Returns the differences between the changes `before` and the workspace's current changes."""
     after = workspace.changes()
     splices = []
     for path in sorted(before.keys() | after.keys()):

@@ -1,4 +1,7 @@
-"""A change becomes findings with file and line:  read ▶ place ▶ judge ▶ tell apart.  A doubt is no finding."""
+"""Checks a change and returns findings with file and line: parse ▶ resolve ▶ apply rules ▶ separate new from old.
+
+Only certain problems are reported.
+"""
 
 from copydesk.jobs.checks.checker import check
 from copydesk.jobs.checks.findings import RULES, CheckReport, Finding

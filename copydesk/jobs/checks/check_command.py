@@ -1,4 +1,4 @@
-"""A project's own check, such as a site build: a command that runs on a copy of the workspace, in a sandbox."""
+"""Runs a project's check command, such as a site build, on a copy of the workspace in a sandbox."""
 
 import os
 import re
@@ -25,17 +25,17 @@ ANSI_ESCAPE_PATTERN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\
 
 @dataclass(frozen=True)
 class CommandResult:
-    """`summary` is one sentence; `output` the end of what the command printed, safe to show."""
+    """The result of a check command. `summary` is one sentence; `output` is the end of its output, safe to display."""
 
     ok: bool
     summary: str
     output: str = ""
     ran: bool = True
-    """False where it could not even be run, which no change to the pages can mend."""
+    """False if the command could not be run at all, which no change to the pages can fix."""
 
 
 class ExportFailed(Exception):
-    """The workspace cannot be copied; the message tells why."""
+    """The workspace cannot be copied; the message says why."""
 
 
 def run_command(
@@ -48,9 +48,9 @@ def run_command(
     stoppable: Stoppable = unstoppable,
     tools: Sequence[str] = (),
 ) -> CommandResult:
-    """Runs it where the project's root was copied to. `tools` are folders outside /usr that it may read.
+    """Runs the command in a copy of the project's root. `tools` are folders outside /usr that it can read.
 
-    Without a sandbox it is not run, and that is a failure: a check that was asked for is never passed over in silence.
+    Without a sandbox the command is not run and the check fails, so that a configured check is never skipped silently.
     """
     if isinstance(sandbox, SandboxUnavailable):
         return CommandResult(False, f"The check command was not run. {sandbox.reason}", ran=False)
@@ -66,12 +66,12 @@ def run_command(
 
 
 def export_workspace(workspace: Workspace, target: Path, root: str = "", stop: threading.Event | None = None) -> None:
-    """Writes the regular files below `root`, and nothing else: no link, no submodule, no git folder."""
+    """Writes the regular files below `root` to a folder. Leaves out symbolic links, submodules and git folders."""
     prefix = f"{root}/" if root else ""
     files, size = 0, 0
     for path in workspace.paths():
         if stop is not None and stop.is_set():
-            raise ExportFailed("It was stopped.")
+            raise ExportFailed("Copying the files was stopped.")
         if not path.startswith(prefix) or _is_unsafe_path(path):
             continue
         try:
@@ -81,7 +81,8 @@ def export_workspace(workspace: Workspace, target: Path, root: str = "", stop: t
         files, size = files + 1, size + len(data)
         if files > MAX_COPIED_FILES or size > MAX_COPIED_BYTES:
             raise ExportFailed(
-                f"A copy can have {MAX_COPIED_FILES:,} files and {MAX_COPIED_BYTES // MIB} MiB; this has more."
+                "The documentation is too large for a check command: "
+                f"the limit is {MAX_COPIED_FILES:,} files and {MAX_COPIED_BYTES // MIB} MiB."
             )
         entry = workspace.tree.find_entry(path)
         executable = entry is not None and entry.mode == FileMode.BLOB_EXECUTABLE
@@ -92,13 +93,13 @@ def export_workspace(workspace: Workspace, target: Path, root: str = "", stop: t
                 file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o755 if executable else 0o644
             )
         except OSError as error:
-            raise ExportFailed(f"{path} cannot be copied: {error.strerror}.") from None
+            raise ExportFailed(f"Could not copy {path}: {error.strerror}.") from None
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
 
 
 def clean_output(output: str) -> str:
-    """As a terminal would show it in the end, without colours or anything that steers, and the last part only."""
+    """Returns the end of the output as a terminal would finally show it, without colors and control characters."""
     lines = ANSI_ESCAPE_PATTERN.sub("", output).replace("\r\n", "\n").split("\n")
     final_text = "\n".join(line.rpartition("\r")[2] for line in lines)
     printable = "".join(c for c in final_text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
@@ -106,7 +107,7 @@ def clean_output(output: str) -> str:
 
 
 def _is_unsafe_path(path: str) -> bool:
-    """A tree can be made to contain such names, though git itself would not."""
+    """Returns whether a path could lead outside the copy. A crafted tree can contain names that git never creates."""
     return any(part in ("", ".", "..") or part.casefold() == ".git" or "\x00" in part for part in path.split("/"))
 
 
@@ -116,21 +117,21 @@ def _build_result(outcome: SandboxResult, seconds: float, folder: str) -> Comman
         case "ended" if outcome.status == 0:
             return CommandResult(True, "The check command passed.", output)
         case "ended" if outcome.status < 0:
-            summary = f"The check command was ended by {signal.Signals(-outcome.status).name}."
+            summary = f"The check command was terminated by {signal.Signals(-outcome.status).name}."
         case "ended":
             summary = f"The check command failed with status {outcome.status}."
         case "time":
-            summary = f"The check command was not done within {seconds:g} s."
+            summary = f"The check command did not finish within {seconds:g} s."
         case "disk":
-            summary = "The check command wrote more than it may, and was stopped."
+            summary = "The check command was stopped because it wrote too much data to disk."
         case "files":
-            summary = "The check command made more files than it may, and was stopped."
+            summary = "The check command was stopped because it created too many files."
         case "sockets":
-            summary = "The check command opened more sockets than it may, and was stopped."
+            summary = "The check command was stopped because it opened too many sockets."
         case "memory":
-            summary = "The check command took more memory than it may, and was stopped."
+            summary = "The check command was stopped because it used too much memory."
         case "stopped":
             summary = "The check command was stopped."
         case "broken":
-            return CommandResult(False, f"The check command could not be started: {' '.join(output.split())}.")
+            return CommandResult(False, f"The check command could not be run: {' '.join(output.split())}.")
     return CommandResult(False, summary, output)

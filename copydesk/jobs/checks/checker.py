@@ -1,4 +1,4 @@
-"""Checks a workspace and tells what its change brought about from what was there before."""
+"""Checks a workspace and separates the problems that its change introduced from those that existed before."""
 
 import gc
 from collections.abc import Iterator, Sequence
@@ -22,9 +22,10 @@ def check(
     ignored: Sequence[str] = (),
     origin: Tree | None = None,
 ) -> CheckReport:
-    """What is wrong now, and which of it came with the change since `origin`, by default the workspace's own tree.
+    """Returns the problems of the workspace, split by whether the change since `origin` introduced them.
 
-    Only pages below `root` are looked at; they may link to any file of the repository."""
+    `origin` defaults to the workspace's own tree. Only pages below `root` are checked; they may link to any file of the
+    repository."""
     scope = CheckScope(root.strip("/"), tuple(required_fields))
     before = get_snapshot(scope, origin or workspace.tree)
     after = build_edited_snapshot(before, workspace)
@@ -37,7 +38,7 @@ def check(
 
 
 def build_edited_snapshot(before: Snapshot, workspace: Workspace) -> Snapshot:
-    """The workspace with its edits, read from the state before them."""
+    """Returns the snapshot of the workspace with its edits, built from the snapshot before them."""
     is_same_tree = before.tree.root == workspace.tree.root
     files = dict(before.files) if is_same_tree else {path: entry.oid for path, entry in workspace.tree.files()}
     for path, data in workspace.changes().items():
@@ -50,7 +51,10 @@ def build_edited_snapshot(before: Snapshot, workspace: Workspace) -> Snapshot:
 
 
 def _find_newly_broken(before: Snapshot, after: Snapshot) -> Iterator[Finding]:
-    """What was found before the change and is not found now is wrong, however much in doubt it would be alone."""
+    """Yields findings for references that resolved before the change and no longer do.
+
+    They are reported even where the generator's rules are too uncertain to report an unresolved reference alone.
+    """
     for page in after.rechecked_pages:
         page_findings, earlier_findings = after.findings_by_page[page], before.findings_by_page.get(page)
         if earlier_findings is None or not page_findings.uncertain or page_findings is earlier_findings:
@@ -62,7 +66,7 @@ def _find_newly_broken(before: Snapshot, after: Snapshot) -> Iterator[Finding]:
 
 
 class _SnapshotCache:
-    """The states of the trees that were checked lately. The next commit of a repository is read from the last one."""
+    """Caches the snapshots of recently checked trees. A repository's next snapshot is built from its latest one."""
 
     def __init__(self, max_size: int) -> None:
         self._max_size, self._lock = max_size, Lock()
@@ -94,7 +98,10 @@ def _build_snapshot(scope: CheckScope, tree: Tree, previous: Snapshot | None) ->
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Facts have no cycles; to look for some in a growing heap again and again takes a third of a first check."""
+    """Turns off garbage collection while a snapshot is built.
+
+    Page facts have no reference cycles, and repeated collections of a growing heap slow down the first check.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -109,6 +116,6 @@ get_snapshot = _snapshots.get
 
 
 def clear_caches() -> None:
-    """As if nothing had ever been read; for measuring."""
+    """Empties all caches, for benchmarks."""
     _snapshots.clear()
     clear_content_cache()

@@ -1,4 +1,4 @@
-"""Keeps what was read from a file under the id of its content, so that nothing here goes stale."""
+"""Caches values that were parsed from a file by the ID of its content, so that no entry becomes stale."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -7,7 +7,7 @@ import pygit2
 
 T = TypeVar("T")
 MAX_CACHE_WEIGHT = 2_000_000
-"""Things kept, in all: about 100,000 pages. Too much of it is dropped at once."""
+"""Maximum total weight of the cached values, about 100,000 pages. When it would be exceeded, the cache is emptied."""
 
 
 class _ContentCache:
@@ -34,10 +34,10 @@ _cache = _ContentCache(MAX_CACHE_WEIGHT)
 
 
 def get_or_parse(oid: pygit2.Oid, kind: str, parse: Callable[[], T]) -> T:
-    """`what` tells apart the things that are made of one content."""
+    """Returns the cached value, or parses and caches it. `kind` distinguishes values parsed from the same content."""
     return _cache.get(oid, kind, parse)
 
 
 def clear() -> None:
-    """For measuring: as if nothing had been read."""
+    """Empties the cache, for benchmarks."""
     _cache.values, _cache.total_weight = {}, 0

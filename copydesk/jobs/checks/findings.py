@@ -1,4 +1,4 @@
-"""What a check has to say: a sentence with its place, and which of them a change brought about."""
+"""Findings of the checks: a message with its place, and whether a change introduced it."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -7,15 +7,15 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 RULES = {
-    "link": "Links lead to a page, file or folder that exists.",
-    "anchor": "Links with an anchor lead to a heading or an id of their page.",
+    "link": "Links point to a page, file or folder that exists.",
+    "anchor": "Links with an anchor point to a heading or an ID of their target page.",
     "image": "Images exist.",
     "include": "Included snippets and imported files exist.",
-    "front-matter": "Front matter is valid, complete and of the right types.",
+    "front-matter": "Front matter is valid and complete, and its fields have the right types.",
     "mdx": "Components, tags and expressions of MDX pages are balanced.",
     "fence": "Code fences are closed.",
-    "navigation": "Navigation files are valid and name pages that exist.",
-    "orphan": "A complete navigation names every page.",
+    "navigation": "Navigation files are valid and list pages that exist.",
+    "orphan": "A complete navigation lists every page.",
 }
 
 
@@ -25,24 +25,24 @@ class Finding:
     path: str
     line: int
     message: str
-    """One sentence, without line numbers: it tells this finding from others when lines have shifted."""
+    """One sentence without line numbers, because it identifies the finding after lines have shifted."""
 
 
 class ReferenceProblem(NamedTuple):
-    """Of one reference that was not found."""
+    """A problem with a reference that did not resolve."""
 
     rule: str
     message: str
     is_sure: bool
-    """False where it may be right all the same; then it is a finding only if it was found before the change."""
+    """False if the reference may still be valid; then it is reported only if it resolved before the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
     introduced: tuple[Finding, ...] = ()
-    """What the change brought about; these count."""
+    """Problems that the change introduced; only these count against it."""
     old: tuple[Finding, ...] = ()
-    """What was there before."""
+    """Problems that existed before the change."""
 
 
 def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -50,7 +50,10 @@ def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def split_introduced(before: Iterable[Finding], after: Iterable[Finding], deleted: frozenset[str]) -> CheckReport:
-    """Matches by rule, page and sentence. A page that has moved takes its old findings along."""
+    """Splits findings into introduced and old ones.
+
+    Matches by rule, page and message. A page that has moved keeps its old findings.
+    """
     counts_before = Counter((each.rule, each.path, each.message) for each in before)
     counts_in_deleted = Counter((each.rule, each.message) for each in before if each.path in deleted)
     introduced, old = [], []
@@ -68,7 +71,10 @@ def split_introduced(before: Iterable[Finding], after: Iterable[Finding], delete
 
 
 def is_ignored(finding: Finding, ignored: Sequence[str]) -> bool:
-    """`orphan` silences a rule, `orphan:docs/internal/*` silences it on the pages that match."""
+    """Returns whether a pattern silences this finding.
+
+    `orphan` silences a rule, `orphan:docs/internal/*` silences it on the pages that match, and `*` means every rule.
+    """
     for pattern in ignored:
         rule, _, paths = pattern.partition(":")
         if rule in (finding.rule, "*") and (not paths or fnmatchcase(finding.path, paths)):

@@ -1,9 +1,10 @@
-"""What a model is told of the findings, and what the API shows of them."""
+"""Formats findings for the model and for the API."""
 
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from copydesk.core.text.truncation import truncate
 from copydesk.jobs.checks.findings import RULES, CheckReport, Finding
 
 MAX_FINDINGS_FOR_MODEL = 40
@@ -12,24 +13,29 @@ MAX_MESSAGE_CHARS = 300
 
 
 def format_for_model(report: CheckReport) -> str:
-    """For the model that made the change: where, which rule, what; never so many that they drown the task."""
+    """Formats findings for the model that made the change: place, rule and message.
+
+    The number of findings is limited so that they do not distract from the task.
+    """
     lines = [
         f"{each.path}:{each.line} [{each.rule}] {_truncate(each.message)}"
         for each in report.introduced[:MAX_FINDINGS_FOR_MODEL]
     ]
     omitted = len(report.introduced) - len(lines)
     if omitted:
-        lines.append(f"… and {omitted} more; mend these first, then check again.")
+        lines.append(f"… and {omitted} more. Fix these first, then check again.")
     if not lines:
-        lines.append("The checks found nothing wrong with your changes.")
+        lines.append("The checks found no problems in your changes.")
     if report.old:
-        subject = "1 old finding is" if len(report.old) == 1 else f"{len(report.old)} old findings are"
-        lines.append(f"{subject} not yours: leave what you were not asked to change.")
+        subject = "1 problem" if len(report.old) == 1 else f"{len(report.old)} problems"
+        lines.append(
+            f"{subject} existed before your changes. Do not change anything that you were not asked to change."
+        )
     return "\n".join(lines)
 
 
 def format_for_api(report: CheckReport, ignored: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """One entry per rule, in a fixed order, for the `checks` of a job."""
+    """Returns one entry per rule, in a fixed order, for the `checks` of a job."""
     old = Counter(each.rule for each in report.old)
     ignored_rules = set(ignored)
     return [_format_rule(rule, report, old[rule]) for rule in RULES if rule not in ignored_rules]
@@ -51,5 +57,5 @@ def _format_finding(finding: Finding) -> dict[str, Any]:
 
 
 def _truncate(message: str) -> str:
-    """A target may be as long as a page."""
-    return message if len(message) <= MAX_MESSAGE_CHARS else message[: MAX_MESSAGE_CHARS - 1] + "…"
+    """Shortens a message, because a link target may be as long as a page."""
+    return truncate(message, MAX_MESSAGE_CHARS)

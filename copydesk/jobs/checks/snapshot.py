@@ -1,4 +1,4 @@
-"""All that the checks know of one state of a repository; the next state is made from it by what has changed."""
+"""The parsed state of a repository with its findings. The next state is built from it and the files that changed."""
 
 import posixpath
 import re
@@ -28,9 +28,9 @@ T = TypeVar("T")
 FileIds = Mapping[str, pygit2.Oid]
 ReadFile = Callable[[str], bytes]
 MAX_GITIGNORE_LINES, MAX_GITIGNORE_LINE_CHARS, MAX_FOLDER_DEPTH = 500, 100, 100
-"""Lines of a .gitignore, characters of one, and folders within folders that are looked at."""
+"""Limits of the lines of a .gitignore, of the characters per line, and of the nested folders that are examined."""
 CHECKED_EXTENSIONS = (*MARKDOWN_EXTENSIONS, ".rst")
-# Pages made to be wrong, or to be filled in.
+# Pages that are wrong on purpose, and templates that are filled in later.
 SKIPPED_PATH_PATTERN = re.compile(
     r"(?:^|/)(?:fixtures|testdata|__tests__|__fixtures__|archetypes|_templates)/|^tests?/|\{\{"
 )
@@ -55,7 +55,10 @@ class Snapshot:
         previous: "Snapshot | None" = None,
         changed: Set[str] | None = None,
     ) -> None:
-        """`near` is a state like this one; what has not changed since is taken from it. `changed` may be known."""
+        """Parses and checks the files, reusing all results of `previous` that have not changed.
+
+        `changed` are the paths that differ from `previous`; None means that they are computed.
+        """
         self.scope, self.files, self.tree = scope, files, tree
         if previous is None:
             changed = files.keys()
@@ -64,7 +67,7 @@ class Snapshot:
 
         def update(previous_values: Mapping[str, T], parse: Callable[[str], T | None]) -> dict[str, T]:
             values = dict(previous_values)
-            for path in changed:  # all of them in git's order, in which a pack is read fastest
+            for path in changed:  # a first snapshot reads in git's order, which is the fastest for a pack
                 values.pop(path, None)
                 value = _none_if_too_large(parse, path) if path in files else None
                 if value is not None:
@@ -85,7 +88,7 @@ class Snapshot:
         )
         is_hidden = partial(
             _is_unverifiable, tree, self.ignored_pattern
-        )  # no method of this: the two would hold each other
+        )  # a bound method would create a reference cycle
         self.resolver: LinkResolver
         if previous is not None and self._has_same_layout(previous, changed):
             self.resolver = previous.resolver.with_changed_pages(files, self.pages, changed, is_hidden)
@@ -98,7 +101,7 @@ class Snapshot:
         self.findings_by_page = self._check_pages(previous, changed)
 
     def _has_same_layout(self, previous: "Snapshot", changed: Set[str]) -> bool:
-        """Whether no file or site has come or gone and no page has got another address or label."""
+        """Returns whether the files, the sites, and the addresses and labels of all pages are the same as before."""
         pairs = [(previous.pages.get(path), self.pages.get(path)) for path in changed]
         return (
             previous.files.keys() == self.files.keys()
@@ -111,7 +114,7 @@ class Snapshot:
         )
 
     def _has_same_navigation(self, previous: "Snapshot", changed: Set[str]) -> bool:
-        """Whether the navigation says the same of the same pages. Some kinds of sites keep it in the pages."""
+        """Returns whether the navigation is unchanged; False if the generator defines it in the pages."""
         is_in_pages = any(site.kind in ("mdbook", "gitbook", "sphinx") for site in self.resolver.sites)
         return (
             not is_in_pages
@@ -142,7 +145,7 @@ class Snapshot:
         return get_or_parse(self.files[path], f"site {path}", lambda: parser(path, decode_body(read(path))))
 
     def _may_configure_root(self, path: str) -> bool:
-        """Whether a configuration may speak of pages in the root: it lies there or above."""
+        """Returns whether a configuration file may apply to pages in the root: it is in the root or above it."""
         folder = path.rpartition("/")[0].rpartition(".vitepress")[0].strip("/") or path.rpartition("/")[0]
         return self.scope.contains(path) or not folder or f"{self.scope.root}/".startswith(f"{folder}/")
 
@@ -160,7 +163,7 @@ class Snapshot:
         return tuple(each for each in check_navigation(self.resolver, self.nav_files) if self._is_in_scope(each))
 
     def _is_in_scope(self, finding: Finding) -> bool:
-        """Navigation outside the root is looked at for what it says of the pages inside."""
+        """Returns whether to report a finding. Navigation files outside the root may list pages inside it."""
         return self.scope.contains(finding.path) or finding.path in self.nav_files
 
     def _check_pages(self, previous: "Snapshot | None", changed: Set[str]) -> dict[str, PageFindings]:
@@ -199,7 +202,7 @@ class Snapshot:
 
 
 def _none_if_too_large(parse: Callable[[str], T | None], path: str) -> T | None:
-    """A file beyond the bound is there, and nothing is known of what is in it."""
+    """Parses a file. Returns None if it is too large: then it exists, but its content is unknown."""
     try:
         return parse(path)
     except FileTooLarge:
@@ -207,7 +210,10 @@ def _none_if_too_large(parse: Callable[[str], T | None], path: str) -> T | None:
 
 
 def _is_unverifiable(tree: Tree, ignored_pattern: re.Pattern[str], path: str) -> bool:
-    """Below a symbolic link or a submodule, or something that a build makes and git ignores."""
+    """Returns whether a path may exist although the tree has no such file.
+
+    It may be below a symbolic link or a submodule, or be build output that git ignores.
+    """
     names = path.split("/")
     for end in range(1, min(len(names), MAX_FOLDER_DEPTH) + 1):
         entry = tree.find_entry("/".join(names[:end]))
@@ -219,7 +225,7 @@ def _is_unverifiable(tree: Tree, ignored_pattern: re.Pattern[str], path: str) ->
 
 
 def _read_gitignore(files: FileIds, read: ReadFile) -> re.Pattern[str]:
-    """Names that git ignores anywhere; what a build makes goes by one of them."""
+    """Returns a pattern of the names that git ignores in any folder, such as those of build output."""
     text = _none_if_too_large(lambda path: decode_body(read(path)), ".gitignore") or "" if ".gitignore" in files else ""
     lines = (line.strip().strip("/") for line in text.splitlines()[:MAX_GITIGNORE_LINES])
     names = {line.rpartition("/")[2] for line in lines if line and line[0] not in "#!" and line[-1:] != "*"}
@@ -229,12 +235,15 @@ def _read_gitignore(files: FileIds, read: ReadFile) -> re.Pattern[str]:
 
 
 def _equal_except_redirects(before: list[DocsSite], after: list[DocsSite]) -> bool:
-    """Redirects alone do not change where a page looks for others; the redirected addresses are touched names."""
+    """Returns whether the sites are equal apart from their redirects.
+
+    Redirects do not change how links are resolved; `_find_affected_keys` includes the redirected addresses.
+    """
     return [replace(site, redirects=()) for site in before] == [replace(site, redirects=()) for site in after]
 
 
 def _find_affected_keys(before: Snapshot, after: Snapshot, changed: Set[str]) -> set[str]:
-    """The names of all that has come, gone, or been given other anchors and addresses."""
+    """Returns the dependency keys of all files that were added or removed, or whose anchors or addresses changed."""
     keys: set[str] = set()
     for path in changed:
         old, new = before.pages.get(path), after.pages.get(path)
@@ -257,7 +266,7 @@ def _find_affected_keys(before: Snapshot, after: Snapshot, changed: Set[str]) ->
 
 
 def _list_reference_keys(state: Snapshot, path: str, facts: PageFacts | None) -> set[str]:
-    """Under which keys a reference to this file may go."""
+    """Returns the dependency keys that a reference to this file may have."""
     addresses_and_path = {path, *(_list_page_addresses(state, path, facts) if facts else ())}
     if stem(path) in INDEX_NAMES:
         addresses_and_path |= {posixpath.dirname(path), ""}
@@ -270,5 +279,5 @@ def _list_page_addresses(state: Snapshot, path: str, facts: PageFacts) -> set[st
 
 
 def _linkable_anchors(facts: PageFacts) -> tuple[object, ...]:
-    """What a link with an anchor sees of a page."""
+    """Returns the facts of a page that decide which anchors a link can use."""
     return set(facts.explicit_ids), facts.headings, facts.component_titles, facts.is_open_ended

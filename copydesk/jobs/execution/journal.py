@@ -1,4 +1,4 @@
-"""The journal: a step that has a result is not run again. An attempt that lost its claim can write nothing more."""
+"""The journal of a run: a step with a stored result is not repeated, and an attempt without the lease cannot write."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,7 +44,7 @@ SELECT_UNREAD_MESSAGE = text(
 
 
 class LeaseLost(Exception):
-    """This attempt no longer holds the run: it was cancelled, ended, or taken over."""
+    """The attempt no longer holds the run: the run was cancelled, finished, or claimed by another worker."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class EarlierRun:
 
 
 class Step(Generic[T]):
-    """A step of a run: either done, with its stored result, or to be carried out and saved."""
+    """A step of a run. Either it is done and has a stored result, or the caller runs it and saves the result."""
 
     def __init__(self, journal: "Journal", name: str, adapter: TypeAdapter[T]) -> None:
         self.name = name
@@ -73,7 +73,7 @@ class Step(Generic[T]):
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Opens a transaction that `save` joins: for steps that change our own database."""
+        """Opens a transaction that `save` joins, for steps that change Copydesk's own database."""
         with self._journal.transaction() as tx:
             self._tx = tx
             try:
@@ -90,7 +90,7 @@ class Step(Generic[T]):
         job: Mapping[str, Any] | None = None,
         files: "Sequence[FilePatch] | None" = None,
     ) -> None:
-        """Stores the result with new events, columns of the job and the files it has changed: all or nothing."""
+        """Stores the result with new events, columns of the job and its changed files, in one transaction."""
         if self._tx is not None:
             self._store(self._tx, result, events, job, files)
             return
@@ -108,7 +108,7 @@ class Step(Generic[T]):
     ) -> None:
         data = self._adapter.dump_json(result)
         if len(data) > MAX_RESULT_BYTES:
-            raise ValueError(f"the result of step {self.name} has {len(data)} bytes")
+            raise ValueError(f"the result of step {self.name} has {len(data)} bytes; the limit is {MAX_RESULT_BYTES}")
         claim = self._journal.claim
         position = len(self._journal.results) + 1
         row = {"run_id": claim.run_id, "name": self.name, "position": position, "result": data, "at": clock.now()}
@@ -122,20 +122,20 @@ class Step(Generic[T]):
         self._saved = [(data, result)]
 
     def _mark_done(self) -> None:
-        """Called after the commit."""
+        """Marks the step as done in memory. Called only after the commit, since a rollback discards the result."""
         for data, result in self._saved:
             self._journal.results[self.name] = data
             self.result = result
 
 
 class Journal:
-    """The stored steps of one attempt, and everything else that it writes."""
+    """Reads and writes the steps, events and job columns of one attempt."""
 
     def __init__(self, database: Database, claim: Claim) -> None:
         self.database = database
         self.claim = claim
         self.results: dict[str, bytes] = {}
-        """The stored results of this run's steps, as JSON."""
+        """Stored results of this run's steps, as JSON by step name."""
         if claim.attempt > 1:
             with database.read() as tx:
                 self.results = {row.name: row.result for row in tx.execute(SELECT_RESULTS, {"run": claim.run_id})}
@@ -145,9 +145,9 @@ class Journal:
 
     @contextmanager
     def step(self, name: str, result_type: type[T]) -> Iterator[Step[T]]:
-        """Opens a step. A step that has a stored result is done; any other is to be carried out and saved.
+        """Opens a step. If it is not done, the caller must run it and save its result.
 
-        Traces the step, from here to the end of the context, unless it is done."""
+        A trace span covers the context of a step that is not done."""
         step = Step(self, name, TypeAdapter(result_type))
         if step.is_done:
             yield step
@@ -157,7 +157,7 @@ class Journal:
             yield step
 
     def run_step(self, name: str, result_type: type[T], action: Callable[[], T]) -> T:
-        """Returns the stored result of a step, or carries the step out and stores its result."""
+        """Returns the stored result of a step, or runs the step and stores its result."""
         with self.step(name, result_type) as step:
             if not step.is_done:
                 step.save(action())
@@ -165,13 +165,13 @@ class Journal:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Opens a transaction that only the holder of the lease can commit. Raises Lost when the lease is lost."""
+        """Opens a transaction that only the holder of the run can commit. Raises LeaseLost for any other attempt."""
         with self.database.write() as tx:
             self._fence(tx)
             yield tx
 
     def check_lease(self) -> None:
-        """Right before an act on the outside world: Lost unless the lease still runs."""
+        """Raises LeaseLost unless the lease is still valid. Call it right before a change outside the database."""
         with self.database.read() as tx:
             lease_until = tx.execute(SELECT_OWN_LEASE, self._attempt_params()).scalar()
             if lease_until is None or lease_until <= tx.execute(select(self.database.now)).scalar_one():
@@ -187,7 +187,7 @@ class Journal:
             update_job(self.database, tx, self.claim.job_id, [NewEvent(EventKind.PHASE, {"phase": phase})], phase=phase)
 
     def set_job_values(self, tx: Connection, **values: Any) -> None:
-        """Changes the job within a step's own transaction."""
+        """Updates columns of the job within the caller's transaction."""
         tx.execute(update(jobs).where(jobs.c.id == self.claim.job_id).values(**values))
 
     def save_job_values(self, **values: Any) -> None:
@@ -195,7 +195,7 @@ class Journal:
             self.set_job_values(tx, **values)
 
     def save_changed_files(self, patches: "Sequence[FilePatch]") -> None:
-        """What the job changed so far."""
+        """Replaces the stored list of files that the job has changed so far."""
         with self.transaction() as tx:
             save_changed_files(tx, self.claim.job_id, patches)
 
@@ -204,11 +204,11 @@ class Journal:
             return job_from_row(tx.execute(select(jobs).where(jobs.c.id == self.claim.job_id)).one())
 
     def read_prompts(self, tx: Connection) -> Sequence[str]:
-        """What this run was asked."""
+        """Returns the prompts of this run, oldest first."""
         return tx.execute(SELECT_PROMPTS, {"run": self.claim.run_id}).scalars().all()
 
     def list_earlier_runs(self) -> list[EarlierRun]:
-        """The job's earlier runs, in the order they came, and so their results."""
+        """Returns the job's earlier runs that have stored results, oldest first; results are in the order of steps."""
         query = (
             select(runs.c.number, runs.c.reason, steps.c.name, steps.c.result)
             .join(runs, runs.c.id == steps.c.run_id)
@@ -223,12 +223,14 @@ class Journal:
         return list(runs_by_number.values())
 
     def finish_run(self, ending: JobOutcome) -> bool:
-        """Ends the run. A message that came while it ran starts the next one. False when the claim was lost."""
+        """Ends the run, and the job unless a message arrived meanwhile: then enqueues the next run.
+
+        Returns False when the lease was lost."""
         now = clock.now()
         try:
             with self.transaction() as tx:
                 tx.execute(FINISH_RUN, {"run": self.claim.run_id, "now": now, "reason": ending.reason})
-                self.database.notify(tx, QUEUE_TOPIC)  # a slot is free
+                self.database.notify(tx, QUEUE_TOPIC)  # a slot is free now
                 since = self.claim.created_at if ending.status is Status.FAILED else 0
                 has_unread = (
                     tx.execute(SELECT_UNREAD_MESSAGE, {"job": self.claim.job_id, "since": since}).first() is not None
@@ -249,7 +251,9 @@ class Journal:
             return False
 
     def _fence(self, tx: Connection) -> None:
-        """Fences an attempt that was taken over: from here to the commit nobody else can end or claim the run."""
+        """Locks the job until the commit, so that no other process can end or claim the run.
+
+        Raises LeaseLost for an attempt that was taken over."""
         lock_job(self.database, tx, self.claim.run_id)
         if tx.execute(SELECT_OWN_LEASE, self._attempt_params()).first() is None:
             raise LeaseLost

@@ -1,4 +1,4 @@
-"""The claim: which run is next, who holds it, and for how long. Leases go by the database's clock."""
+"""The queue of runs: which run is next, which worker holds it, and for how long. Leases use the database's clock."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,10 +13,12 @@ from copydesk.jobs.job import Phase, Reason
 from copydesk.jobs.storage.records import QUEUE_TOPIC, STOP_TOPIC, WORKFLOW_VERSION, EventKind, NewEvent, update_job
 
 CLOCK_STEP_MS = 15 * 60 * clock.SECOND
-"""A lease that has this much longer to run than any can is from before the database's clock was set back."""
+"""Tolerance for changes of the database's clock. A lease that ends later than the longest possible lease plus this
+was written before the clock was set back, and counts as expired."""
 
 IS_LEASED = "(lease_until > {now} and lease_until <= {now} + :longest)"
-# A run whose worker is gone; else the oldest, but of the project that has the fewest running, within the bounds.
+# Prefers a running run without a valid lease (turn -1). Otherwise picks the oldest queued run of the project with the
+# fewest running runs, within the limits on slots.
 SELECT_NEXT_RUN = """
     with busy as (
         select project_id, count(*) as n from runs where state = 'running' and {held} group by project_id
@@ -34,8 +36,8 @@ SELECT_NEXT_RUN = """
     ) as candidates
     order by turn, id limit 1
 """
-# A run that was not released was lost by a crash. Its age is the time that workers had it: not the time without any,
-# nor what the clock was set forward by.
+# A running run with released_at null was lost in a crash. started_at is moved forward so that {now} - started_at is
+# the time that workers held the run: time without a worker, or skipped by the clock, does not count.
 CLAIM_RUN = """
     update runs set state = 'running', attempt = attempt + 1, worker = :worker,
         crashes = crashes + case when state = 'running' and released_at is null then 1 else 0 end,
@@ -44,7 +46,8 @@ CLAIM_RUN = """
     where id = :id and (state = 'queued' or (state = 'running' and not {held}))
     returning id, job_id, project_id, number, attempt, crashes, started_at, created_at, {now} - started_at as age
 """
-# A released run is not taken back. A lease that is over already: the clock was set, or the machine slept.
+# Does not renew a released run. A lease that has expired by now means that the clock was set forward or the machine
+# slept; started_at is moved forward so that this time does not count.
 RENEW_LEASES = """
     update runs set lease_until = {now} + :lease,
         started_at = started_at + case when lease_until < {now} then {now} - lease_until else 0 end
@@ -63,7 +66,7 @@ LOCK_JOB_OF_RUN = text("select id from jobs where id = (select job_id from runs 
 
 @dataclass(frozen=True)
 class Claim:
-    """A run that this worker holds, as the attempt of this number."""
+    """A run that a worker holds, with the number of its attempt."""
 
     run_id: str
     job_id: str
@@ -71,12 +74,12 @@ class Claim:
     run_number: int
     attempt: int
     crashes: int
-    """How many attempts ended without giving the run back."""
+    """Number of attempts that ended without releasing the run."""
     created_at: int
     worked_ms: int
-    """Milliseconds that workers had the run, over all attempts."""
+    """Milliseconds that workers held the run, over all attempts."""
     worker: str
-    """Two attempts have one number where a fail-over of the database lost the first claim."""
+    """Distinguishes two attempts with the same number, which exist if a failover of the database lost a claim."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class Queue:
         )
 
     def claim(self, worker: str) -> Claim | None:
-        """The next run, or one whose worker is gone; None when there is nothing to do."""
+        """Claims the next queued run, or one whose worker is gone. Returns None if there is none."""
         limits = self.limits
         lease_params = {"longest": limits.lease_ms + CLOCK_STEP_MS}
         slot_params = {
@@ -111,7 +114,7 @@ class Queue:
             "version": WORKFLOW_VERSION,
         }
         with self.database.write() as tx:
-            acquire_lock(self.database, tx, AdvisoryLock.CLAIM_RUN)  # keeps the bounds exact over all workers
+            acquire_lock(self.database, tx, AdvisoryLock.CLAIM_RUN)  # makes the slot limits exact across workers
             run_id = tx.execute(self._select_next_run, {**slot_params, **lease_params}).scalar()
             if run_id is None:
                 return None
@@ -135,7 +138,7 @@ class Queue:
         )
 
     def renew(self, worker: str, run_ids: Collection[str]) -> set[str]:
-        """The runs that are still this worker's; the others were taken over, cancelled or ended."""
+        """Renews leases. Returns the runs that this worker still holds; others were claimed, cancelled or finished."""
         if not run_ids:
             return set()
         with self.database.write() as tx:
@@ -143,7 +146,7 @@ class Queue:
             return set(tx.execute(self._renew_leases, params).scalars())
 
     def release(self, worker: str, run_ids: Collection[str]) -> None:
-        """Gives runs back at once, for a worker that shuts down."""
+        """Ends the leases immediately, so that other workers can claim the runs."""
         if run_ids:
             with self.database.write() as tx:
                 tx.execute(self._release_leases, {"ids": sorted(run_ids), "worker": worker})
@@ -151,13 +154,15 @@ class Queue:
 
 
 def lock_job(database: Database, tx: Connection, run_id: str) -> None:
-    """Whoever changes a job or its runs holds the job's row first: one order, no deadlock."""
+    """Locks the job's row. Every transaction that changes a job or its runs does this first.
+
+    Locks are then always taken in the same order, which prevents deadlocks. SQLite has only one writer at a time."""
     if not database.is_sqlite:
         tx.execute(LOCK_JOB_OF_RUN, {"run": run_id})
 
 
 def cancel_runs(database: Database, tx: Connection, job_id: str) -> None:
-    """Ends what the job has under way; its worker notices at its next heartbeat, which this hastens."""
+    """Ends the job's unfinished runs, and wakes the heartbeat of their workers so that they stop soon."""
     tx.execute(CANCEL_RUNS, {"now": clock.now(), "job": job_id, "reason": Reason.CANCELLED})
     database.notify(tx, STOP_TOPIC)
     database.notify(tx, QUEUE_TOPIC)

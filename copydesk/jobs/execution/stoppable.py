@@ -1,10 +1,10 @@
-"""How long-running work is stopped from outside: while it runs, a stop calls the function that ends it."""
+"""The type of context manager with which long-running work can be stopped from outside."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 Stoppable = Callable[[Callable[[], object]], AbstractContextManager[None]]
-"""While the context lasts, a stop from outside calls the function it was given."""
+"""Takes a function that ends the work. A stop from outside calls that function while the context lasts."""
 
 
 def unstoppable(_cancel: Callable[[], object]) -> AbstractContextManager[None]:

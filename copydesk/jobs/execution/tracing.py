@@ -1,4 +1,4 @@
-"""The span of an attempt, in the trace that the run began."""
+"""The trace span of an attempt, within the trace of its run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,14 +14,14 @@ from copydesk.jobs.storage.run_traces import read_trace_parent, save_trace_paren
 def attempt_span(database: Database, claim: Claim) -> Iterator[traces.Span]:
     """Opens the span of an attempt.
 
-    Every attempt of a run has the same parent, so that a trace also shows what earlier attempts finished."""
+    All attempts of a run have the same parent, so that the trace also shows the steps of earlier attempts."""
     if not traces.is_enabled():
         yield traces.NO_SPAN
         return
     with database.read() as tx:
         parent = read_trace_parent(tx, claim.run_id)
     if claim.attempt == 1 or parent is None:
-        queued_at = min(claim.created_at, clock.now())  # by the database's clock, and ours may be behind
+        queued_at = min(claim.created_at, clock.now())  # this clock may be behind the database's
         with traces.start_span("queued", parent=parent, began=queued_at, job=claim.job_id, run=claim.run_number):
             if parent is None:
                 parent = traces.current_traceparent()

@@ -1,4 +1,4 @@
-"""The worker: claims runs, carries each out in a thread of its own, and keeps their leases alive."""
+"""The worker: claims runs, executes each in its own thread, and renews their leases."""
 
 import asyncio
 import logging
@@ -27,11 +27,11 @@ COOL_DOWN_SECONDS = 5.0
 
 
 class AttemptStopped(Exception):
-    """The attempt was told to stop: its time is over, its claim is lost, or the worker shuts down."""
+    """The attempt was stopped: it timed out, it lost its lease, or the worker is shutting down."""
 
 
 class Attempt:
-    """One try at a run, which can be stopped from outside even inside a model call or a git command."""
+    """One attempt at a run. It can be stopped from outside, even during a model call or a git command."""
 
     def __init__(self, claim: Claim, seconds: float) -> None:
         self.claim = claim
@@ -50,7 +50,7 @@ class Attempt:
 
     @property
     def is_stuck(self) -> bool:
-        """It was told to stop long ago and did not: its lease is left to run out."""
+        """Returns whether the attempt still runs long after its deadline. Its lease is then no longer renewed."""
         return time.monotonic() > self.deadline + STOP_GRACE_SECONDS
 
     def raise_if_stopped(self) -> None:
@@ -58,13 +58,15 @@ class Attempt:
             raise AttemptStopped
 
     def pause(self, seconds: float) -> None:
-        """Waits, unless it is told to stop."""
+        """Waits. Raises AttemptStopped as soon as the attempt is stopped."""
         self._stopped.wait(seconds)
         self.raise_if_stopped()
 
     @contextmanager
     def stoppable(self, cancel: Callable[[], object]) -> Iterator[None]:
-        """While the body runs, stop() also calls `cancel`. What was stopped ends as Interrupted, not as a failure."""
+        """Makes stop() also call `cancel` while the body runs.
+
+        Raises AttemptStopped if the body returns after a stop, so that the caller does not see a failed result."""
         with self._lock:
             self._cancels.append(cancel)
         try:
@@ -76,7 +78,7 @@ class Attempt:
         self.raise_if_stopped()
 
     def run_coroutine(self, runner: asyncio.Runner, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine to its end, or to the moment of stop()."""
+        """Runs a coroutine to its end. Cancels it and raises AttemptStopped when stop() is called."""
 
         async def _run() -> T:
             task = asyncio.ensure_future(coroutine)
@@ -112,15 +114,15 @@ class Worker:
         self._stopping = threading.Event()
         self._drain_deadline: float | None = None
         self.last_heartbeat_at = time.time()
-        """When the leases were last renewed, by this machine's clock."""
+        """When the leases were last renewed, in Unix seconds of this machine's clock."""
 
     @property
     def running_count(self) -> int:
-        """How many runs it has under way."""
+        """Returns the number of runs in progress."""
         return len(self._running)
 
     def run(self) -> None:
-        """Works until stop() or leave() is called, then hands back what is under way."""
+        """Claims and executes runs until stop() or drain() is called, then releases the runs in progress."""
         heartbeat = threading.Thread(target=self._run_heartbeat, name="heartbeat", daemon=True)
         heartbeat.start()
         threading.Thread(target=self._run_maintenance, name="housekeeping", daemon=True).start()
@@ -142,14 +144,14 @@ class Worker:
         heartbeat.join()
 
     def drain(self, seconds: float) -> None:
-        """Claims nothing more, and stops as soon as all is done, or else after so many seconds."""
+        """Claims no more runs, and stops when all are finished or after this many seconds."""
         self._drain_deadline = time.monotonic() + seconds
         with self._lock:
             self._lock.notify_all()
         self._signals.wake(QUEUE_TOPIC)
 
     def stop(self) -> None:
-        """At once."""
+        """Stops immediately; `run` then releases the runs in progress."""
         self._stopping.set()
         with self._lock:
             self._lock.notify_all()
@@ -162,16 +164,16 @@ class Worker:
                 lambda: not self._running or self._stopping.is_set(), max(0.0, deadline - time.monotonic())
             )
         if not idle:
-            log.info("hands back %d runs that did not end in time", self.running_count)
+            log.info("releasing %d runs that did not finish in time", self.running_count)
         self.stop()
 
     def _claim_one(self) -> bool:
-        if time.monotonic() < self._cool_down_until:  # another worker may have room for what this one had to give back
+        if time.monotonic() < self._cool_down_until:  # lets another worker claim the run that this one released
             return False
         try:
             claim = self.queue.claim(self.id)
-        except Exception as error:  # whatever it is, a worker that goes on is worth more than one that is gone
-            log.warning("no job can be claimed right now: %s", error, exc_info=not isinstance(error, StoreUnavailable))
+        except Exception as error:  # the worker must survive any error, since the next claim may succeed
+            log.warning("could not claim a run, retrying: %s", error, exc_info=not isinstance(error, StoreUnavailable))
             self._stopping.wait(1)
             return False
         if claim is None:
@@ -181,7 +183,7 @@ class Worker:
         with self._lock:
             previous = self._running.get(claim.run_id)
             self._running[claim.run_id] = attempt
-        if previous is not None:  # after a long pause a worker may take its own run over
+        if previous is not None:  # after a long suspension a worker may claim its own run again
             previous.stop()
         try:
             threading.Thread(target=self._execute, args=(attempt,), name=claim.run_id, daemon=True).start()
@@ -199,12 +201,12 @@ class Worker:
         except StoreUnavailable as error:
             self._abandon(claim, error, cool_down=isinstance(error, DiskFull))
         except Exception:
-            log.exception("run %s stopped; it is taken up again when its lease is over", claim.run_id)
+            log.exception("run %s failed; a worker will claim it again when its lease expires", claim.run_id)
         finally:
             self._remove_attempt(attempt)
 
     def _abandon(self, claim: Claim, error: Exception, *, cool_down: bool) -> None:
-        log.warning("run %s stopped and is given back when that is possible: %s", claim.run_id, error)
+        log.warning("run %s stopped and will be released as soon as possible: %s", claim.run_id, error)
         with self._lock:
             self._abandoned.add(claim.run_id)
             if cool_down:
@@ -217,14 +219,14 @@ class Worker:
             self._lock.notify_all()
 
     def _run_heartbeat(self) -> None:
-        """Renews the leases, and stops what is over or no longer ours."""
+        """Renews the leases, and stops attempts that timed out or lost their lease."""
         interval = self.queue.limits.lease_ms / 3000
         while not self._stopping.is_set():
             mark = self._signals.mark(STOP_TOPIC)
             try:
                 self._renew_leases()
             except Exception as error:
-                log.warning("leases could not be renewed: %s", error, exc_info=not isinstance(error, StoreUnavailable))
+                log.warning("could not renew leases: %s", error, exc_info=not isinstance(error, StoreUnavailable))
             self._signals.wait(STOP_TOPIC, mark, min(interval, MAX_POLL_SECONDS))
 
     def _run_maintenance(self) -> None:
@@ -232,7 +234,7 @@ class Worker:
             try:
                 self.executor.run_maintenance()
             except Exception as error:
-                log.warning("housekeeping failed: %s", error, exc_info=not isinstance(error, StoreUnavailable))
+                log.warning("maintenance failed: %s", error, exc_info=not isinstance(error, StoreUnavailable))
 
     def _renew_leases(self) -> None:
         with self._lock:
@@ -249,7 +251,7 @@ class Worker:
                 attempt.stop(timed_out=True)
 
     def _stop_attempts(self) -> None:
-        """Stops the attempts and gives each run back as it ends, so that another worker goes on with it at once."""
+        """Stops the attempts and releases each run as it ends, so that another worker can resume it immediately."""
         with self._lock:
             unfinished = dict(self._running)
         for attempt in unfinished.values():
@@ -268,4 +270,4 @@ class Worker:
         try:
             self.queue.release(self.id, run_ids)
         except StoreUnavailable as error:
-            log.warning("%d runs could not be given back; they are taken up in a while: %s", len(run_ids), error)
+            log.warning("could not release %d runs; they resume when their leases expire: %s", len(run_ids), error)

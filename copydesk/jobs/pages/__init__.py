@@ -1,1 +1,1 @@
-"""What a page is made of: front matter, prose, code, links; and where the navigation names it."""
+"""The parts of a page: front matter, prose, code and links; and its entries in the navigation."""

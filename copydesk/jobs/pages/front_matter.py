@@ -1,4 +1,4 @@
-"""The block of fields at the top of a page, and how to add to it without touching anything else."""
+"""Parses the front matter of a page, and adds fields without changing anything else."""
 
 import re
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ DEEP_NESTING_PATTERN = re.compile(r"(?:[-?:][ \t]+){50}|^ {1000}", re.M)
 MERGE_TAG = "tag:yaml.org,2002:merge"
 MAX_MERGED_MAPPINGS, MAX_MERGED_FIELDS = 100, 1000
 YAML_ERRORS = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, ValueError)
-"""What PyYAML raises at text that it cannot read: a value that does not fit its tag ends in any of these."""
+"""Exceptions that PyYAML raises for text that it cannot read. A value that does not fit its tag may raise any."""
 PLAIN_SCALAR_PATTERN = re.compile(r"[^\W_][\w ,.()/&+'’–—-]*")
 
 
 @dataclass(frozen=True)
 class FrontMatter:
     fields_start: int
-    """Where the fields begin, after the opening fence."""
+    """Position after the opening fence."""
     fields_end: int
-    """Where they end, which is where the closing fence stands."""
+    """Position of the closing fence."""
     body_start: int
-    """Where the page goes on."""
+    """Position after the front matter."""
     keys: tuple[str, ...]
     fields: dict[str, Any] | None
-    """None where the block is no YAML mapping; `keys` then tells what can be told."""
+    """None if the block is not a YAML mapping; then only `keys` is known."""
 
     def is_missing(self, name: str) -> bool:
         return name not in self.keys or (self.fields is not None and self.fields.get(name) in (None, ""))
@@ -51,12 +51,12 @@ def find_front_matter(body: str) -> FrontMatter | None:
         else tuple(key_match["key"].strip("\"'") for key_match in KEY_PATTERN.finditer(inner))
     )
     if fields is None and not keys:
-        return None  # two rules with text between them
+        return None  # two horizontal rules with text between them
     return FrontMatter(match.start("inner"), match.end("inner"), match.end(), keys, fields)
 
 
 def find_body_start(body: str) -> int:
-    """Where the page goes on after its front matter, 0 where it has none: `find` for those who need no more."""
+    """Returns the position after the front matter, or 0 if there is none. Usually faster than `find_front_matter`."""
     if not body.startswith(("---", "+++")):
         return 0
     match = FRONT_MATTER_PATTERN.match(body)
@@ -67,9 +67,9 @@ def find_body_start(body: str) -> int:
 
 
 def build_field_edit(body: str, name: str, value: str) -> tuple[int, int, str] | None:
-    """The span to replace and the text to put there so that the page has this field; None where that is not safe.
+    """Returns the edit that adds this field: start, end and replacement; None if the edit is not safe.
 
-    `value` is YAML. Nothing is done to a block that is not understood, nor to a field that has a value."""
+    `value` is YAML. A block that cannot be parsed and a field that has a value are never edited."""
     newline = "\r\n" if "\r\n" in body else "\n"
     matter = find_front_matter(body)
     if matter is None:
@@ -92,7 +92,7 @@ def _find_empty_value(body: str, matter: FrontMatter, name: str) -> Span | None:
 
 
 def quote_yaml(text: str) -> str:
-    """The text as a YAML value that reads back as the same text."""
+    """Returns the text as a YAML value that loads as the same text, with whitespace collapsed."""
     text = " ".join(text.split())
     if PLAIN_SCALAR_PATTERN.fullmatch(text) and text == text.strip() and _load_mapping(f"k: {text}\n") == {"k": text}:
         return text
@@ -100,7 +100,7 @@ def quote_yaml(text: str) -> str:
 
 
 class _BoundedMerges:
-    """Raises ConstructorError for merge keys (`<<`) that add up: mappings that merge others twice double each time."""
+    """Raises ConstructorError for too many merge keys (`<<`): mappings that merge others twice double each time."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         merged = sum(
@@ -123,16 +123,16 @@ class FastLoader(_BoundedMerges, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
 
 
 def choose_loader(text: str) -> Any:
-    """libyaml is seven times as fast, but it recurses on the C stack, which deep nesting would overflow."""
+    """Returns libyaml's fast loader, or the Python loader for deep nesting, which would overflow libyaml's C stack."""
     is_deep = text.count("[") + text.count("{") > 1000 or DEEP_NESTING_PATTERN.search(text)
     return SlowLoader if is_deep else FastLoader
 
 
 def compose_yaml(text: str) -> yaml.Node | None:
-    """Returns the nodes of a YAML file, custom tags and all; nothing is constructed.
+    """Returns the nodes of a YAML file, including custom tags, without constructing values.
 
-    None for an empty file and for a long one that only the slow loader could read. Raises YAMLError, and ValueError or
-    RecursionError for what is no YAML to PyYAML."""
+    Returns None for an empty file and for a long one that only the slow loader could read. Raises YAMLError, and
+    ValueError or RecursionError for text that PyYAML fails to process."""
     loader = choose_loader(text)
     if loader is SlowLoader and len(text) > MAX_FRONT_MATTER_CHARS:
         return None
@@ -141,12 +141,12 @@ def compose_yaml(text: str) -> yaml.Node | None:
 
 
 def load_yaml(text: str) -> Any:
-    """Returns the value of a YAML text. Raises one of UNREADABLE."""
+    """Returns the value of a YAML text. Raises one of YAML_ERRORS."""
     return yaml.load(text, Loader=choose_loader(text))  # noqa: S506 (a safe loader, either way)
 
 
 def _load_mapping(inner: str) -> dict[str, Any] | None:
-    """Strings for keys only; an empty block is an empty mapping."""
+    """Returns a mapping whose keys are all strings, or None. An empty block is an empty mapping."""
     if len(inner) > MAX_FRONT_MATTER_CHARS:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Headings of a Markdown page and the anchors they make."""
+"""Headings of a Markdown page and their anchors."""
 
 import re
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from typing import NamedTuple
 from copydesk.jobs.pages.lines import TextLine
 
 ATX_HEADING_PATTERN = re.compile(r" {0,3}(?P<marks>#{1,6})(?=[ \t]|$)")
-# By the prose, which tells what is outside code; the text of a heading is the body's.
-# It begins with the end of the line before, which is sought much faster than `^`.
+# Matches in the prose, which leaves out code; the text of a heading is taken from the body.
+# Begins with the end of the previous line, because searching for it is much faster than for `^`.
 HEADING_MARK_PATTERN = re.compile(r"\n(?:[ \t]*(?P<marks>#)| {0,3}(?:=+|-+)[ \t]*\r?$)", re.M)
 HEADING_ATTRIBUTES_PATTERN = re.compile(r"\{(?P<inner>[^{}]*+)\}\s*+$")
 ID_ATTRIBUTE_PATTERN = re.compile(r"#([\w.:-]+)")
 NOT_PARAGRAPH_PATTERN = re.compile(r"\s*(?:[-*+>|]\s|\d+[.)]\s|#|<|\||:::|!!!|[-*_]{3,}\s*$)")
 HTML_ID_PATTERN = re.compile(r"<[A-Za-z][^<>]*?\s(?:id|name)\s*=\s*[\"']([^\"'<>]+)[\"']")
-MAX_HEADING_CHARS = 1000  # characters; the patterns here are not made for more
+MAX_HEADING_CHARS = 1000  # the patterns here would be slow on longer lines
 EMPHASIS_PATTERN, EMPHASIS_END_PATTERN = re.compile(r"(?<!\w)_(.+?)_(?!\w)"), re.compile(r"_(?!\w)")
 INLINE_MARKUP_PATTERN = re.compile(r"[`*~]|<[^<>]*>|\\(?=\W)")
 
@@ -23,14 +23,14 @@ INLINE_MARKUP_PATTERN = re.compile(r"[`*~]|<[^<>]*>|\\(?=\W)")
 class Heading:
     level: int
     text: str
-    """As written, without marks and explicit id."""
+    """The text as written, without heading marks and explicit ID."""
     anchor: str
     line: TextLine
     underline: TextLine | None = None
 
 
 class RawHeading(NamedTuple):
-    """A heading before its anchor is made."""
+    """A heading without its generated anchor."""
 
     level: int
     text: str
@@ -40,7 +40,10 @@ class RawHeading(NamedTuple):
 
 
 def find_headings(body: str, prose: str) -> list[Heading]:
-    """`prose` tells which lines are outside code; the text is the body's, since code belongs to a heading's text."""
+    """Returns the headings with their anchors.
+
+    `prose` decides which lines are outside code; texts come from the body, because a heading may contain code.
+    """
     headings: list[Heading] = []
     slug_counts: dict[str, int] = {}
     for level, text, explicit_id, line, underline in find_raw_headings(body, prose):
@@ -89,14 +92,14 @@ def _build_raw_heading(level: int, text: str, line: TextLine, underline: TextLin
 
 
 def _strip_closing_marks(text: str) -> str:
-    """Drops the marks that may close a heading, and the spaces around what is left."""
+    """Removes the closing marks of a heading, and the spaces around its text."""
     text = text.strip(" \t")
     without_marks = text.rstrip("#")
     return without_marks.rstrip(" \t") if without_marks.endswith((" ", "\t")) else text
 
 
 def _build_line(body: str, start: int, previous: TextLine | None) -> TextLine:
-    """The line that begins here; counted from one that is known, so that a page is counted through once."""
+    """Returns the line that starts here. Counts from `previous`, so that the lines of a page are counted only once."""
     previous_number, previous_start = (previous.number, previous.start) if previous else (1, 0)
     newline = body.find("\n", start)
     next_start = len(body) if newline < 0 else newline + 1
@@ -107,7 +110,7 @@ def _build_line(body: str, start: int, previous: TextLine | None) -> TextLine:
 
 
 def _find_underlined_line(body: str, prose: str, line: TextLine, last_heading_end: int) -> TextLine | None:
-    """The line that this one underlines, where it is text and no heading itself."""
+    """Returns the line that this one underlines, or None if that is not text or is already a heading."""
     if line.start <= last_heading_end:
         return None
     start = body.rfind("\n", 0, line.start - 1) + 1
@@ -120,27 +123,27 @@ def _find_underlined_line(body: str, prose: str, line: TextLine, last_heading_en
 
 
 def slugify(text: str) -> str:
-    """As GitHub and most site generators make it."""
+    """Returns the anchor of a heading, as GitHub and most site generators generate it."""
     text = INLINE_MARKUP_PATTERN.sub("", _unwrap_links(text)).strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
 
 def find_anchors(body: str, prose: str) -> set[str]:
-    """Everything that a `#…` can lead to."""
+    """Returns all anchors that a `#…` link can lead to."""
     return {heading.anchor for heading in find_headings(body, prose)} | set(HTML_ID_PATTERN.findall(prose))
 
 
 def strip_markup(markdown: str) -> str:
-    """A heading or sentence without its marks."""
+    """Returns a heading or sentence without its markup."""
     text = INLINE_MARKUP_PATTERN.sub("", _unwrap_links(markdown))
     last_emphasis_end = max(
         (mark.end() for mark in EMPHASIS_END_PATTERN.finditer(text)), default=0
-    )  # what opens behind it closes nowhere
+    )  # emphasis that opens after it is never closed
     return " ".join((EMPHASIS_PATTERN.sub(r"\1", text[:last_emphasis_end]) + text[last_emphasis_end:]).split())
 
 
 def _unwrap_links(text: str) -> str:
-    """Replaces links and images by their text. A plain scan: a pattern would look for each end again and again."""
+    """Replaces links and images with their text. Scans once; a pattern would search for each end again and again."""
     pieces, position = [], 0
     closers = {"(": ")", "[": "]"}
     while (opener := text.find("[", position)) >= 0 and (end := text.find("]", opener)) >= 0:
@@ -151,7 +154,7 @@ def _unwrap_links(text: str) -> str:
         if next_char in closers:
             closer = text.find(closers[next_char], position + 1)
             if closer < 0:
-                del closers[next_char]  # nor will there be one later on
+                del closers[next_char]  # the rest of the text has none either
             else:
                 position = closer + 1
     return "".join(pieces) + text[position:]

@@ -1,4 +1,4 @@
-"""Tokens of JSON and of JavaScript's object literals, found in time that grows with the text alone."""
+"""Tokenizes JSON and JavaScript object literals in linear time."""
 
 import re
 from collections.abc import Iterator
@@ -7,14 +7,14 @@ from copydesk.jobs.pages.lines import Span, mask_spans
 
 TOKEN_PATTERN = re.compile(r"//[^\n]*|/\*|[\"'{}\[\]:,]|[A-Za-z_$][\w$]*")
 STRING_CONTENT_PATTERNS = {'"': re.compile(r"(?:[^\"\\\n]|\\.)*+", re.S), "'": re.compile(r"(?:[^'\\\n]|\\.)*+", re.S)}
-"""What may stand in a string, by its quote."""
+"""The content of a string, by its quote."""
 
 
 def tokenize(text: str) -> Iterator[Span]:
     """Yields comments, strings, brackets, colons, commas and names.
 
-    A quote or a comment that nothing closes is no token. How far its end was looked for is remembered, since
-    another one that begins before that point has no end either."""
+    An unclosed string or comment is not a token. The scanner remembers how far it searched for the end, because
+    another one that starts before that point has no end either."""
     position, searched_until = 0, {'"': 0, "'": 0, "/*": 0}
     while match := TOKEN_PATTERN.search(text, position):
         start, position, opener = match.start(), match.end(), match.group()
@@ -30,12 +30,12 @@ def tokenize(text: str) -> Iterator[Span]:
 
 
 def mask_comments(text: str) -> str:
-    """Returns the text with spaces for its comments; positions and lines stay."""
+    """Replaces comments with spaces. Positions and lines stay the same."""
     return mask_spans(text, [(start, end) for start, end in tokenize(text) if text.startswith(("//", "/*"), start)])
 
 
 def _find_end(text: str, opener: str, position: int) -> tuple[int, bool]:
-    """Returns where a string or a comment ends, and whether something closes it."""
+    """Returns where a string or a comment ends, and whether it is closed."""
     if opener == "/*":
         closer = text.find("*/", position)
         return (closer + 2, True) if closer >= 0 else (len(text), False)

@@ -1,4 +1,4 @@
-"""A body as lines that know where they begin. Only \\n ends a line; a lone \\r or a form feed is part of it."""
+"""Lines of a text with their positions. Only \\n ends a line; a lone \\r or a form feed is part of the line."""
 
 import re
 from bisect import bisect_right
@@ -13,12 +13,12 @@ class TextLine(NamedTuple):
     number: int
     start: int
     text: str
-    """Without its ending."""
+    """Text without the line ending."""
     ending: str
 
     @property
     def end(self) -> int:
-        """Where the text ends and the ending begins."""
+        """Returns the position where the text ends and the line ending starts."""
         return self.start + len(self.text)
 
     @property
@@ -39,7 +39,7 @@ def split_lines(body: str) -> list[TextLine]:
 
 
 def iter_lines(body: str, start: int) -> Iterator[TextLine]:
-    """The lines from a position on, of which the first is number 1."""
+    """Yields the lines from a position on. The first one has number 1."""
     number = 1
     while start < len(body):
         newline = body.find("\n", start)
@@ -54,14 +54,14 @@ def line_at(lines: list[TextLine], position: int) -> TextLine:
 
 
 def mask_text(text: str) -> str:
-    """Spaces for all but line endings."""
+    """Replaces all characters except line endings with spaces."""
     if "\r" in text:
         return NON_NEWLINE_PATTERN.sub(" ", text)
     return "\n".join([" " * len(line) for line in text.split("\n")])
 
 
 def mask_spans(body: str, spans: list[Span]) -> str:
-    """The same length and the same lines, with spaces where the spans were."""
+    """Replaces the spans with spaces. Length and lines stay the same."""
     pieces, position = [], 0
     for start, end in sorted(spans):
         start = max(start, position)
@@ -72,7 +72,7 @@ def mask_spans(body: str, spans: list[Span]) -> str:
 
 
 def apply_edits(body: str, edits: list[tuple[int, int, str]]) -> str:
-    """Each span replaced by its text; spans do not overlap."""
+    """Replaces each span with its text. Spans must not overlap."""
     pieces, position = [], 0
     for start, end, replacement in sorted(edits):
         pieces += [body[position:start], replacement]

@@ -1,4 +1,4 @@
-"""Which file a link leads to, and how to write the link when one of the two has moved."""
+"""Resolves links to files, and rewrites a link when its page or its target has moved."""
 
 import posixpath
 import re
@@ -13,24 +13,28 @@ QUERY_OR_ANCHOR_PATTERN = re.compile(r"[?#]")
 ASSET_FOLDERS = ("public", "static")
 IMPLIED_ENDINGS = (*PAGE_EXTENSIONS, *(f"/{index}{kind}" for kind in PAGE_EXTENSIONS[:4] for index in INDEX_NAMES))
 MAX_ROOTS = 40
-"""Folders above a page that a link from the top may start from."""
+"""Limits the folders above a page that an absolute link may start from."""
 UNENCODED_CHAR_PATTERN = re.compile(r"[A-Za-z0-9/_.~!$&'*+,;=@:-]")
 
 
 @dataclass(frozen=True)
 class ResolvedLink:
-    """A link's path is `base` joined with what was written; `cut` is the part of the file's path left unwritten."""
+    """The file that a link leads to.
+
+    `base` is the folder that the link starts from, `omitted_ending` the end of the file's path that the link leaves
+    out, and `url_ending` the `/` or `.html` that the link has in its place.
+    """
 
     file: str
     base: str
     omitted_ending: str
     url_ending: str
     is_relative_to_address: bool = False
-    """Relative to the page's own address, as if the page were a folder, instead of to the folder it lies in."""
+    """True if the link is relative to the page's address, as if the page were a folder, not to the page's folder."""
 
 
 class RepositoryPaths:
-    """The repository's paths, as links see them."""
+    """The paths of the repository that links can lead to."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self.paths = frozenset(paths)
@@ -43,7 +47,7 @@ class RepositoryPaths:
         return RepositoryPaths(self.paths - {old} | {new})
 
     def resolve(self, page: str, target: str) -> ResolvedLink | None:
-        """The file that this link on this page leads to."""
+        """Returns the file that a link on this page leads to, or None."""
         path = unquote(split_target(target)[0])
         for base in list_base_folders(page, path):
             resolved = self._find_file(base, path)
@@ -71,7 +75,7 @@ class RepositoryPaths:
 
 
 def split_target(target: str) -> tuple[str, str]:
-    """The path, and the query and anchor with their marks."""
+    """Returns the path, and the query and anchor including `?` and `#`."""
     if "#" not in target and "?" not in target:
         return target, ""
     match = QUERY_OR_ANCHOR_PATTERN.search(target)
@@ -79,7 +83,7 @@ def split_target(target: str) -> tuple[str, str]:
 
 
 def list_base_folders(page: str, path: str) -> Iterator[str]:
-    """The folders that a link may start from, the likeliest first."""
+    """Yields the folders that a link may start from, the most likely first."""
     if path.startswith("/"):
         roots = ["", *reversed(list(_list_parent_folders(page)))][:MAX_ROOTS]
         yield from roots
@@ -87,11 +91,11 @@ def list_base_folders(page: str, path: str) -> Iterator[str]:
         return
     yield posixpath.dirname(page)
     if not extension(path) and stem(page) not in INDEX_NAMES:
-        yield strip_extension(page)  # as an address: the page itself is a folder
+        yield strip_extension(page)  # relative to the page's address, where the page acts as a folder
 
 
 def rewrite_target(target: str, page: str, resolved: ResolvedLink, file: str) -> str:
-    """The link as it was written, but from `page` to `file`: style, query and anchor stay."""
+    """Rewrites a link so that it leads from `page` to `file`. Keeps its style, query and anchor."""
     old_path, query_and_anchor = split_target(target)
     short_path = _omit_ending(file, resolved)
     if old_path.startswith("/"):
@@ -111,7 +115,7 @@ def relative_path(target_path: str, base: str, old_path: str) -> str:
 
 
 def _omit_ending(file: str, resolved: ResolvedLink) -> str:
-    """As much of the file's path as the link used to write."""
+    """Returns the file's path without the ending that the link leaves out."""
     if not resolved.omitted_ending or extension(file) not in PAGE_EXTENSIONS:
         return file
     if resolved.omitted_ending.startswith("/") and stem(file) in INDEX_NAMES:
@@ -131,7 +135,7 @@ def _list_parent_folders(path: str) -> Iterator[str]:
 
 
 def encode_like(path: str, like: str) -> str:
-    """Percent-encoded as far as `like` is: characters it writes plainly stay plain."""
+    """Percent-encodes a path in the style of `like`: characters that `like` does not encode are not encoded."""
     keeps_unicode = not re.search(r"%[89A-Fa-f][0-9A-Fa-f]", like)
     plain_chars = set(like) - {"%"}
     return "".join(

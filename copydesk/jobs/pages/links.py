@@ -1,4 +1,4 @@
-"""Where a page names another file: Markdown links and images, definitions, HTML and JSX attributes, directives."""
+"""Finds references to files: Markdown links, images and definitions, HTML and JSX attributes, directives."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ RST_LINK_PATTERN = re.compile(
     r"|^[ \t]*\.\. _[^:\n]+:[ \t]+(\S+)",
     re.M,
 )
-# A target that no bracket follows is taken as a whole, without a group: the names in it lead to the same place.
+# Consumes a target without a following bracket whole, without a group: a match inside it would fail at the same point.
 ADOC_LINK_PATTERN = re.compile(r"(?:link|xref|include|image):{1,2}(?:([^\s\[\]:][^\s\[\]]*+)\[|[^\s\[\]:][^\s\[\]]*+)")
 ADOC_REFERENCE_PATTERN = re.compile(r"<<([^\s<>,#]+\.adoc)")
 MYST_DOC_PATTERN = re.compile(r"\{doc\}`(?:[^`<\n]*<)?([^`<>\n]+)>?`")
@@ -35,14 +35,14 @@ TOCTREE_ENTRY_PATTERN = re.compile(
     r"[ \t]*(?!:[\w-]+:|---|[`:~]{3,})(?:[^\s<>][^<>\n]*<([^<>\n]+)>|([^\s<>:][^\s<>]*))[ \t]*$"
 )
 MAX_LINK_CHARS = 4000
-MAX_PARENTHESES_DEPTH = 32  # pairs of parentheses, as CommonMark's own program has it
+MAX_PARENTHESES_DEPTH = 32  # the limit of CommonMark's reference implementation
 PLACEHOLDER_PATTERN = re.compile(r"[{}$*\\]|@/")
 NON_FILE_TARGET_PATTERN = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|#|\?|$")
 
 
 @dataclass(frozen=True)
 class Link:
-    """`target` stands at body[start:end], as it was written."""
+    """A link. `target` is body[start:end], as written."""
 
     start: int
     end: int
@@ -50,12 +50,12 @@ class Link:
 
     @property
     def is_internal(self) -> bool:
-        """It names a file of this site: no address elsewhere, no mere anchor, nothing that a template fills in."""
+        """Returns whether the link names a file of this site: no external URL, bare anchor or template placeholder."""
         return not NON_FILE_TARGET_PATTERN.match(self.target) and not PLACEHOLDER_PATTERN.search(self.target)
 
 
 def find_links(path: str, body: str, page_prose: str | None = None) -> list[Link]:
-    """Every link outside code, in order. `shown` is the page's prose, where the caller has it already."""
+    """Returns every link outside code, in order. `page_prose` is the page's prose, if the caller already has it."""
     text = mask_non_prose(path, body) if page_prose is None else page_prose
     spans = set(_find_link_spans(extension(path), body, text))
     links: list[Link] = []
@@ -96,11 +96,11 @@ def _find_group_spans(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
 
 
 def find_toctree_entries(body: str) -> Iterator[Span]:
-    """The entries of Sphinx tables of contents: `path` or `Title <path>`."""
+    """Yields the entries of Sphinx tables of contents: `path` or `Title <path>`."""
     table_end = 0
     for table in TOCTREE_PATTERN.finditer(body):
         if not table["fence"] and table.start() < table_end:
-            continue  # it stands in another table, whose entries its own are as well
+            continue  # nested in another table, which has yielded its entries already
         for line in islice(iter_lines(body, table.end()), 1, None):
             if table["fence"] and line.text.strip().startswith(table["fence"]):
                 break
@@ -115,7 +115,7 @@ def find_toctree_entries(body: str) -> Iterator[Span]:
 
 
 def find_inline_links(text: str) -> Iterator[Span]:
-    """[text](destination "title"), images as well."""
+    """Yields the destinations of links, `[text](destination "title")`, and of images."""
     position = 0
     while (bracket := text.find("](", position)) >= 0:
         position = bracket + 2
@@ -145,7 +145,7 @@ def _find_destination(text: str, position: int) -> Span | None:
 
 
 def _find_destination_end(text: str, position: int) -> int:
-    """Where a bare destination ends: parentheses may stand in it in pairs."""
+    """Returns where a bare destination ends. It may contain balanced parentheses."""
     depth, limit = 0, min(len(text), position + MAX_LINK_CHARS)
     while position < limit and not text[position].isspace():
         character = text[position]

@@ -1,4 +1,4 @@
-"""Which characters of a Markdown page are prose: not front matter, code, comments or raw HTML blocks."""
+"""Separates the prose of a Markdown page from front matter, code, comments and raw HTML blocks."""
 
 import re
 from collections import deque
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from copydesk.jobs.pages import front_matter
 from copydesk.jobs.pages.lines import Span, mask_spans, mask_text
 
-# A fence may stand in a quotation or right after a list marker; in a list it may be indented by any amount.
+# A fence may be in a quotation or directly after a list marker; in a list it may be indented by any amount.
 FENCE_PATTERN = re.compile(r"(?P<prefix>[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(?P<mark>`{3,}(?=[^`]*$)|~{3,})")
 RAW_BLOCK_CLOSERS = {
     "<!--": "-->",
@@ -21,7 +21,7 @@ RAW_BLOCK_CLOSERS = {
 RAW_BLOCK_START_PATTERN = re.compile(r"<!--|\{/\*|<(?:pre|script|style|code)(?=[\s>])")
 BACKTICKS_PATTERN = re.compile(r"\\`|`+")
 CODE_SPAN_PATTERN = re.compile(r"`[^`\n]*(?:\n(?![ \t\r\f\v]*\n)[^`\n]*)*`")
-# What an indented block may belong to instead of being code: a list, an admonition, a tab, a definition, HTML.
+# Containers that an indented block may belong to instead of being code: list, admonition, tab, definition, HTML.
 CONTAINER_PATTERN = re.compile(r"[-*+]\s|\d+[.)]\s|!!!|\?\?\?|===|:|\[\^|<|\{|>")
 CONTAINER_FIRST_CHARS = frozenset("-*+0123456789!?=:[<{>")
 PARAGRAPH_BREAK_PATTERN = re.compile(r"\n[ \t\r\f\v]*(?=\n)")
@@ -30,15 +30,15 @@ PARAGRAPH_BREAK_PATTERN = re.compile(r"\n[ \t\r\f\v]*(?=\n)")
 @dataclass(frozen=True)
 class MarkdownScan:
     prose: str
-    """The body with spaces for all that is not prose; positions and lines are the body's."""
+    """The body with everything except prose replaced by spaces. Positions and lines are the same as in the body."""
     fenced_lines: frozenset[int]
-    """Numbers of the lines that are fenced code, fences included."""
+    """Numbers of the lines of fenced code, including the fences."""
     unclosed_fence_line: int | None = None
-    """The line of a fence that runs to the end of the page."""
+    """The line of a fence that is never closed."""
 
 
 def scan(body: str, indented_code: bool = True) -> MarkdownScan:
-    """MDX has no indented code: pass False for it."""
+    """Separates the prose of a page from its code. Pass `indented_code=False` for MDX, which has no indented code."""
     head = body[: front_matter.find_body_start(body)]
     text = body[len(head) :]
     lines = text.split("\n")
@@ -61,7 +61,10 @@ def scan(body: str, indented_code: bool = True) -> MarkdownScan:
 
 
 def _find_fenced_lines(text: str, lines: list[str], indented_code: bool) -> tuple[set[int], int | None]:
-    """The lines in fences, except where a comment or indented code hides them; and a fence that nothing ends."""
+    """Returns the indexes of the lines in fences, and of a fence that is never closed.
+
+    Fences inside a comment or indented code do not count.
+    """
     fenced: set[int] = set()
     fence_contents: set[int] = set()
     unclosed = None
@@ -70,7 +73,7 @@ def _find_fenced_lines(text: str, lines: list[str], indented_code: bool) -> tupl
     marks = [mark for mark in ("```", "~~~", "<", "{/*") if mark[0] in text and mark in text]
     if not marks or marks[0][0] not in "`~":
         return fenced, None
-    # A fence or a comment begins on a few of many lines.
+    # Only these few lines can start a fence or a comment.
     for index in sorted({index for mark in marks for index, line in enumerate(lines) if mark in line}):
         if index < next_index:
             continue  # in a fence or a comment
@@ -94,7 +97,10 @@ def _find_fenced_lines(text: str, lines: list[str], indented_code: bool) -> tupl
 
 
 def _find_fence_end(lines: list[str], start: int, fence: re.Match[str]) -> tuple[int, int]:
-    """The line that ends a fence, and the first after it: the same one where it ends with its quotation."""
+    """Returns the index of the line that ends a fence, and of the first line after it.
+
+    They are the same if the fence ends together with its quotation.
+    """
     mark, is_quoted = fence["mark"], ">" in fence["prefix"]
     for index in range(start + 1, len(lines)):
         line = lines[index]
@@ -106,7 +112,10 @@ def _find_fence_end(lines: list[str], start: int, fence: re.Match[str]) -> tuple
 
 
 def _is_contained(lines: list[str], start: int, stop: int, fence_contents: set[int], default: bool) -> bool:
-    """Whether what is indented here may belong to the last line that is not: code in a fence does not count."""
+    """Returns whether the last line without indentation starts a container, so that an indented line may belong to it.
+
+    Lines inside a fence do not count. Returns `default` if there is no such line.
+    """
     for index in range(stop - 1, start - 1, -1):
         text = lines[index]
         if text and not text[0].isspace() and index not in fence_contents:
@@ -115,7 +124,7 @@ def _is_contained(lines: list[str], start: int, stop: int, fence_contents: set[i
 
 
 def _is_closing_fence(text: str, fence: re.Match[str]) -> bool:
-    """The same mark, at least as long, and not indented so far that it is code itself."""
+    """Returns whether a line closes the fence: the same mark, at least as long, and not indented as far as code."""
     mark = fence["mark"]
     inner = text.lstrip(" \t>").rstrip()
     if len(inner) < len(mark) or inner.strip(mark[0]):
@@ -125,7 +134,7 @@ def _is_closing_fence(text: str, fence: re.Match[str]) -> bool:
 
 
 def _find_missing_closer(text: str) -> str:
-    """What ends the comment or raw block that this line begins and does not end."""
+    """Returns the closer of the comment or raw block that this line opens and does not close, or ""."""
     if not RAW_BLOCK_START_PATTERN.search(text):
         return ""
     text = _mask_code_spans(text)
@@ -155,7 +164,7 @@ def _find_raw_blocks(text: str) -> list[Span]:
 
 
 def _find_indented_code(lines: list[str], fenced: set[int]) -> set[int]:
-    """Four spaces after an empty line, below something that is no list or other container."""
+    """Returns the indexes of indented code: four spaces after an empty line, outside lists and other containers."""
     code_lines: set[int] = set()
     after_blank, in_code, is_contained = True, False, False
     for index, text in enumerate(lines):
@@ -175,7 +184,7 @@ def _find_indented_code(lines: list[str], fenced: set[int]) -> set[int]:
 
 
 def _mask_code_spans(text: str) -> str:
-    """Code spans: a run of backticks up to the next run of the same length in the same paragraph."""
+    """Masks code spans: a run of backticks up to the next run of the same length in the same paragraph."""
     pieces = text.split("`")
     if "" in pieces[1:-1] or ("\\" in text and "\\`" in text):
         return mask_spans(text, list(_find_code_spans(text)))
@@ -199,7 +208,7 @@ def _find_paragraph_code_spans(paragraph: str, offset: int) -> Iterator[Span]:
     runs = list(BACKTICKS_PATTERN.finditer(paragraph))
     indexes_by_length: dict[int, deque[int]] = {}
     for index, run in enumerate(runs):
-        # Inside a span a backslash means nothing, so an escaped backtick can close one.
+        # A backslash has no meaning inside a code span, so an escaped backtick can close one.
         indexes_by_length.setdefault(len(run.group().lstrip("\\")), deque()).append(index)
     position = 0
     for index, run in enumerate(runs):

@@ -1,4 +1,4 @@
-"""Moves a page together with everything that names it: links, navigation, and its own relative links."""
+"""Moves a page and updates every reference to it: links, navigation, and the page's own relative links."""
 
 import posixpath
 import re
@@ -21,17 +21,17 @@ from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
 Edits = list[tuple[int, int, str]]
-# A link that is only dots and slashes leads to a folder's index without naming it.
+# A link of only dots and slashes leads to a folder's index page without naming it.
 UNNAMED_LINK_PATTERN = re.compile(rb"""\]\(<?[./]+[)#?> ]|=\{?["'][./]+["'#?]|\]:[ \t]*[./]+\s""")
 
 
 def move_page(workspace: Workspace, old: str, new: str) -> list[str]:
-    """Moves `old` to `new` and answers which other files were changed for it, sorted.
+    """Moves `old` to `new` and returns the other files that were changed, sorted.
 
-    All or nothing: every new text is made before the first change, and the only change that can be refused comes
-    first. Code is left alone, and so are dot folders and what is no documentation, which no job may change."""
+    Atomic: computes every new text before the first write, and makes the only write that can be refused first. Code is
+    not changed, and neither are dot folders and files that are not documentation, which no job may change."""
     if workspace.exists(new):
-        raise PathRefused(f"{new} exists already.")
+        raise PathRefused(f"{new} already exists.")
     paths = RepositoryPaths(workspace.paths())
     paths_after = paths.with_move(old, new)
     moved_data = _update_own_links(workspace.read(old), old, new, paths, paths_after)
@@ -47,7 +47,7 @@ def move_page(workspace: Workspace, old: str, new: str) -> list[str]:
 
 
 def _move_file(workspace: Workspace, old: str, new: str, data: bytes) -> None:
-    """The old path goes first, so that a page can be renamed to the same name in another case."""
+    """Moves the file. Deletes the old path first, so that a page can be renamed to the same name in another case."""
     old_data = workspace.read(old)
     workspace.delete(old)
     try:
@@ -79,7 +79,10 @@ def _update_own_link(target: str, old: str, new: str, paths: RepositoryPaths, pa
 
 
 def _shift_target(target: str, old: str, new: str, paths: RepositoryPaths) -> str:
-    """A relative link to something that is no file here, such as a folder or what a build makes, keeps its place."""
+    """Rewrites a relative link whose target is not a file here, such as a folder or build output.
+
+    The link leads to the same path as before.
+    """
     old_path, query_and_anchor = split_target(target)
     full_path = posixpath.normpath(posixpath.join(posixpath.dirname(old), unquote(old_path)))
     names_something = "/" in old_path or extension(old_path) or full_path in paths.folders
@@ -95,7 +98,7 @@ def _shift_target(target: str, old: str, new: str, paths: RepositoryPaths) -> st
 def _update_mentions(
     workspace: Workspace, path: str, old: str, new: str, paths: RepositoryPaths, paths_after: RepositoryPaths
 ) -> bytes | None:
-    """The file's bytes with every mention of the moved page changed; None where there is none."""
+    """Returns the file's bytes with every reference to the moved page updated, or None if there is no reference."""
     is_nav_file = navigation.is_nav_file(path)
     if not (is_nav_file or is_page(path)) or not workspace.is_readable(path):
         return None
@@ -139,7 +142,7 @@ def _edit_nav_entries(path: str, text: DecodedText, old: str, new: str, paths: R
 
 
 def _may_mention(data: bytes, old: str) -> bool:
-    """A cheap look before the page is read: does a piece of the name occur at all?"""
+    """Returns whether a part of the page's name occurs in the file: a cheap check before the file is parsed."""
     name = stem(old)
     name_part = max(re.findall(r"[A-Za-z0-9_-]+", name), key=len, default="")
     if name_part.encode() in data:
@@ -151,7 +154,7 @@ def _may_mention(data: bytes, old: str) -> bool:
 
 
 def _encode_for_file(text: DecodedText, target: str) -> str:
-    """Percent-encoded where the file's encoding has no such character."""
+    """Percent-encodes the characters that the file's encoding does not have."""
     if text.encoding == "utf-8":
         return target
     return "".join(c if c <= "\xff" else percent_encode(c) for c in target)

@@ -1,6 +1,6 @@
-"""The files that name a site's pages for its menus: docs.json, mint.json, mkdocs.yml, sidebars.js and their like.
+"""Finds and renames pages in navigation files: docs.json, mint.json, mkdocs.yml, sidebars.js and similar.
 
-SUMMARY.md, _sidebar.md and Sphinx's tables of contents are made of links and are read as such."""
+SUMMARY.md, _sidebar.md and Sphinx's tables of contents consist of links and are parsed as links."""
 
 import posixpath
 import re
@@ -17,7 +17,7 @@ from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, strip_ext
 
 LITERAL_NAV_FILES = {"docs.json", "mint.json", *(f"sidebars.{kind}" for kind in ("js", "ts", "cjs", "mjs", "json"))}
 YAML_NAV_FILES = {"mkdocs.yml", "mkdocs.yaml", "_toc.yml"}
-# A string in a list names a page unless the list is one of these; elsewhere it must be the value of one of those.
+# A string in a list names a page, except in these lists; any other string must be the value of one of PAGE_KEYS.
 NON_PAGE_LIST_KEYS = {"tags", "keywords", "versions", "languages", "fonts", "colors", "contexts", "options", "examples"}
 PAGE_KEYS = {"id", "page", "href", "root", "link", "path", "to", "destination", "file"}
 NON_PAGE_VALUE_PATTERN = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|#|\s*$")
@@ -25,7 +25,7 @@ NON_PAGE_VALUE_PATTERN = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|#|\s*$")
 
 @dataclass(frozen=True)
 class NavEntry:
-    """`value` stands at body[start:end]; it names a page, with or without slash and extension."""
+    """An entry that names a page, with or without slash and extension. `value` is body[start:end]."""
 
     start: int
     end: int
@@ -47,7 +47,7 @@ def find_entries(path: str, body: str) -> list[NavEntry]:
 
 
 def resolve_entry(paths: RepositoryPaths, nav_path: str, body: str, value: str) -> tuple[str, str] | None:
-    """The file that an entry names, and the folder it is named from."""
+    """Returns the file that an entry names and the folder that the entry is relative to, or None."""
     name = split_target(value)[0].strip("/")
     for base in _list_base_folders(nav_path, body):
         full_path = posixpath.normpath(posixpath.join(base, name))
@@ -58,7 +58,7 @@ def resolve_entry(paths: RepositoryPaths, nav_path: str, body: str, value: str) 
 
 
 def rename_entry(value: str, base: str, file: str) -> str | None:
-    """The entry for the file's new place in the style of the old one; None where its folder cannot name that place."""
+    """Returns the entry for the file's new path in the style of the old one, or None if that is outside `base`."""
     if base and not file.startswith(base + "/"):
         return None
     old_name, query_and_anchor = split_target(value)
@@ -80,7 +80,7 @@ def _list_base_folders(nav_path: str, body: str) -> list[str]:
 
 
 def _find_yaml_values(body: str) -> Iterator[Span]:
-    """The scalars below `nav` (MkDocs), or the whole of a Jupyter Book's table; custom tags are never constructed."""
+    """Yields the scalars below `nav` (MkDocs) or of a Jupyter Book's `_toc.yml`. Never constructs custom tags."""
     try:
         root = front_matter.compose_yaml(body)
     except front_matter.YAML_ERRORS:
@@ -91,7 +91,7 @@ def _find_yaml_values(body: str) -> Iterator[Span]:
     pending = (
         [top_level["nav"]] if "nav" in top_level else [root] if {"root", "chapters", "parts"} & set(top_level) else []
     )
-    seen: set[int] = set()  # an alias is the same node once more, and may lead back to itself
+    seen: set[int] = set()  # an alias repeats a node, and may form a cycle
     while pending:
         node = pending.pop()
         if id(node) in seen:
@@ -107,7 +107,7 @@ def _find_yaml_values(body: str) -> Iterator[Span]:
 
 
 def _find_literal_values(body: str) -> Iterator[Span]:
-    """Strings of JSON, or of the object literals of JavaScript, by the key they stand under."""
+    """Yields the strings of JSON or JavaScript object literals whose key says that they name a page."""
     stack: list[tuple[str, str]] = []
     key = previous = ""
     for start, end in tokenize(body):

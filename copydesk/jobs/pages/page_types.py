@@ -1,4 +1,4 @@
-"""Which files are pages, told from their path alone."""
+"""Decides by the path alone whether a file is a page."""
 
 import posixpath
 import re
@@ -6,12 +6,12 @@ import re
 MARKDOWN_EXTENSIONS = (".md", ".mdx", ".markdown")
 PAGE_EXTENSIONS = (*MARKDOWN_EXTENSIONS, ".rst", ".adoc", ".txt")
 INDEX_NAMES = ("index", "README", "readme", "_index")
-# Not documentation, whatever they end with; some of them no agent may change.
+# Not documentation, regardless of the extension; agents may not change some of these files.
 NON_PAGE_NAME_PATTERN = re.compile(
     r"(requirements.*|constraints.*|licen[cs]e.*|copying|notice|cmakelists|robots|agents|claude)\.\w+", re.I
 )
 SKIPPED_FOLDERS = {"node_modules", "vendor", "third_party"}
-# Pages for those who work on the repository; a site does not show them.
+# Pages for contributors to the repository, which a site does not show.
 REPOSITORY_FILE_PATTERN = re.compile(
     r"(readme|changelog|changes|contributing|code_of_conduct|security|support|governance|authors|history)\.\w+", re.I
 )
@@ -31,7 +31,7 @@ def stem(path: str) -> str:
 
 
 def is_page(path: str) -> bool:
-    """Text that people read. Dot folders and the work of others are not ours to edit."""
+    """Returns whether a file is text for readers. Jobs do not edit dot folders and third-party code."""
     *folders, name = path.split("/")
     if extension(name) not in PAGE_EXTENSIONS or name.startswith(".") or NON_PAGE_NAME_PATTERN.fullmatch(name):
         return False
@@ -39,7 +39,7 @@ def is_page(path: str) -> bool:
 
 
 def is_site_page(path: str) -> bool:
-    """A Markdown page that a site shows under its own address, so that front matter means something in it."""
+    """Returns whether a site shows this Markdown page under its own address, so that its front matter has a meaning."""
     *folders, name = path.split("/")
     if not is_page(path) or extension(name) not in MARKDOWN_EXTENSIONS or name in MARKDOWN_NAV_FILES:
         return False

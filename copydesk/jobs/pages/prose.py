@@ -1,4 +1,4 @@
-"""Prose and code in every kind of page: Markdown, reStructuredText, AsciiDoc, plain text."""
+"""Separates prose from code in every kind of page: Markdown, reStructuredText, AsciiDoc and plain text."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ RST_CODE_PATTERN = re.compile(
 )
 RST_TOCTREE_PATTERN = re.compile(r"\s*\.\. toctree::")
 RST_COMMENT_PATTERN = re.compile(r"\s*\.\.(?:\s(?!\S+::|_|\[|\|)|\s*$)")
-# A run of colons and letters that is no role is taken as a whole (the group), or each of its colons would be tried.
+# The group consumes a run of colons and letters that is not a role, so that each of its colons is not tried again.
 RST_INLINE_PATTERN = re.compile(
     r"``[^`\n]+(?:`[^`\n]+)*``|:(?=[\w:+-]{2})[\w:+-]*+(?<=:)`[^`\n]+`|(?P<no_role>:[\w:+-]*+)"
 )
@@ -21,7 +21,7 @@ ADOC_INLINE_PATTERN = re.compile(r"(?<!\w)`[^`\n]+`(?!\w)|\+\+[^+\n]+\+\+")
 
 
 def mask_non_prose(path: str, body: str) -> str:
-    """The body with spaces for all that is not prose; positions and lines are the body's."""
+    """Replaces everything except prose with spaces. Positions and lines stay the same."""
     ext = extension(path)
     if ext in MARKDOWN_EXTENSIONS:
         return markdown.scan(body, indented_code=ext != ".mdx").prose
@@ -37,7 +37,7 @@ def mask_non_prose(path: str, body: str) -> str:
 
 
 def find_code_lines(path: str, body: str) -> frozenset[int]:
-    """Numbers of the lines that are a block of code."""
+    """Returns the numbers of the lines in code blocks."""
     if extension(path) in MARKDOWN_EXTENSIONS:
         return markdown.scan(body).fenced_lines
     find_blocks = {".rst": _find_rst_blocks, ".adoc": _find_adoc_blocks}.get(extension(path))
@@ -46,7 +46,7 @@ def find_code_lines(path: str, body: str) -> frozenset[int]:
 
 
 def mask_code_blocks(path: str, body: str) -> str:
-    """The body with spaces for blocks of code only: roles, directives and tables of contents are still there."""
+    """Replaces only code blocks with spaces. Roles, directives and tables of contents stay."""
     if extension(path) in MARKDOWN_EXTENSIONS:
         code_lines = markdown.scan(body).fenced_lines
         return mask_spans(body, [(line.start, line.end) for line in split_lines(body) if line.number in code_lines])
@@ -54,7 +54,7 @@ def mask_code_blocks(path: str, body: str) -> str:
 
 
 def _find_rst_blocks(lines: list[TextLine], only_code: bool = False) -> Iterator[Span]:
-    """Literal blocks are all that is indented deeper than the line which announced them."""
+    """Yields the lines of literal blocks, which are indented deeper than the line that introduces them."""
     block_indent: int | None = None
     for line in lines:
         if line.is_blank:

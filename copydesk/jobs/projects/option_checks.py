@@ -1,4 +1,4 @@
-"""Checks the values of a project that only this half of the code knows: which models and checks there are."""
+"""Checks the project options that name models and checks, which the core package does not know."""
 
 from collections.abc import Mapping
 
@@ -10,17 +10,17 @@ def validate_options(values: Mapping[str, str]) -> None:
     """Raises InvalidRequest when the values name a model or a check that does not exist."""
     model, ignored = values.get("model", ""), values.get("ignored_checks", "")
     if model and not is_model_name(model):
-        _raise_invalid("model", f"There is no model '{model[:80]}'; write one of {', '.join(NAME_FORMS)}.")
+        _raise_invalid("model", f"There is no model '{model[:80]}'. Use one of: {', '.join(NAME_FORMS)}.")
     if ignored:
         _validate_ignored_checks(ignored)
 
 
 def _validate_ignored_checks(ignored: str) -> None:
-    from copydesk.jobs.checks import RULES  # slow to import, and few changes name a check
+    from copydesk.jobs.checks import RULES  # imported here because it is slow and few changes name a check
 
     for name in filter(None, (part.strip().partition(":")[0] for part in ignored.split(","))):
         if name not in (*RULES, "*"):
-            _raise_invalid("ignored_checks", f"There is no check '{name[:40]}'; there are {', '.join(RULES)}.")
+            _raise_invalid("ignored_checks", f"There is no check '{name[:40]}'. Use one of: {', '.join(RULES)}.")
 
 
 def _raise_invalid(field: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""New projects: everything is checked and the repository looked at before anything is kept; the token is sealed."""
+"""Creates projects. All values and the repository are checked before anything is stored; the token is sealed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,10 +17,10 @@ class NewProject:
     name: str
     repository: str
     ref: str | None = None
-    """None for the repository's default branch."""
+    """None means the repository's default branch."""
     root: str = ""
     forge: str | None = None
-    """None for what the address tells."""
+    """None means that the forge is detected from the repository's URL."""
     model: str | None = None
     token_env: str | None = None
     token: str | None = field(default=None, repr=False)
@@ -37,7 +37,7 @@ def create_project(
     seconds: float = ACCESS_TIMEOUT_SECONDS,
     actor: str,
 ) -> Project:
-    """InvalidRequest or RepositoryFailed says what is in the way; then nothing was kept."""
+    """Creates a project. Raises InvalidRequest or RepositoryFailed, before anything is stored, when a check fails."""
     validate_options({**new.options, "model": new.model or ""})
     policy_values, collection_values = split_options(new.options)
     project = build_project(

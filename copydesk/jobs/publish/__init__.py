@@ -1,1 +1,1 @@
-"""Publishing: mirror, commit, push, pull request. The only place that holds a token; the agent never does."""
+"""Publishing: mirror, commit, push and pull request. Only this package uses the forge's token; the agent never does."""

@@ -1,16 +1,17 @@
-"""What can go wrong between Copydesk and a forge or a repository."""
+"""Errors of forges and of remote repositories."""
 
 from copydesk.jobs.job import JobFailed, Reason, RepositoryFailed
 
 
 class RepositoryUnavailable(RepositoryFailed):
-    """The repository did not answer; it may in a while."""
+    """The repository did not respond. A retry may succeed."""
 
     retry_after: float | None = None
+    """Seconds that the other side asked to wait; None when it named no time."""
 
 
 class ForgeRefused(JobFailed):
-    """The forge said no, and will again; its words, without secrets."""
+    """The forge refused a request permanently. The message is the forge's own, with secrets redacted."""
 
     reason = Reason.PUBLISH_REFUSED
 
@@ -20,16 +21,18 @@ class ForgeRefused(JobFailed):
 
 
 class PullAlreadyOpen(ForgeRefused):
-    """The forge has an open pull request of this branch."""
+    """The branch already has an open pull request."""
 
 
 class BranchNotVisibleYet(ForgeRefused):
-    """The forge has not noticed the pushed branch so far; it mostly does within seconds."""
+    """The forge has not processed the push of the branch yet. It usually does so within seconds."""
 
 
 class ForgeUnavailable(RepositoryUnavailable):
-    message = "No clear answer: the forge is down, slow or wants fewer requests. What was asked may have been done."
+    """The forge gave no clear response, so the requested change may or may not have been made."""
+
+    message = "The forge is down, slow or limiting requests. The last request may have succeeded."
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
-        self.retry_after = retry_after  # seconds, where the forge named them
+        self.retry_after = retry_after

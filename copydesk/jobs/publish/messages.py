@@ -1,4 +1,4 @@
-"""The words of a commit and of a pull request: short, useful, and harmless whatever a model or a page put into them."""
+"""Text of commits and pull requests, with the markup neutralized that a model or a page may have put into it."""
 
 import re
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ MAX_EXECUTED_LISTED = 100
 MAX_ADDRESSES_CHARS = 20_000
 MAX_ADDRESS_CHARS = 400
 MAX_QUOTE_CHARS = 4000
-# What would call people, refer to issues, load pictures, hide text or give orders on a forge. A backslash before any of
-# it would do too, were there not texts that have one there already.
+# Markup that mentions people, refers to issues, loads images, hides text or runs quick actions on a forge. Escaping it
+# with a backslash is not safe, because the text may already have a backslash there.
 ACTIVE_MARKUP_PATTERN = re.compile(
     r"(?<![A-Za-z0-9])@(?=\w)"
     r"|[#!](?=\d)(?<!/[#!])"
@@ -33,11 +33,11 @@ CLOSING_KEYWORD_PATTERN = re.compile(
     r"\b(clos|fix|resolv|implement|reopen)(?=(?:e|es|ed|s|d|ing)?\b[\s:]*(?:issues?\s+)?(?:https?:|[A-Z][A-Z0-9_]+-\d))",
     re.I,
 )
-"""Of an issue that is named by its address, or in a tracker beside the forge."""
+"""Keywords that close an issue named by its URL, or by its key in an external tracker."""
 ZERO_WIDTH_SPACE = "\u200b"
 EXECUTED_FILES_WARNING = (
-    "**⚠️ Review these files first.** A build, a host or readers' browsers execute them, "
-    "so they can do more than the pages show:"
+    "**⚠️ Review these files first.** Builds, hosts or readers' browsers execute them, "
+    "so they can do more than display text:"
 )
 FENCE_PATTERN = re.compile(r"^(`{3,}|~{3,})[^`~\n]*$", re.M)
 CODE_SPAN_PATTERN = re.compile(r"`[^`\n]+`")
@@ -45,28 +45,28 @@ CODE_SPAN_PATTERN = re.compile(r"`[^`\n]+`")
 
 @dataclass(frozen=True)
 class PullRequestReport:
-    """What there is to tell the reviewer of one run."""
+    """Information about one run for the reviewer of its pull request."""
 
     summary: str
     unsure: str = ""
     base_note: str | None = None
-    """What became of a base that moved."""
+    """How the change was applied when the base branch moved during the run; None when it did not move."""
     files: Sequence[FilePatch] = ()
     checks: Sequence[str] = ()
-    """A sentence for each check that ran."""
+    """One sentence per check that ran."""
     findings: Sequence[str] = ()
-    """Faults that the change brings and the model did not mend."""
+    """Problems that the change introduces and that the model did not fix."""
     executed_files: Sequence[ExecutedFile] = ()
     """Changed files that a build, a host or a browser executes."""
     external_addresses: Sequence[str] = ()
-    """Addresses outside the documentation that the change adds, first those that readers load without a click."""
+    """External URLs that the change adds; those that browsers load without a click come first."""
     usage: Usage = field(default_factory=Usage)
 
 
 def neutralize_markup(text: str) -> str:
-    """The same text to a reader, without the power to call people, close issues, load or hide anything on a forge.
+    """Returns text that looks the same but cannot mention people, close issues, or load or hide anything on a forge.
 
-    Code is left alone only where any reader finds it in the same places: where in doubt it is prose.
+    Code is left unchanged only where all Markdown parsers agree that it is code; ambiguous code is treated as prose.
     """
     text, parts, end = strip_hidden_characters(text), [], 0
     for start, stop in _find_code_blocks(text):
@@ -76,7 +76,10 @@ def neutralize_markup(text: str) -> str:
 
 
 def _find_code_blocks(text: str) -> list[tuple[int, int]]:
-    """Blocks of code; none where a fence is not at the start of its line, or not closed by its like."""
+    """Returns the spans of fenced code blocks.
+
+    Returns none at all when any fence does not start its line or is not closed by an equal fence.
+    """
     fences = list(FENCE_PATTERN.finditer(text))
     pairs = list(zip(fences[::2], fences[1::2], strict=False))
     all_paired = len(fences) == len(re.findall(r"`{3,}|~{3,}", text)) == 2 * len(pairs)
@@ -93,7 +96,10 @@ def _neutralize_prose(text: str) -> str:
 
 
 def _has_ambiguous_code(paragraph: str) -> bool:
-    """Ticks that escape, pair up over lines or come doubled, and cells, which end a piece of code."""
+    """Returns whether Markdown parsers may disagree on which parts of the paragraph are code.
+
+    They do when backticks are escaped, doubled or paired across lines, and in table cells, which end a code span.
+    """
     has_unpaired_tick = any(line.count("`") % 2 for line in paragraph.splitlines())
     return has_unpaired_tick or re.search(r"``|\\`|\|", paragraph) is not None
 
@@ -113,18 +119,18 @@ def _neutralize(text: str) -> str:
 
 
 def to_one_line(text: str, max_chars: int = 200) -> str:
-    """A title: whatever a model put into it, one line without control characters."""
+    """Returns the text as one line without control characters, for use as a title."""
     printable = "".join(c if c.isprintable() else " " for c in text)
     return " ".join(printable.split())[:max_chars].strip() or "Documentation"
 
 
 def format_pull_title(text: str) -> str:
-    """The title of a pull request, which a forge may make the title of a commit."""
+    """Returns the title of a pull request, neutralized because a forge may use it as the title of a commit."""
     return _neutralize(to_one_line(text))
 
 
 def build_commit_message(job: Job, policy: Policy, title: str, summary: str) -> str:
-    """Trailers come last, and from the policy alone: a summary cannot add any."""
+    """Returns the commit message. Trailers come only from the policy; lines of the summary cannot act as trailers."""
     trailers = [f"Copydesk-Job: {job.id}", *(f"Co-authored-by: {person}" for person in policy.co_authors)]
     if policy.sign_off:
         trailers.append(f"Signed-off-by: {policy.author_name} <{policy.author_email}>")
@@ -146,14 +152,14 @@ def render_pull_body(job: Job, prompts: Sequence[str], report: PullRequestReport
         ),
         neutralize_markup(report.summary.strip()),
         f"**Note:** {report.base_note}" if report.base_note else "",
-        _render_list("**Not mended** (the checks below find these in the change):", report.findings),
+        _render_list("**Not fixed** (problems that the checks below found in this change):", report.findings),
         f"**Unsure:** {neutralize_markup(report.unsure.strip())}" if report.unsure.strip() else "",
         _render_list("**Files**", [_describe_file(patch) for patch in report.files], MAX_FILES_LISTED),
-        _render_list("**Checked**", report.checks),
+        _render_list("**Checks**", report.checks),
         _render_addresses(report.external_addresses, job_link),
-        "**Asked for**" if prompts else "",
+        "**Request**" if prompts else "",
         *(_quote_prompt(prompt) for prompt in prompts),
-        f"Made by {job.model} ({_format_usage(report.usage)}) in job [`{job.id}`]({job_link}).",
+        f"Created by {job.model} ({_format_usage(report.usage)}) in job [`{job.id}`]({job_link}).",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -173,8 +179,11 @@ def _render_list(title: str, items: Sequence[str], max_items: int = MAX_ITEMS_LI
 
 
 def _render_addresses(addresses: Sequence[str], job_link: str) -> str:
-    """Returns all addresses, folded when they are many; says how many were cut, and where they can be seen."""
-    title = "**New addresses outside the documentation**"
+    """Returns the list of URLs, collapsed when it is long.
+
+    A list that exceeds the size limit is cut and says how many URLs are missing and where to find them.
+    """
+    title = "**New external URLs**"
     shortened = [address if len(address) <= MAX_ADDRESS_CHARS else _cut_middle(address) for address in addresses]
     if len(addresses) <= MAX_ITEMS_LISTED:
         return _render_list(title, shortened)
@@ -187,9 +196,9 @@ def _render_addresses(addresses: Sequence[str], job_link: str) -> str:
             break
         lines.append(line)
     cut_count = len(addresses) - len(lines)
-    cut_note = f"\n\n{cut_count} more did not fit here: see the diff of [this job]({job_link})." if cut_count else ""
+    cut_note = f"\n\n{cut_count} more are not shown. See the diff of [this job]({job_link})." if cut_count else ""
     listing = "\n".join(lines)
-    summary = f"<summary>{len(addresses)} addresses, those that readers load first</summary>"
+    summary = f"<summary>{len(addresses)} URLs, starting with those that browsers load without a click</summary>"
     return f"{title}\n\n<details>{summary}\n\n{listing}\n\n</details>{cut_note}"
 
 
@@ -198,7 +207,7 @@ def _cut_middle(text: str) -> str:
 
 
 def _format_code(text: str) -> str:
-    """As code, whatever ticks it holds."""
+    """Returns the text as a code span, delimited by more backticks than it contains."""
     ticks = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     pad = " " if "`" in text else ""
     return f"{ticks}{pad}{to_one_line(text, 300)}{pad}{ticks}"

@@ -1,4 +1,4 @@
-"""Whether a project's repository can be used: read, pushed to, and proposed to."""
+"""Checks that a project's repository can be read and pushed to, and accepts pull requests."""
 
 import os
 import time
@@ -19,7 +19,7 @@ MAX_BRANCHES_NAMED = 6
 
 @contextmanager
 def open_forge(project: Project, secrets: Mapping[str, str], deadline: float = inf) -> Iterator[Forge | None]:
-    """None for the local one. Whatever was minted for it is given back at the end."""
+    """Yields the project's forge, or None for a local repository. Revokes minted tokens at the end."""
     if project.forge not in REMOTE_FORGES:
         yield None
         return
@@ -33,9 +33,9 @@ def open_forge(project: Project, secrets: Mapping[str, str], deadline: float = i
 def find_usable_branch(
     project: Project, secrets: Mapping[str, str], ref: str | None, seconds: float = ACCESS_TIMEOUT_SECONDS
 ) -> str:
-    """The branch that jobs would start from; RepositoryFailed says all that stands in the way.
+    """Returns the branch that jobs would start from. Raises RepositoryFailed with all access problems.
 
-    Neither the repository nor the forge is waited for much longer than these seconds.
+    `seconds` is the approximate timeout for the repository and the forge.
     """
     with open_forge(project, secrets, time.monotonic() + seconds) as forge:
         git = create_git(project, forge.git_token if forge else secrets.get("forge_token"))
@@ -49,16 +49,16 @@ def find_usable_branch(
 def _choose_branch(heads: Mapping[str, str], ref: str | None) -> str:
     branch, branches = ref or heads.get("HEAD"), heads.keys() - {"HEAD"}
     if branch is None:
-        raise RepositoryFailed("The repository has no default branch yet; push a first commit, or name the branch.")
+        raise RepositoryFailed("The repository has no default branch. Push a first commit, or specify the branch.")
     if branch not in branches:
         raise RepositoryFailed(f"The repository has no branch {branch}; {_describe_branches(branches)}.")
     return branch
 
 
 def _describe_branches(branches: Collection[str]) -> str:
-    """The likely ones first: they are the short ones."""
+    """Returns a clause that lists the branches, short names first, because these are the likely ones."""
     if not branches:
-        return "it has none yet: push a first commit"
+        return "it has no branches yet, so push a first commit"
     shortest = sorted(branches, key=lambda name: (len(name), name))[:MAX_BRANCHES_NAMED]
     unnamed_count = len(branches) - len(shortest)
     *others, last = [*shortest, f"{unnamed_count} more"] if unnamed_count else shortest
@@ -66,6 +66,6 @@ def _describe_branches(branches: Collection[str]) -> str:
 
 
 def list_known_secrets(project: Project, secrets: Mapping[str, str]) -> list[str]:
-    """Values that must never be published: the project's own, and what the service's environment holds for it."""
+    """Returns values that must never be published: the project's secrets, and tokens and keys in the environment."""
     variables = [project.token_env, *MODEL_KEYS.values()]
     return [*secrets.values(), *(os.environ[name] for name in variables if name and os.environ.get(name))]

@@ -1,4 +1,4 @@
-"""Waiting for a forge, its API or its git, that is away: a job is delayed, not lost."""
+"""Retries with exponential backoff while a forge's API or git server is unavailable."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from copydesk.jobs.publish.errors import ForgeRefused, RepositoryUnavailable
 
 T = TypeVar("T")
 Pause = Callable[[float, str], None]
-"""Waits this many seconds for this reason, or raises when the job is to stop."""
+"""Waits the given seconds for the given reason; raises when the job must stop."""
 
 INITIAL_BACKOFF_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 60.0
@@ -17,9 +17,11 @@ MAX_WAIT_SECONDS = 25 * 60.0
 
 
 def retry_while_unavailable(action: Callable[[], T], pause: Pause, deadline: float) -> T:
-    """Acts until the forge answers. `act` must look before it changes anything: the last try may have done its work.
+    """Calls `action` until the forge responds, and returns its result.
 
-    The deadline is in the time of `time.monotonic`. A wait that the forge asks for is kept, but never beyond it.
+    `action` must check the current state before it changes anything, because a failed attempt may have succeeded on the
+    forge. Waits as long as the forge asks for, but raises ForgeRefused when that exceeds the deadline, which is in the
+    time of `time.monotonic`.
     """
     give_up_at = min(deadline, time.monotonic() + MAX_WAIT_SECONDS)
     backoff = INITIAL_BACKOFF_SECONDS
@@ -30,8 +32,8 @@ def retry_while_unavailable(action: Callable[[], T], pause: Pause, deadline: flo
             last_failure = failure
             delay = max(backoff, last_failure.retry_after or 0.0)
             if time.monotonic() + delay > give_up_at:
-                retry_hint = f" It asks to wait {delay:.0f} s." if last_failure.retry_after else ""
-                raise ForgeRefused(f"{last_failure} It was waited for as long as the job may take.{retry_hint}",
+                retry_hint = f" The forge asks to wait {delay:.0f} s." if last_failure.retry_after else ""
+                raise ForgeRefused(f"{last_failure} Copydesk retried until it ran out of time.{retry_hint}",
                                    Reason.REPOSITORY_ERROR) from None  # fmt: skip
         pause(delay, str(last_failure))
         backoff = min(backoff * 2, MAX_BACKOFF_SECONDS)

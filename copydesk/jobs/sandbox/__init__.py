@@ -1,1 +1,1 @@
-"""A place to run a stranger's command: no network, none of our environment, nothing writable but a copy."""
+"""A sandbox for untrusted commands: no network, none of Copydesk's environment, and write access only to a copy."""

@@ -1,4 +1,4 @@
-"""The two ways in: bubblewrap with namespaces and mounts of its own, or Landlock, which needs no privilege at all."""
+"""The two backends of the sandbox: bubblewrap with private namespaces and mounts, and Landlock without privileges."""
 
 import os
 import signal
@@ -14,21 +14,25 @@ READABLE_ETC_PATHS = (
     "/etc/ld.so.conf.d", "/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/pki/tls/certs",
     "/etc/ssl/cert.pem", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
 )  # fmt: skip
-"""What programs need to start at all, and certificates; nothing with a name, an address or a secret in it."""
+"""Files that programs need to start, and certificates; none contains a user name, an address or a secret."""
 MACHINE_INFO_FILES = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat")
 DEVICE_FILES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-WORK, TMP, SHM = "/work", "/tmp", "/shm"  # noqa: S108 — in there they are nobody else's
-SHARED_MEMORY_FOLDER = "/dev/shm"  # noqa: S108 — a folder on disk, where the warden counts what is in it
+WORK, TMP, SHM = "/work", "/tmp", "/shm"  # noqa: S108 — private to the sandbox
+SHARED_MEMORY_FOLDER = "/dev/shm"  # noqa: S108 — a folder on disk, where the supervisor measures it
 
 
 def exec_command(request: SandboxRequest, supervisor_pid: int) -> NoReturn:
-    """Becomes the command, in its sandbox, until it ends or the warden does; raises when that cannot be."""
+    """Replaces this process with the command, inside the sandbox.
+
+    The kernel kills the command when the supervisor dies. Raises NotSupported or OSError if the sandbox cannot be
+    set up.
+    """
     if request.uid is not None:
         os.setgroups([])
         os.setgid(request.uid)
         os.setuid(request.uid)
     if not linux_security.die_with_parent(supervisor_pid, signal.SIGKILL):
-        raise NotSupported("its warden died")
+        raise NotSupported("its supervisor died")
     if request.backend == "bubblewrap":
         _exec_bubblewrap(request)
     _exec_landlock(request)
@@ -38,7 +42,7 @@ def _exec_bubblewrap(request: SandboxRequest) -> NoReturn:
     mounts = [part for path in SYSTEM_FOLDERS for part in _mount_arguments(path)]
     for path in filter(
         os.path.exists, (*READABLE_ETC_PATHS, *request.readable)
-    ):  # also False where this user may not go
+    ):  # exists() is also False for paths that this user cannot access
         mounts += ["--ro-bind", path, path]
     program = build_seccomp_program(pretend_modes=False)
     read_end, write_end = os.pipe()
@@ -54,7 +58,7 @@ def _exec_bubblewrap(request: SandboxRequest) -> NoReturn:
     try:
         os.execvpe("bwrap", arguments, build_environment(TMP))  # noqa: S606
     except FileNotFoundError:
-        raise NotSupported("it is not installed") from None
+        raise NotSupported("bwrap is not installed") from None
 
 
 def _exec_landlock(request: SandboxRequest) -> NoReturn:
@@ -69,7 +73,7 @@ def _exec_landlock(request: SandboxRequest) -> NoReturn:
 
 
 def _mount_arguments(path: str) -> list[str]:
-    """A link such as /bin → usr/bin stays one."""
+    """Returns the arguments that mount a system folder. A symbolic link such as /bin → usr/bin stays a link."""
     return ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind-try", path, path]
 
 

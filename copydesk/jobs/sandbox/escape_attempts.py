@@ -1,4 +1,4 @@
-"""What a sandbox must prevent, tried from inside it. Prints what could be done after all, and last of all `tried`."""
+"""Tries to escape from a sandbox, from inside it. Prints each attempt that succeeded, and `tried` as the last line."""
 
 import ctypes
 import hashlib
@@ -24,7 +24,7 @@ def list_attempts(target: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "read a file outside": lambda: Path(file).read_bytes(),
         **{f"list {path}": partial(os.listdir, path) for path in (folder, *target["hidden"])},
         "write to a file outside": lambda: Path(file).open("ab").write(b"x"),
-        "make a file outside": lambda: Path(folder, "made").write_bytes(b"x"),
+        "create a file outside": lambda: Path(folder, "made").write_bytes(b"x"),
         "connect by TCP": lambda: socket.create_connection(loopback, 2),
         "send by UDP": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", loopback),
         "connect to a socket file": lambda: socket.socket(socket.AF_UNIX).connect(target["socket"]),
@@ -39,8 +39,8 @@ def list_attempts(target: dict[str, Any]) -> dict[str, Callable[[], object]]:
             b"x", "\0" + target["abstract"] + "-datagrams"
         ),
         "watch a folder outside": lambda: _watch_folder(folder),
-        "see our environment": lambda: sorted(set(os.environ) & set(target["environment"]))[0],
-        "see our processes": lambda: _find_process(target["process"]),
+        "see Copydesk's environment": lambda: sorted(set(os.environ) & set(target["environment"]))[0],
+        "see Copydesk's processes": lambda: _find_process(target["process"]),
     }
 
 
@@ -49,7 +49,7 @@ def _open_pair(kind: socket.SocketKind = socket.SOCK_DGRAM) -> socket.socket:
 
 
 def _watch_folder(folder: str) -> None:
-    """OSError unless the kernel would tell of files that come and go there."""
+    """Watches a folder for files that are created or deleted. Raises OSError if the kernel refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.inotify_init1(0)
     if descriptor < 0 or libc.inotify_add_watch(descriptor, folder.encode(), 0xFFF) < 0:
@@ -57,7 +57,7 @@ def _watch_folder(folder: str) -> None:
 
 
 def _find_process(digest: str) -> None:
-    """LookupError unless a process with this command line, as a digest, is there."""
+    """Looks for a process by the SHA-256 digest of its command line. Raises LookupError if it is not visible."""
     for number in filter(str.isdigit, os.listdir("/proc")):
         if hashlib.sha256(Path("/proc", number, "cmdline").read_bytes()).hexdigest() == digest:
             return
@@ -73,7 +73,7 @@ def main() -> None:
         except (OSError, LookupError):
             continue
         succeeded.append(what)
-    # Whether these two did anything is seen from outside: they may only be pretended.
+    # The probe observes the effect of these two from outside, because the sandbox may fake their success.
     with suppress(OSError):
         os.chmod(target["file"], 0)
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Landlock and seccomp: what a process gives up for good, for itself and for all that it starts."""
+"""Landlock, seccomp and prctl: permanent restrictions of this process and of all processes that it starts."""
 
 import ctypes
 import os
@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from copydesk.jobs.sandbox.seccomp import NotSupported
 
 MIN_LANDLOCK_ABI = 6
-"""Of Landlock, Linux 6.12: from there on signals and abstract sockets stay inside as well. It keeps a process from
-socket files only from version 9 on, and never from watching folders: the filter of system calls does both."""
+"""Landlock's version in Linux 6.12, the first that also restricts signals and abstract sockets. Landlock restricts
+socket files only from version 9 on, and never restricts watching folders: the system call filter refuses both."""
 
 READ_RIGHTS, EXECUTE_RIGHT = 1 << 2 | 1 << 3, 1 << 0
 WRITE_FILE_RIGHTS = 1 << 1 | 1 << 14
-# Write, remove, make (but no devices), move, truncate.
+# Write, remove, create (except devices), move, truncate.
 CHANGE_RIGHTS = WRITE_FILE_RIGHTS | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13
 ALL_FILE_RIGHTS = (1 << 16) - 1
 RIGHTS_ON_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
@@ -34,14 +34,19 @@ def install_seccomp_filter(program: bytes) -> None:
 
 
 def landlock_abi() -> int:
-    """0 where the kernel has no Landlock."""
+    """Returns the version of the kernel's Landlock, or 0 if the kernel has none."""
     return max(0, int(_libc.syscall(ctypes.c_long(444), None, ctypes.c_size_t(0), ctypes.c_uint(1))))
 
 
 def restrict_with_landlock(readable: Iterable[str], devices: Iterable[str], writable: Iterable[str]) -> None:
-    """From here on only these can be opened; no TCP, and no signals or abstract sockets to what was there before."""
+    """Restricts this process to opening these paths. Raises NotSupported if the kernel's Landlock is too old.
+
+    Also refuses TCP, and signals and abstract sockets to processes outside the sandbox.
+    """
     if (abi := landlock_abi()) < MIN_LANDLOCK_ABI:
-        raise NotSupported(f"Landlock is version {abi} here, and {MIN_LANDLOCK_ABI} (Linux 6.12) is needed")
+        raise NotSupported(
+            f"Landlock version {MIN_LANDLOCK_ABI} (Linux 6.12) is required; this kernel has version {abi}"
+        )
     attributes = struct.pack("=QQQ", ALL_FILE_RIGHTS, TCP_BIND_AND_CONNECT, ABSTRACT_SOCKETS_AND_SIGNALS)
     ruleset = int(_libc.syscall(ctypes.c_long(444), attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0)))
     _check_result(ruleset, "Landlock")
@@ -58,15 +63,15 @@ def restrict_with_landlock(readable: Iterable[str], devices: Iterable[str], writ
 
 
 def become_subreaper() -> None:
-    """Whatever a descendant leaves behind becomes a child of this process."""
+    """Makes this process the parent of orphaned descendants, so that it can wait for them."""
     _check_result(_libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def die_with_parent(parent: int, signal: int) -> bool:
-    """Has the kernel send this process the signal when its parent dies; False when it is dead already.
+    """Has the kernel send this process a signal when its parent dies. Returns False if the parent is already dead.
 
-    The kernel does so when the thread ends that started this process, and forgets it when this process changes its
-    user: call it after that, and only where the starting thread waits for this process.
+    The signal comes when the thread that started this process ends, and the kernel forgets it when this process changes
+    its user. So call this after changing the user, and only if the starting thread waits for this process.
     """
     _check_result(_libc.prctl(PR_SET_PDEATHSIG, signal, 0, 0, 0), "prctl")
     return os.getppid() == parent
@@ -76,7 +81,7 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
-        return  # what cannot be named needs no permission
+        return  # a path that this user cannot open needs no rule
     try:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= RIGHTS_ON_FILES

@@ -1,4 +1,4 @@
-"""Finds out which sandbox this machine really has: each is entered, and attacked from inside."""
+"""Finds the sandbox that works on this machine: runs each one and attacks it from inside."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ PROBE_TIMEOUT_SECONDS = 20.0
 NO_PYTHON_STATUS = 99
 CANARY = b"canary"
 SHELL_VARIABLES = {"PWD", "OLDPWD", "SHLVL", "_"}
-"""What a shell sets itself."""
+"""Variables that every shell sets."""
 ATTACK_COMMAND = (
     f'for python in {sys.base_prefix}/bin/python3 /usr/local/bin/python3 /usr/bin/python3; do "$python" -I -S -c "" '
     f'2>/dev/null && exec "$python" -I -S escape_attempts.py; done; exit {NO_PYTHON_STATUS}'
@@ -31,9 +31,12 @@ ATTACK_COMMAND = (
 
 
 def probe(hidden: Sequence[Path] = (), backends: Sequence[Backend] = BACKENDS) -> Sandbox | SandboxUnavailable:
-    """The first sandbox that holds. `hidden` are folders that must not be seen inside: the data folder, for one."""
+    """Returns the first sandbox that prevents every attack.
+
+    `hidden` are folders that must not be visible inside, such as the data folder.
+    """
     if sys.platform != "linux":
-        return SandboxUnavailable("Check commands need Linux, for the sandbox that they run in.")
+        return SandboxUnavailable("Check commands run in a sandbox that requires Linux.")
     faults = []
     for backend in backends:
         try:
@@ -43,7 +46,7 @@ def probe(hidden: Sequence[Path] = (), backends: Sequence[Backend] = BACKENDS) -
         if fault is None:
             return Sandbox(backend)
         faults.append(f"{backend}: {fault}")
-    return SandboxUnavailable(f"There is no sandbox for check commands on this machine ({'; '.join(faults)}).")
+    return SandboxUnavailable(f"No sandbox for check commands works on this machine ({'; '.join(faults)}).")
 
 
 def _find_fault(backend: Backend, hidden: Sequence[Path]) -> str | None:
@@ -54,20 +57,20 @@ def _find_fault(backend: Backend, hidden: Sequence[Path]) -> str | None:
         result = Sandbox(backend).run(ATTACK_COMMAND, folder, seconds=PROBE_TIMEOUT_SECONDS, readable=[sys.base_prefix])
         output_lines = result.output.split("\n")
         if result.ending == "ended" and result.status == NO_PYTHON_STATUS:
-            return "there is no Python in /usr to prove it with"
+            return "no Python was found inside to test it with"
         if result.ending != "ended" or result.status != 0 or output_lines[-2:] != ["tried", ""]:
-            return " ".join(result.output.split())[-300:] or f"it ended with status {result.status}"
+            return " ".join(result.output.split())[-300:] or f"the test ended with status {result.status}"
         escapes = [*output_lines[:-2], *target.find_harm()]
-        return f"from inside it one can {', '.join(escapes)}" if escapes else None
+        return f"a command inside can {', '.join(escapes)}" if escapes else None
 
 
 class AttackTarget:
-    """Things outside to attack: a file, sockets that listen, a process."""
+    """Targets outside the sandbox: a file, listening sockets and a process."""
 
     def __enter__(self) -> "AttackTarget":
         self._exit_stack = ExitStack()
         folder = Path(self._exit_stack.enter_context(TemporaryDirectory(prefix="copydesk-probe-")))
-        folder.chmod(0o755)  # to whom else it may be open, the sandbox must be what hides it
+        folder.chmod(0o755)  # open to every user, so that only the sandbox can hide it
         self.file = folder / "file"
         self.file.write_bytes(CANARY)
         self.file.chmod(0o666)
@@ -103,7 +106,7 @@ class AttackTarget:
         self._exit_stack.close()
 
     def find_harm(self) -> Iterator[str]:
-        """What only shows from outside."""
+        """Yields the successful attacks that are visible only from outside."""
         if self.file.read_bytes() != CANARY or self.file.stat().st_mode & 0o777 != 0o666:
             yield "change a file outside"
         if self.victim.poll() is not None:

@@ -1,4 +1,4 @@
-"""What the warden is told and what it answers, as one line of JSON each."""
+"""The request to the supervisor and its result, each as one line of JSON."""
 
 import json
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ Ending = Literal["ended", "time", "disk", "files", "memory", "sockets", "stopped
 
 @dataclass(frozen=True)
 class Limits:
-    """What a command may take, with everything it starts."""
+    """Limits of a command together with all processes that it starts; sizes are in bytes."""
 
     written: int = 1024 * MIB
     files: int = 200_000
-    """Files and folders, with those of the copy that it runs on."""
+    """Files and folders, including those of the copy that the command runs on."""
     memory: int = 3072 * MIB
     sockets: int = 1024
-    """Each holds up to a few hundred kilobytes of memory that belongs to no process."""
+    """Each socket can use a few hundred kilobytes of memory that belongs to no process."""
     processes: int = 256
     output: int = 64_000
 
@@ -28,16 +28,16 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class SandboxRequest:
-    """`folder` holds `work`, where the command runs, and `tmp`; it is the warden's to remove."""
+    """A command to run. `folder` contains `work`, where the command runs, and `tmp`; the supervisor removes it."""
 
     backend: Backend
     command: str
     folder: str
     seconds: float
     readable: list[str]
-    """Folders that can be read beside the system's own."""
+    """Folders that the command can read in addition to the system's."""
     uid: int | None = None
-    """Whom to become before anything else; None to stay who we are."""
+    """User ID that the command runs as; None means the current user."""
     limits: Limits = DEFAULT_LIMITS
 
     @classmethod
@@ -48,7 +48,11 @@ class SandboxRequest:
 
 @dataclass(frozen=True)
 class SandboxResult:
-    """`status` is the command's own; `output` the last of what it printed, or why it could not be started."""
+    """How a command ended.
+
+    `status` is its exit status; a negative value is the signal that ended it. `output` is the end of its output, or the
+    reason why it could not be run.
+    """
 
     ending: Ending
     status: int

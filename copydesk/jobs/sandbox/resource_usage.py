@@ -1,4 +1,4 @@
-"""What the processes of a group use together, as /proc tells it, and how much a folder holds."""
+"""Measures the resources that a process group uses in total, from /proc, and the size of a folder."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 MEMORY_FIELDS = ("RssAnon:", "RssShmem:", "VmPTE:")
-"""Memory without what processes share with files, which can be had again, but with the tables of their pages."""
+"""Memory including page tables, but without memory backed by files, which the kernel can reclaim."""
 
 
 class DiskSpace(NamedTuple):
@@ -18,7 +18,7 @@ class DiskSpace(NamedTuple):
 class Process(NamedTuple):
     id: str
     stat: list[str]
-    """What /proc/…/stat says after the process's name, which may contain anything: state, parent, group, session, …"""
+    """Fields of /proc/…/stat after the name, which may contain any character: state, parent, group, session, …"""
 
 
 def list_processes() -> Iterator[Process]:
@@ -29,7 +29,7 @@ def list_processes() -> Iterator[Process]:
 
 
 def list_group_members(group: int) -> list[Process]:
-    """The processes of a group, without those that ended and are only waited for."""
+    """Returns the processes of a group, without those that have ended (zombies)."""
     return [each for each in list_processes() if int(each.stat[2]) == group and each.stat[0] not in "ZX"]
 
 
@@ -38,9 +38,9 @@ def measure_memory(members: list[Process]) -> int:
 
 
 def count_sockets(members: list[Process], limit: int) -> int:
-    """The open sockets, each counted once, though many processes may have it; not counted further than `most`.
+    """Counts the open sockets of these processes; a shared socket counts once. Stops early above `limit`.
 
-    For a process that does not let its descriptors be seen, each of them may be a socket.
+    If the descriptors of a process cannot be read, each of them counts as a socket.
     """
     sockets, unreadable = set[str](), 0
     for each in members:
@@ -53,7 +53,7 @@ def count_sockets(members: list[Process], limit: int) -> int:
         except PermissionError:
             unreadable += sum(_read_status(each, "FDSize:"))
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # the process has ended in the meantime
         if len(sockets) + unreadable > limit:
             break
     return len(sockets) + unreadable
@@ -68,15 +68,16 @@ def count_tasks(uid: int) -> int:
 
 
 def measure_free_space(folder: str) -> DiskSpace:
-    """Returns the bytes that are left on the folder's disk, and the files on it, as a negative number.
+    """Returns the free bytes of the folder's disk, and the number of files on it as a negative number.
 
-    The number of free files would not do: some file systems compute it from the free bytes."""
+    Both decrease as the disk fills. The number of free files is not usable: some file systems compute it from the
+    free bytes."""
     stats = os.statvfs(folder)
     return DiskSpace(stats.f_bavail * stats.f_frsize, stats.f_ffree - stats.f_files)
 
 
 class FolderMeter:
-    """Measures a folder by the system's own program, which no depth of folders stops, while the caller goes on."""
+    """Measures a folder in the background with `du`, which handles folders nested to any depth."""
 
     def __init__(self, folder: str) -> None:
         self._du_processes = [
@@ -85,7 +86,7 @@ class FolderMeter:
         ]
 
     def result(self) -> DiskSpace | None:
-        """The folder's extent; None while it is measured. A `du` that counts no files leaves them at 0."""
+        """Returns the folder's size, or None while `du` is running. `files` is 0 if this `du` cannot count files."""
         if any(each.poll() is None for each in self._du_processes):
             return None
         kilobytes, files = (each.communicate()[0].split() for each in self._du_processes)

@@ -1,4 +1,4 @@
-"""Runs a command on a folder, in the sandbox that this machine was found to have."""
+"""Runs a command on a folder in the sandbox that works on this machine."""
 
 import json
 import os
@@ -28,7 +28,7 @@ SUPERVISOR_GRACE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class SandboxUnavailable:
-    """There is no sandbox on this machine; `why` is a sentence for whoever runs it."""
+    """No sandbox works on this machine; `reason` is a sentence for its operator."""
 
     reason: str
 
@@ -47,9 +47,9 @@ class Sandbox:
         stoppable: Stoppable = unstoppable,
         readable: Sequence[str] = (),
     ) -> SandboxResult:
-        """Runs it in the folder's `work`. The folder is gone afterwards, also when this process is killed meanwhile.
+        """Runs the command in the folder's `work` and removes the folder, even if this process is killed meanwhile.
 
-        The thread that calls this waits for the warden, whom the kernel tells when that thread is gone.
+        The calling thread waits for the supervisor, because the kernel stops the supervisor when that thread ends.
         """
         request = SandboxRequest(
             self.backend, command, str(folder), seconds, list(readable), _pick_unused_uid(), self.limits
@@ -69,7 +69,7 @@ class Sandbox:
         kill_timer.start()
         try:
             with stoppable(supervisor.stdin.close):
-                with suppress(ValueError, BrokenPipeError):  # it was stopped before it began, or died
+                with suppress(ValueError, BrokenPipeError):  # it was stopped before it started, or it died
                     supervisor.stdin.write(json.dumps(asdict(request)).encode() + b"\n")
                     supervisor.stdin.flush()
                 output = supervisor.stdout.read()
@@ -84,12 +84,12 @@ class Sandbox:
             return SandboxResult(**json.loads(result))
         if group:
             _kill_group(int(group))
-        return SandboxResult("broken", 0, "its warden died")
+        return SandboxResult("broken", 0, "its supervisor died")
 
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """With `work` and `tmp`, seen by nobody else; removed at the end, whatever is in it then."""
+    """Creates a folder with `work` and `tmp` that only this user can access, and removes it at the end."""
     folder = Path(mkdtemp(prefix="copydesk-check-"))
     try:
         (folder / "work").mkdir()
@@ -101,14 +101,20 @@ def private_folder() -> Iterator[Path]:
 
 
 def _kill_group(group: int) -> None:
-    """Ends what a warden that was killed left behind: the command died with it, but not what the command started."""
+    """Kills the processes that remain after a supervisor was killed.
+
+    The command died with the supervisor, but not the processes that the command had started.
+    """
     if any(int(each.stat[3]) == group for each in list_group_members(group)):
         with suppress(ProcessLookupError):
             os.killpg(group, signal.SIGKILL)
 
 
 def _pick_unused_uid() -> int | None:
-    """Root's command runs as a user that nobody is, a new one each time: limits and ownership then mean something."""
+    """Returns an unused user ID to run the command as, a new one each time; None if this process is not root.
+
+    Process limits apply per user, and root ignores limits and file ownership.
+    """
     if os.geteuid() != 0:
         return None
     ranges = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]

@@ -1,67 +1,68 @@
-"""The filter of system calls: what a command in the sandbox cannot ask of the kernel, on x86-64 and ARM64.
+"""The seccomp filter: system calls that are refused or faked in the sandbox, on x86-64 and ARM64.
 
-A filter sees a call's number and the values of its arguments, not the memory that they point to. So where the danger
-lies in memory, as in the address of sendmsg or the flags of clone3, the call as a whole is refused.
+A filter sees a call's number and the values of its arguments, not the memory that they point to. If the dangerous part
+is in memory, such as the address of sendmsg or the flags of clone3, the filter refuses the whole call.
 """
 
 import platform
 import struct
 
-# name: (on x86-64, on ARM64); None where the processor has no such call.
+# name: (number on x86-64, number on ARM64); None means that the processor does not have the call.
 SOCKET_CALLS = {
     "socket": (41, 198), "io_uring_setup": (425, 425), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
     "sendmsg": (46, 211), "sendmmsg": (307, 269),
 }  # fmt: skip
-"""Pairs of sockets are allowed, for programs talk to their children by them, but nothing leads out of a pair: the two
-calls that could name an address in memory, or hand on descriptors that no limit counts, are refused."""
+"""Socket pairs are allowed, because programs talk to their children through them, but a pair cannot reach any other
+socket: sendmsg and sendmmsg are refused, since they can name an address in memory or pass on descriptors that no limit
+counts."""
 WATCH_CALLS = {
     "inotify_init": (253, None), "inotify_init1": (294, 26), "inotify_add_watch": (254, 27),
     "fanotify_init": (300, 262), "fanotify_mark": (301, 263),
 }  # fmt: skip
-"""Landlock does not mind a watch on a folder outside, which tells the names of files as they come and go."""
+"""Landlock does not restrict watching a folder outside, which reveals the names of created and deleted files."""
 OTHER_PROCESS_CALLS = {
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "pidfd_getfd": (438, 438),
     "kcmp": (312, 272), "process_madvise": (440, 440), "setpriority": (141, 140), "ioprio_set": (251, 30),
     "sched_setparam": (142, 118), "sched_setscheduler": (144, 119), "sched_setaffinity": (203, 122),
     "sched_setattr": (314, 274), "migrate_pages": (256, 238), "move_pages": (279, 239),
 }  # fmt: skip
-"""Calls that reach into other processes of the same user."""
+"""Calls that affect other processes of the same user."""
 KERNEL_CALLS = {
     "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
     "chroot": (161, 51), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
     "mount_setattr": (442, 442), "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
     "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
 }  # fmt: skip
-"""Namespaces, mounts, keys and the parts of the kernel that are attacked most."""
+"""Namespaces, mounts, keys, and the parts of the kernel that are attacked most often."""
 LASTING_RESOURCE_CALLS = {
     "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180), "memfd_create": (319, 279),
 }  # fmt: skip
-"""What outlives a process, or holds memory that no limit counts."""
+"""Calls that create resources which outlive a process or use memory that no limit counts."""
 XATTR_CALLS = {
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
     "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
     "setxattrat": (463, 463), "removexattrat": (466, 466), "file_setattr": (469, 469),
 }  # fmt: skip
 PROCESS_GROUP_CALLS = {"setsid": (112, 157), "setpgid": (109, 154)}
-"""Pretended, so that everything stays in one process group, which one signal ends whole."""
+"""Faked, so that all processes stay in one process group, which one signal ends."""
 FILE_METADATA_CALLS = {
     "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
     "chown": (92, None), "lchown": (94, None), "fchown": (93, 55), "fchownat": (260, 54),
     "utime": (132, None), "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88),
 }  # fmt: skip
-"""Landlock does not mind these, so without a mount of its own a process has them pretended as well."""
+"""Faked under Landlock, which does not restrict these calls. Bubblewrap has private mounts and allows them."""
 CLONE, CLONE3, PRLIMIT = (56, 220), (435, 435), (302, 261)
 SOCKETPAIR, SETSOCKOPT, PRCTL = (53, 199), (54, 208), (157, 167)
 AF_UNIX, SOCKET_TYPE_BITS, CONNECTED_TYPES = 1, 0xF, (1, 5)
-"""Of pairs only SOCK_STREAM and SOCK_SEQPACKET: one of SOCK_DGRAM, or SOCK_RAW, which is the same, can send to any
-socket file by its address. Flags such as SOCK_CLOEXEC stand above the bits of the type."""
+"""Only pairs of SOCK_STREAM and SOCK_SEQPACKET are allowed: a SOCK_DGRAM socket, or SOCK_RAW, which is the same, can
+send to any socket file by its address. Flags such as SOCK_CLOEXEC are in the bits above the type."""
 SOL_SOCKET, BUFFER_SIZES = 1, (7, 8, 32, 33)
-"""SO_SNDBUF, SO_RCVBUF and the same with FORCE: a buffer holds memory that no limit counts."""
+"""SO_SNDBUF, SO_RCVBUF, SO_SNDBUFFORCE and SO_RCVBUFFORCE; faked, since buffers use memory that no limit counts."""
 SET_PARENT_DEATH_SIGNAL, SET_DUMPABLE = 1, 4
-"""Options of prctl that are pretended: by the first a command would outlive its warden, by the other hide from it."""
+"""Faked options of prctl: with the first, a command could outlive its supervisor; with the second, hide from it."""
 NAMESPACE_FLAGS = 0x7E020000
 FIRST_UNKNOWN_CALL = 470
-"""Calls that this list does not know yet do not exist inside; nor do the old ones by their second numbers."""
+"""Calls from this number on fail with ENOSYS: calls newer than this list, and all calls by their x32 numbers."""
 
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 LOAD, EQUAL, AT_LEAST, ANY_BIT, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
@@ -70,25 +71,28 @@ CALL_NUMBER_OFFSET, ARCHITECTURE_OFFSET = 0, 4
 FIRST_ARGUMENT_OFFSET, SECOND_ARGUMENT_OFFSET, THIRD_ARGUMENT_OFFSET = 16, 24, 32
 EPERM, ENOSYS, EOPNOTSUPP = 1, 38, 95
 Instruction = tuple[int, int, int, int]
-"""An operation of the filter: its code, how many steps to jump if true and if false, and its operand."""
+"""An instruction of the filter: code, steps to jump if true, steps to jump if false, operand."""
 
 
 class NotSupported(Exception):
-    """This kernel or processor cannot do it; the message tells what is missing."""
+    """This machine cannot run the sandbox; the message says why."""
 
 
 def build_seccomp_program(*, pretend_modes: bool, machine: str = "") -> bytes:
-    """A filter as the kernel and bubblewrap read it: everything is allowed but what is named above."""
+    """Returns the filter as the kernel and bubblewrap read it. It allows every call that is not listed above.
+
+    With `pretend_modes`, calls that change modes, owners and times are faked: they succeed without an effect.
+    """
     machine = machine or platform.machine()
     if machine not in ARCHITECTURES:
-        raise NotSupported(f"there is no list of system calls for {machine} processors")
+        raise NotSupported(f"the system call filter does not support {machine} processors")
     column, architecture = ARCHITECTURES[machine]
     errno_by_call: dict[int, int] = {}
     for calls, errno in (
         (SOCKET_CALLS | WATCH_CALLS | OTHER_PROCESS_CALLS | KERNEL_CALLS | LASTING_RESOURCE_CALLS, EPERM),
         (XATTR_CALLS, EOPNOTSUPP),
         (PROCESS_GROUP_CALLS | (FILE_METADATA_CALLS if pretend_modes else {}), 0),
-        ({"clone3": CLONE3}, ENOSYS),  # its flags lie in memory, out of sight; libraries fall back to clone
+        ({"clone3": CLONE3}, ENOSYS),  # its flags are in memory; libraries fall back to clone
     ):
         errno_by_call |= {number: errno for call in calls.values() if (number := call[column]) is not None}
     instructions: list[Instruction] = [
@@ -110,7 +114,7 @@ def build_seccomp_program(*, pretend_modes: bool, machine: str = "") -> bytes:
 
 
 def _argument_rules() -> list[tuple[tuple[int, int], list[Instruction]]]:
-    """The calls that are refused or allowed by their arguments, and the steps that decide, which end in a verdict."""
+    """Returns the calls that are decided by their arguments, with the instructions that decide and end in a verdict."""
     allow, refuse, pretend = (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ERRNO)
     stream, packets = CONNECTED_TYPES
     pair_tests = [(LOAD, 0, 0, FIRST_ARGUMENT_OFFSET), (EQUAL, 0, 4, AF_UNIX), (LOAD, 0, 0, SECOND_ARGUMENT_OFFSET)]
@@ -123,7 +127,7 @@ def _argument_rules() -> list[tuple[tuple[int, int], list[Instruction]]]:
     buffer_tests += [(EQUAL, 4 - place, 0, option) for place, option in enumerate(BUFFER_SIZES)]
     buffer_tests += [allow, pretend]
     return [
-        # Limits are a process's own to set, and only its own; new processes, but no new namespaces.
+        # A process can change only its own limits (pid 0), and can create processes but not namespaces.
         (PRLIMIT, [(LOAD, 0, 0, FIRST_ARGUMENT_OFFSET), (EQUAL, 1, 0, 0), refuse, allow]),
         (CLONE, [(LOAD, 0, 0, FIRST_ARGUMENT_OFFSET), (ANY_BIT, 0, 1, NAMESPACE_FLAGS), refuse, allow]),
         (SOCKETPAIR, pair_tests),

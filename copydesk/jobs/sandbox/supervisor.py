@@ -1,8 +1,8 @@
-"""Starts one command in its sandbox, watches it, ends all of it, removes its folder: a small process of its own.
+"""A small process that starts one command in its sandbox, watches it, ends all its processes and removes its folder.
 
-It outlives a worker that is killed, so that nothing else does: the end of its standard input is the order to stop, and
-so is SIGTERM, which the kernel sends it when the thread that started it is gone. Its first line names the command's
-process group, so that the worker can end that should the warden itself be killed.
+The supervisor outlives a worker that is killed, so that it can end the command. It stops at the end of its standard
+input and on SIGTERM, which the kernel sends when the thread that started the supervisor is gone. Its first line of
+output is the command's process group, so that the worker can end the group if the supervisor itself is killed.
 """
 
 import json
@@ -51,7 +51,7 @@ def main(worker_pid: int) -> None:
 
 
 class StopFlag:
-    """An order to stop; it is called as a signal's handler."""
+    """A signal handler that records the request to stop."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -85,7 +85,11 @@ class Supervisor:
         return SandboxResult(ending, status, mark + self.output_tail.decode("utf-8", "replace"))
 
     def _start_child(self) -> tuple[int, int]:
-        """The child's id and its output. It leads the process group that everything inside stays in."""
+        """Starts the command. Returns its process ID and the pipe of its output.
+
+        The child leads a process group that none of its processes can leave. Raises NotSupported if the command cannot
+        be started.
+        """
         read_end, write_end = os.pipe()
         error_read_end, error_write_end = os.pipe()
         supervisor_pid = os.getpid()
@@ -106,7 +110,7 @@ class Supervisor:
         os.close(write_end)
         os.close(error_write_end)
         with os.fdopen(error_read_end, "rb") as pipe:
-            error_text = pipe.read()  # ends when the command starts, for the pipe is closed then
+            error_text = pipe.read()  # ends when the command starts, because exec closes the pipe
         if error_text:
             os.waitpid(child_pid, 0)
             raise NotSupported(error_text.decode("utf-8", "replace"))
@@ -137,7 +141,10 @@ class Supervisor:
                     next_checks[look] = time.monotonic() + max(LIMIT_CHECK_SECONDS, 5 * (time.monotonic() - started_at))
 
     def _read_output(self) -> bool:
-        """False when nobody can write any more. The end of an output says most, so that is what is kept."""
+        """Reads the available output. Returns False when all writers have closed it.
+
+        Only the end of the output is stored, because it is the most useful part.
+        """
         with suppress(BlockingIOError):
             while data := os.read(self.output_pipe, 65_536):
                 self.output_tail += data
@@ -154,7 +161,10 @@ class Supervisor:
         return "sockets" if count_sockets(members, self.limits.sockets) > self.limits.sockets else None
 
     def _find_disk_excess(self) -> Ending | None:
-        """What was deleted and is still open takes room too, and is not in the folder: the disk has lost it."""
+        """Returns the limit that is exceeded, or None.
+
+        Also compares the disk's free space, because deleted files that are still open are not in the folder.
+        """
         size, files = (
             before - now
             for before, now in zip(self.free_at_start, measure_free_space(self.request.folder), strict=True)
@@ -172,7 +182,7 @@ class Supervisor:
         return "disk" if usage.size > self.limits.written else "files" if usage.files > self.limits.files else None
 
     def _kill_all(self) -> None:
-        """One signal for the whole group, which no process can leave; then there is nobody left to wait for."""
+        """Kills the whole process group, which no process can leave, with one signal, and waits for all children."""
         with suppress(ProcessLookupError):
             os.killpg(self.child_pid, signal.SIGKILL)
         if self.meter is not None:
@@ -183,14 +193,17 @@ class Supervisor:
 
 
 def remove_folder(folder: str) -> None:
-    """By the system's own program: a command can leave folders deeper than any path or any recursion."""
+    """Removes a folder with the system's `rm`.
+
+    A command can create folders that are nested deeper than the limits of paths and of recursion.
+    """
     for command in (["chmod", "-Rf", "u+rwX", folder], ["rm", "-rf", "--", folder]):
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def _set_limits(request: SandboxRequest) -> None:
-    """On each process; what they take together is looked at while they run."""
-    # Where a user is shared, the others' processes count as well.
+    """Sets the limits of each process. The supervisor checks the totals of all processes while they run."""
+    # The kernel counts all processes of the user, so those that already run are added if the user is shared.
     processes = request.limits.processes + (count_tasks(os.getuid()) if request.uid is None else 0)
     for limit, maximum in (
         (resource.RLIMIT_CORE, 0),

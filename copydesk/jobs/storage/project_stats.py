@@ -1,4 +1,4 @@
-"""How the jobs of all projects stand, in one look."""
+"""Job counts of all projects, read with one query."""
 
 from dataclasses import dataclass
 
@@ -23,10 +23,10 @@ SELECT_JOB_COUNTS = (
 class ProjectJobCounts:
     at_work: int = 0
     proposed: int = 0
-    """Pull requests that wait for people: once merged or closed, their jobs are archived."""
+    """Open pull requests. When one is merged or closed, its job is archived and no longer counted."""
 
 
 def count_jobs_by_project(database: Database) -> dict[str, ProjectJobCounts]:
-    """By project; those without jobs are left out."""
+    """Returns the counts by project id, without projects that have no jobs or only archived ones."""
     with database.read() as tx:
         return {row.project_id: ProjectJobCounts(row.at_work, row.proposed) for row in tx.execute(SELECT_JOB_COUNTS)}

@@ -1,4 +1,4 @@
-"""How the queue stands: a look at what waits and runs, whose cost is that of the queue and not of all jobs ever."""
+"""Statistics of the queue. They read only unfinished jobs and runs, so the cost does not grow with finished ones."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,8 @@ from copydesk.core.db.database import Database
 from copydesk.jobs.job import ACTIVE
 from copydesk.jobs.storage.tables import jobs, runs
 
-# Each is answered by an index alone. Ids go by their makers' clocks, so that the least is the oldest, or nearly so.
+# An index alone answers each query. Ids begin with the time on the clock of the machine that created them, so the
+# smallest id is the oldest run, or nearly so.
 COUNT_QUEUED_RUNS = select(func.count(), func.min(runs.c.id)).where(runs.c.state == "queued")
 COUNT_ACTIVE_JOBS = select(func.count()).where(jobs.c.status == ACTIVE)
 
@@ -17,15 +18,15 @@ COUNT_ACTIVE_JOBS = select(func.count()).where(jobs.c.status == ACTIVE)
 @dataclass(frozen=True)
 class QueueStats:
     active: int
-    """Jobs that are not over."""
+    """Jobs that are not finished."""
     queued: int
     running: int
     orphaned: int
-    """Runs whose worker's lease is over: the next worker takes them."""
+    """Running runs whose lease has expired; the next free worker claims them."""
     workers: int
-    """Those that have something under way, and are alive."""
+    """Workers that hold at least one valid lease."""
     oldest_seconds: float
-    """For how long the oldest queued run has waited."""
+    """How long the oldest queued run has waited."""
 
 
 def read_queue_stats(database: Database) -> QueueStats:

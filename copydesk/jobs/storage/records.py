@@ -1,4 +1,4 @@
-"""Jobs, events and changed files as rows, for use within a caller's transaction."""
+"""Functions that read and write jobs, runs, events and changed files within the caller's transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ QUEUE_TOPIC = "queue"
 STOP_TOPIC = "stop"
 WORKFLOW_VERSION = 1
 
-# Statements are made once: making one costs as much as running it.
+# Statements are built once, since building one costs as much as running it.
 SELECT_JOB = select(jobs).where(jobs.c.id == bindparam("job"))
 SELECT_JOB_FOR_UPDATE = SELECT_JOB.with_for_update()
 INSERT_EVENT = insert(events)
@@ -41,14 +41,14 @@ class JobEvent:
 
 
 class JobProgress(NamedTuple):
-    """How far a job is."""
+    """A job's status and the number of its last event."""
 
     status: Status
     last_event: int
 
 
 class EventKind(StrEnum):
-    """The kinds of a job's events. They are stored, and part of the API."""
+    """Kinds of job events. The values are stored and are part of the API, so they must not change."""
 
     QUEUED = "queued"
     MESSAGE = "message"
@@ -82,13 +82,15 @@ def job_from_row(row: Row[Any]) -> Job:
 
 
 def get_job_for_update(database: Database, tx: Connection, job_id: str) -> Job | None:
-    """The job, held until the transaction ends. (SQLite's write transaction holds everything.)"""
+    """Returns the job, or None, and locks its row until the transaction ends.
+
+    On SQLite the write transaction already locks the whole database."""
     row = tx.execute(SELECT_JOB if database.is_sqlite else SELECT_JOB_FOR_UPDATE, {"job": job_id}).first()
     return job_from_row(row) if row else None
 
 
 def update_job(database: Database, tx: Connection, job_id: str, new_events: Sequence[NewEvent], **values: Any) -> None:
-    """Updates the job and appends its events, numbered without gaps because the job's row is held meanwhile."""
+    """Updates the job and appends events. The update locks the job's row, so event numbers have no gaps."""
     now = clock.now()
     new_values = {f"new_{name}": value for name, value in values.items()}
     statement = _build_update(tuple(sorted(values)))
@@ -120,7 +122,7 @@ def _build_update(names: tuple[str, ...]) -> Update:
 
 @cache
 def insert_at_database_time(table: Table, clock_sql: str) -> Insert:
-    """A new row made at the database's time, so that rows of several machines are in the order they came."""
+    """Returns an insert that sets created_at from the database's clock, so that rows of all machines are in order."""
     return insert(table).values(created_at=literal_column(clock_sql))
 
 
@@ -141,7 +143,7 @@ def enqueue_run(database: Database, tx: Connection, job_id: str, project_id: str
 
 
 def save_changed_files(tx: Connection, job_id: str, patches: "Sequence[FilePatch]") -> None:
-    """What the job changed so far, by file."""
+    """Replaces the stored list of files that the job has changed so far."""
     tx.execute(delete(job_files).where(job_files.c.job_id == job_id))
     if patches:
         rows = [

@@ -1,4 +1,4 @@
-"""Stores the trace that a run belongs to, so that the run's trace goes on in any process."""
+"""Stores the trace that a run belongs to, so that any process can continue the trace."""
 
 from sqlalchemy import Connection, bindparam, select, text
 
@@ -7,7 +7,7 @@ from copydesk.core.telemetry import traces
 from copydesk.jobs.storage.tables import steps
 
 TRACE_STEP_NAME = "trace"
-"""The journal keeps it as a step of this name."""
+"""The trace is stored in the table of steps under this name."""
 INSERT_TRACE_PARENT = text(
     """
     insert into steps (run_id, name, position, result, at) values (:run, :name, 0, :result, :at)
@@ -18,15 +18,15 @@ SELECT_TRACE_PARENT = select(steps.c.result).where(steps.c.run_id == bindparam("
 
 
 def save_trace_parent(tx: Connection, run_id: str) -> None:
-    """Stores the current trace as the run's, unless it has one or nothing is traced.
+    """Stores the current trace as the run's trace, unless the run has one already or tracing is off.
 
-    Called within the transaction that creates the run, or before its first attempt."""
+    Called in the transaction that creates the run, or else when an attempt starts."""
     if traceparent := traces.current_traceparent():
         values = {"run": run_id, "name": TRACE_STEP_NAME, "result": traceparent.encode(), "at": clock.now()}
         tx.execute(INSERT_TRACE_PARENT, values)
 
 
 def read_trace_parent(tx: Connection, run_id: str) -> str | None:
-    """Returns the trace that the run belongs to."""
+    """Returns the traceparent that was stored for the run, or None."""
     result = tx.execute(SELECT_TRACE_PARENT, {"run": run_id}).scalar()
     return result.decode() if result else None

@@ -1,4 +1,4 @@
-"""The tables of jobs and their durable execution, of the local forge's pull requests, and of webhooks."""
+"""Tables for jobs and their durable execution, pull requests of the local forge, and webhook deliveries."""
 
 from sqlalchemy import (
     JSON,
@@ -64,7 +64,7 @@ runs = Table(
     Column("reason", String(40)),
     Column("worker", String(120)),
     Column("lease_until", BigInteger),
-    Column("released_at", BigInteger),  # when its worker released it; null while it is held or was lost
+    Column("released_at", BigInteger),  # null while queued or held, and after a crash
     Column("created_at", BigInteger, nullable=False),
     Column("started_at", BigInteger),
     Column("finished_at", BigInteger),

@@ -1,4 +1,4 @@
-"""What a worker does with a claimed run: the workflow's steps, and whatever way they end."""
+"""Executes a claimed run: runs the workflow's steps and records how they ended."""
 
 import logging
 import threading
@@ -53,14 +53,14 @@ class RunExecutor:
         self._sandbox: Sandbox | SandboxUnavailable | None = None
         projects = self.projects.all()
         if projects:
-            self.children.start()  # the first job would wait for it
+            self.children.start()  # so that the first job does not wait for it
         if any(project.policy.check_command for project in projects):
             threading.Thread(target=self.get_sandbox, name="probe", daemon=True).start()
 
     def execute(self, attempt: Attempt) -> None:
-        """Carries the run out as far as it goes. A lost claim ends in silence: a later attempt owns the run."""
+        """Executes the run and records its outcome. If the lease is lost, records nothing: another attempt owns it."""
         started = time.monotonic()
-        self.children.start()  # it loads its modules while the repository is fetched
+        self.children.start()  # the fork server loads its modules while the repository is fetched
         with attempt_span(self.database, attempt.claim) as span:
             ending = self._execute(attempt, span)
             if ending is not None:
@@ -69,7 +69,7 @@ class RunExecutor:
                 )
 
     def _execute(self, attempt: Attempt, span: traces.Span) -> JobOutcome | None:
-        """How the run ended, unless that is another's to say."""
+        """Returns how the run ended, or None if a later attempt decides that."""
         journal = Journal(self.database, attempt.claim)
         try:
             ending = self._run_workflow(journal, attempt)
@@ -83,7 +83,9 @@ class RunExecutor:
                 span.mark_failed("interrupted")
                 return None
             minutes = f"{self.settings.job_minutes:g} minutes"
-            ending = JobOutcome(FAILED, Reason.TIMED_OUT, f"The job was not finished within {minutes}.")
+            ending = JobOutcome(
+                FAILED, Reason.TIMED_OUT, f"The job did not finish within {minutes}. Request less at once."
+            )
         except JobFailed as failure:
             ending = JobOutcome(FAILED, failure.reason, str(failure))
         except Exception as failure:
@@ -91,7 +93,7 @@ class RunExecutor:
                 raise DiskFull from failure
             log.exception("job %s failed", attempt.claim.job_id)
             ending = JobOutcome(
-                FAILED, Reason.INTERNAL_ERROR, "Something went wrong inside Copydesk; its log says what."
+                FAILED, Reason.INTERNAL_ERROR, "An internal error stopped the job. See the Copydesk log for details."
             )
         if not journal.finish_run(ending):
             span.mark_failed("lost")
@@ -102,7 +104,7 @@ class RunExecutor:
         return ending
 
     def run_maintenance(self) -> None:
-        """About once a minute; what reaches out to repositories less often."""
+        """Runs the maintenance tasks. Called about once a minute; tasks that contact repositories run less often."""
         archive_and_expire(self.database, self.settings)
         if time.monotonic() >= self._next_remote_maintenance:
             self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
@@ -115,17 +117,19 @@ class RunExecutor:
         self.children.close()
 
     def get_sandbox(self) -> Sandbox | SandboxUnavailable:
-        """Probed once, by a real run, at start where a project has a check command: a machine does not change."""
+        """Returns the sandbox, or why there is none. Probes only once, by running a command, and caches the answer.
+
+        If a project has a check command, the probe runs in the background at startup."""
         with self._probe_lock:
             if self._sandbox is None:
                 self._sandbox = probe([self.settings.data.absolute(), Path.home()])
                 if isinstance(self._sandbox, SandboxUnavailable):
-                    log.warning("check commands are refused: %s", self._sandbox.reason)
+                    log.warning("check commands cannot run: %s", self._sandbox.reason)
             return self._sandbox
 
     def _run_workflow(self, journal: Journal, attempt: Attempt) -> JobOutcome:
         if attempt.claim.crashes >= self.settings.most_attempts:
-            raise JobFailed(f"Given up: its worker died in each of {self.settings.most_attempts} attempts.")
+            raise JobFailed(f"The job failed because its worker crashed in {self.settings.most_attempts} attempts.")
         job, project = journal.load_job(), self.projects.get(attempt.claim.project_id)
         try:
             secrets = self.secrets.all(project.id)

@@ -1,4 +1,4 @@
-"""What happens by itself: old jobs are archived, spent keys forgotten, merges noticed, mirrors packed."""
+"""Background maintenance: archives old jobs, deletes expired idempotency keys, detects merges and packs mirrors."""
 
 import logging
 
@@ -24,7 +24,9 @@ log = logging.getLogger(__name__)
 
 
 def detect_merges(database: Database, settings: Settings, pulls: LocalPulls, secrets: SealedSecrets) -> None:
-    """A pull request that a person merged with git alone is merged all the same."""
+    """Marks local pull requests as merged if the base branch contains their head.
+
+    A person may merge with git and never use the dashboard."""
     for project_id, open_pulls in pulls.list_idle_by_project().items():
         try:
             token = secrets.get(project_id, "forge_token")
@@ -35,7 +37,7 @@ def detect_merges(database: Database, settings: Settings, pulls: LocalPulls, sec
             for pull in open_pulls:
                 if mirror.has_commit(pull.head) and mirror.contains(mirror.fetch_head(pull.base), pull.head):
                     pulls.mark_merged(pull)
-        except Exception as failure:  # whatever is wrong with one mirror, the others go on
+        except Exception as failure:  # an error in one mirror must not stop the others
             log_polling_failure(project_id, failure)
 
 
@@ -43,8 +45,8 @@ def pack_mirrors(settings: Settings) -> None:
     for folder in settings.mirrors_folder.glob("*.git"):
         try:
             pack_mirror(folder, RepositoryLimits.from_settings(settings))
-        except RepositoryFailed as failure:  # whatever is wrong with one mirror, the others go on
-            log.warning("the mirror %s could not be packed: %s", folder.name, failure)
+        except RepositoryFailed as failure:  # an error in one mirror must not stop the others
+            log.warning("could not pack mirror %s: %s", folder.name, failure)
 
 
 def archive_and_expire(database: Database, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Opens the pull request of a run, or brings it up to date: as a page of ours, or on the project's forge."""
+"""Opens or updates the pull request of a run, as a page of this service or on the project's forge."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,15 +23,15 @@ class OpenedPullRequest(BaseModel):
     link: str
     title: str
     text: str
-    """What this run had to say; the pull request has the words of all runs."""
+    """The description that this run wrote. The pull request's body combines the descriptions of all runs."""
     draft: bool = False
-    """As it really is: one that was ready stays so, and not every repository has drafts."""
+    """Whether it is a draft on the forge: a ready pull request stays ready, and some repositories have no drafts."""
     notes: list[str] = []
 
 
 @dataclass(frozen=True)
 class PullRequestOpener:
-    """What this run proposes. `base` and `head` are the commits that the job's diff lies between."""
+    """Opens or updates the pull request of a run. The job's diff is between the commits `base` and `head`."""
 
     job: Job
     project: Project
@@ -43,7 +43,7 @@ class PullRequestOpener:
     head: str
 
     def open_locally(self, journal: Journal, base_url: str) -> OpenedPullRequest:
-        """Opens or updates a pull request of our own, in the transaction that stores the step."""
+        """Opens or updates a local pull request, in the transaction that stores the step."""
         title, body = format_pull_title(self.title), self._combine_bodies(journal)
         with journal.step("open", OpenedPullRequest) as step:
             if not step.is_done:
@@ -106,7 +106,7 @@ class PullRequestOpener:
         step.save(opened, events=[NewEvent(EventKind.PULL_REQUEST, {"url": opened.link})], job=job)
 
     def _combine_bodies(self, journal: Journal) -> str:
-        """The words of all runs, the newest last."""
+        """Joins the descriptions of all runs, newest last."""
         earlier_results = [run.results["open"] for run in journal.list_earlier_runs() if "open" in run.results]
         return RUN_SEPARATOR.join(
             [*(OpenedPullRequest.model_validate_json(result).text for result in earlier_results), self.text]

@@ -1,4 +1,4 @@
-"""Reviews what a job has changed, against what it began with: the checks, and the project's own check command."""
+"""Reviews a job's changes with the checks and the project's check command, relative to the commit it started from."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -19,17 +19,17 @@ MAX_OUTPUT_CHARS = 4000
 
 
 class ReviewResult(BaseModel):
-    """`checks` is what the API shows: one entry for each check that ran."""
+    """The outcome of a review. `checks` has one entry for each check that ran, as the API shows it."""
 
     checks: list[dict[str, Any]]
     faults: list[str] = []
-    """What the change brings and should not, a line each."""
+    """Problems that the change introduces, one line each."""
     can_mend: bool = True
-    """False where no model could: the check command is all that failed, and it could not be run."""
+    """False if a model cannot fix the problems: only the check command failed, and it could not be run."""
 
     @property
     def summary_lines(self) -> list[str]:
-        """For the pull request."""
+        """Returns the lines about checks in the pull request."""
         command_failed_before = any(entry["name"] == COMMAND_CHECK and entry["old"] for entry in self.checks)
         passed = [entry["name"] for entry in self.checks if entry["status"] == "passed"]
         passed = [name for name in passed if not (command_failed_before and name == COMMAND_CHECK)]
@@ -38,16 +38,16 @@ class ReviewResult(BaseModel):
         lines += [f"**failed: {entry['name']}**" for entry in self.checks if entry["status"] == "failed"]
         lines += ["the check command fails, as it did before the change"] if command_failed_before else []
         if old_count:
-            lines.append(f"{old_count} older finding{'' if old_count == 1 else 's'} in the documentation left as found")
+            lines.append(f"{old_count} existing problem{'' if old_count == 1 else 's'} not touched by this change")
         return lines
 
 
 CheckWorkspace = Callable[[Workspace, Tree, Sequence[str], Sequence[str]], CheckReport]
-"""Checks a workspace against the tree it began with; also given are required front-matter fields and ignored checks."""
+"""Checks a workspace against the tree it started from, given required front-matter fields and ignored checks."""
 
 
 class Reviewer:
-    """The last review is kept: finish, the `check` tool and publishing ask about the same workspace."""
+    """Reviews a workspace. Caches the last result: finish, the `check` tool and publishing review the same changes."""
 
     def __init__(
         self,
@@ -66,17 +66,17 @@ class Reviewer:
         return self._review_if_changed(workspace)[0]
 
     def describe_for_model(self, workspace: Workspace) -> str:
-        """For the model, whatever was found."""
+        """Returns the result of the review as text for the model."""
         return self._review_if_changed(workspace)[1]
 
     def explain_faults(self, workspace: Workspace) -> str | None:
-        """For the model that says it is finished: None when it may be."""
+        """Returns why the model may not finish yet, or None if it may."""
         if not workspace.changes():
             return None
         result, text = self._review_if_changed(workspace)
         if not result.faults or not result.can_mend:
             return None
-        return f"Not finished yet: your changes bring these faults. Mend them, then call finish again.\n{text}"
+        return f"Not finished yet: your changes introduce these problems. Fix them, then call finish again.\n{text}"
 
     def _review_if_changed(self, workspace: Workspace) -> tuple[ReviewResult, str]:
         changes = workspace.changes()
@@ -100,7 +100,9 @@ class Reviewer:
         return ReviewResult(checks=checks, faults=faults), text
 
     def _review_command(self, command: str, workspace: Workspace) -> tuple[dict[str, Any], str, bool]:
-        """A command that fails on what the job began with as well does not speak against the change."""
+        """Runs the check command. Returns its entry, a text for the model, and whether the command could run.
+
+        A failure does not count against the change if the command also fails on the original files."""
         result = self._execute_command(command, workspace)
         if result.ok:
             return _command_entry("passed"), result.summary, True
@@ -108,7 +110,7 @@ class Reviewer:
         if result.ran and self._failed_before:
             return (
                 _command_entry("passed", old=1),
-                f"{result.summary} It failed before your changes too: leave that.",
+                f"{result.summary} It also failed before your changes, so leave it.",
                 True,
             )
         findings = [{"path": "", "line": 0, "message": message}]

@@ -1,4 +1,4 @@
-"""The durable steps of a job, top to bottom: pin ▶ turns ▶ check ▶ commit ▶ push ▶ open. Every act may be repeated."""
+"""The durable steps of a run, in order: pin ▶ turns ▶ check ▶ commit ▶ push ▶ open. Each step may be repeated."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Run:
-    """One attempt at carrying out what was asked, with all it needs. `forge` is None for the local one."""
+    """One attempt at a run, with everything it needs. `forge` is None for the local forge."""
 
     settings: Settings
     journal: Journal
@@ -74,7 +74,7 @@ class Run:
             finished = self._run_agent(workspace, reviewer)
         if not workspace.changes() and not self._has_unproposed_work(pinned):
             self.journal.save_job_values(title=self.job.title or finished.title, summary=finished.summary)
-            return JobOutcome(COMPLETED, Reason.NO_CHANGES, finished.summary or "Nothing needed to be changed.")
+            return JobOutcome(COMPLETED, Reason.NO_CHANGES, finished.summary or "No changes were needed.")
         review = self._run_checks(workspace, reviewer)
 
         with _publish_span():
@@ -87,8 +87,8 @@ class Run:
             change_notes = self.work.describe_change(workspace)
             self._push_commit(publisher, committed, pinned)
             pull_request = self._open_pull_request(pinned, workspace, finished, review, committed, change_notes)
-        consequence = "and so it is a draft" if pull_request.draft else "which its text lists"
-        faults_note = f"The checks find faults in the pull request, {consequence}." if review.faults else None
+        consequence = "so it is a draft" if pull_request.draft else "which its description lists"
+        faults_note = f"The checks found problems in the pull request, {consequence}." if review.faults else None
         executed_note = (
             f"The pull request changes files that are executed, {consequence}." if change_notes.executed_files else None
         )
@@ -105,11 +105,11 @@ class Run:
 
     @cached_property
     def work(self) -> IsolatedWork:
-        """Reads untrusted text in child processes, which end when this attempt is stopped."""
+        """Returns an object that reads untrusted text in child processes, which end when this attempt is stopped."""
         return IsolatedWork(self.children, self.attempt.stoppable, self.project.policy.allowed_paths)
 
     def _read_prompts(self) -> Sequence[str]:
-        """What this run was asked so far."""
+        """Returns the prompts of this run so far."""
         with self.journal.database.read() as tx:
             return self.journal.read_prompts(tx)
 
@@ -121,7 +121,7 @@ class Run:
         return step.result
 
     def _find_start(self) -> StartingCommits:
-        """Returns the commits to start from. A follow-up continues on the branch, as people have changed it."""
+        """Returns the commits to start from. A follow-up continues on the branch, with the commits of other people."""
         if self.forge is not None and (missing := self.forge.find_access_problems(self.job.branch)):
             raise RepositoryFailed(" ".join(missing))  # before a model is paid for work that cannot be published
         newest, base = self.mirror.fetch_head(self.job.ref), self.job.base
@@ -129,7 +129,7 @@ class Run:
         return StartingCommits(base=base if base and self.mirror.has_commit(base) else newest, head=head)
 
     def _has_unproposed_work(self, pinned: StartingCommits) -> bool:
-        """Whether the branch has work of an earlier run that no pull request tells of, because its opening failed."""
+        """Returns whether the branch has work of an earlier run that failed to open or update the pull request."""
         if pinned.head is None or self.job.pr_link is None:
             return pinned.head is not None
         last_publishing_run = next(
@@ -156,16 +156,18 @@ class Run:
         return agent_loop.run(workspace)
 
     def _find_faults(self, workspace: Workspace, reviewer: Reviewer) -> str | None:
-        """What stands against the change when the model calls it finished, for the model to mend."""
+        """Returns the problems that the model must fix before it may finish, or None."""
         try:
             self._check_publishable(workspace)
         except publish_guard.PublishRefused as refusal:
-            return f"Not finished yet: this cannot be published. {refusal} Mend that, then call finish again."
+            return f"Not finished yet: this cannot be published. {refusal} Fix that, then call finish again."
         return reviewer.explain_faults(workspace) or self._find_overreach(workspace)
 
     def _find_overreach(self, workspace: Workspace) -> str | None:
-        """Said once: many small edits may come to the rewrite that one would have been refused for."""
-        if self.job.model == "mechanic" or self.advised_paths:  # the mechanic tidies only where that was asked for
+        """Returns advice if many small edits add up to a rewrite, which would be refused as a single edit.
+
+        Advises only once per attempt, so that the model can finish if the task asks for a rewrite."""
+        if self.job.model == "mechanic" or self.advised_paths:  # the mechanic reformats only on request
             return None
         overreach = self.work.find_overreach(workspace)
         if overreach is None:
@@ -184,9 +186,9 @@ class Run:
                 step.save(review, events=[NewEvent(EventKind.CHECKED, result)], job={"checks": review.checks})
         review = step.result
         if review.faults and self.project.policy.on_findings == "fail":
-            count = f"{len(review.faults)} fault{'' if len(review.faults) == 1 else 's'}"
+            count = f"{len(review.faults)} problem{'' if len(review.faults) == 1 else 's'}"
             raise JobFailed(
-                f"The change brings {count} that the checks find, the first: {review.faults[0]}", Reason.CHECKS_FAILED
+                f"The checks found {count} in the change. The first one: {review.faults[0]}", Reason.CHECKS_FAILED
             )
         return review
 
@@ -264,12 +266,16 @@ class Run:
         return opener.open_on_forge(self.journal, self.forge, asked_at, self._check_still_active, self._pause, deadline)
 
     def _check_still_active(self) -> None:
-        """Right before an act on the outside world."""
+        """Raises AttemptStopped or LeaseLost unless this attempt still owns the run.
+
+        Called right before a change outside the database."""
         self.attempt.raise_if_stopped()
         self.journal.check_lease()
 
     def _with_retries(self, action: Callable[[], T]) -> T:
-        """Waits for a repository that is away; not for one on no forge that never answered: it may not exist."""
+        """Runs an action, with retries while the repository is unavailable.
+
+        Does not retry for a repository without a forge that was never fetched before: it may not exist."""
         if self.forge is None and self.mirror.is_new:
             return action()
         return retry_while_unavailable(action, self._pause, self.attempt.deadline)

@@ -1,4 +1,4 @@
-"""Compares two sequences as difflib does, within a bounded number of steps."""
+"""Compares two sequences like difflib, within a bounded number of steps."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,13 +6,13 @@ from difflib import Match, SequenceMatcher
 from itertools import accumulate
 
 MAX_STEPS = 5_000_000
-"""Pairs of equal items looked at: about a second of work."""
+"""Maximum number of pairs of equal items to compare."""
 
 
 class BoundedMatcher(SequenceMatcher[str]):
-    """Answers as SequenceMatcher does for all but hostile texts, over which that takes the cube of their length.
+    """A SequenceMatcher with bounded work: on hostile texts SequenceMatcher takes time cubic in their length.
 
-    Whatever is not compared when the steps are used up counts as changed."""
+    Gives the same result within the bound. Items that are not compared when the steps run out count as changed."""
 
     def __init__(self, old: Sequence[str], new: Sequence[str], max_steps: int = MAX_STEPS) -> None:
         super().__init__(None, old, new, autojunk=False)
@@ -44,7 +44,7 @@ class BoundedMatcher(SequenceMatcher[str]):
 
 
 def _join_adjacent(blocks: list[Match]) -> list[Match]:
-    """Joins blocks that lie next to each other on both sides."""
+    """Joins blocks that are adjacent in both sequences."""
     joined: list[Match] = []
     for block in blocks:
         last = joined[-1] if joined else None

@@ -1,4 +1,4 @@
-"""The diff is what was asked for: lines that change in form alone are refused, and pages are not rewritten unasked."""
+"""Limits edits to the task: refuses changes that only reformat lines, and rewrites of pages that were not requested."""
 
 import re
 from collections.abc import Iterator
@@ -9,10 +9,11 @@ from copydesk.jobs.workspace.bounded_matcher import MAX_STEPS, BoundedMatcher
 from copydesk.jobs.workspace.text_edits import DecodedText, diff_lines, is_text, split_lines
 
 MAX_SMALL_EDIT_LINES = 5
-"""An edit of so few lines is meant as it is."""
+"""Edits of at most this many lines are never refused as reformatting."""
 MIN_REWRITE_LINES = 12
 REWRITE_SHARE = 0.6
-"""A page of at least so many lines is rewritten when so much of its old and of its new words are not in the other."""
+"""A page of at least MIN_REWRITE_LINES lines counts as rewritten if more than this share of its old words was removed
+and more than this share of its new words was inserted."""
 MAX_WORD_PAIRS = 1_000_000
 INDENT_CHARS = " \t>"
 
@@ -26,12 +27,14 @@ BLOCK_START_PATTERN = re.compile(r"\s*(?:[*+-]\s|\d+[.)]\s|#{1,6}\s|`{3}|~{3}|<|
 
 
 def explain_overreach(old: bytes, new: bytes, *, allow_rewrite: bool = False) -> str | None:
-    """Why a file's new bytes go too far, with advice, or None. `whole` says that it is really to be written anew."""
+    """Returns why a file's new bytes go beyond an edit, with advice, or None if they do not.
+
+    `allow_rewrite` means that the whole page may be rewritten."""
     if not (is_text(old) and is_text(new)):
         return None
     before, after = DecodedText.decode(old), DecodedText.decode(new)
     if before.bom != after.bom:
-        return "The change would add or drop the file's byte-order mark; leave it as it is."
+        return "The change would add or remove the file's byte-order mark. Leave it as it is."
     comparison = Comparison.from_texts(before.body, after.body)
     if not (allow_rewrite and comparison.meaningful_count > len(comparison.format_only_lines)) and (
         refusal := _explain_reformatting(comparison)
@@ -41,17 +44,19 @@ def explain_overreach(old: bytes, new: bytes, *, allow_rewrite: bool = False) ->
 
 
 def explain_reformatting(old: str, new: str) -> str | None:
-    """Why a piece of text, as read shows it, may not become the other: too much of it changes in form alone."""
+    """Returns why a piece of text, as the read tool shows it, may not be replaced by another, or None.
+
+    The replacement is refused if it only reformats too many lines."""
     return _explain_reformatting(Comparison.from_texts(old.replace("\r\n", "\n"), new.replace("\r\n", "\n")))
 
 
 def is_long(piece: str) -> bool:
-    """Whether replacing it may amount to a rewrite."""
+    """Returns whether replacing the piece may amount to a rewrite."""
     return piece.count("\n") + 1 >= MIN_REWRITE_LINES
 
 
 def explain_rewrite(old: bytes, new: bytes) -> str | None:
-    """Why a file may not be edited so, when little of what it says is left."""
+    """Returns why an edit is refused as a rewrite, because it leaves little of the old text, or None."""
     return _explain_rewrite(Comparison.from_texts(DecodedText.decode(old).body, DecodedText.decode(new).body))
 
 
@@ -59,11 +64,11 @@ def _explain_reformatting(comparison: "Comparison") -> str | None:
     format_only = comparison.format_only_lines
     if comparison.touched_count <= MAX_SMALL_EDIT_LINES or not format_only:
         return None
-    count = "a line" if len(format_only) == 1 else f"{len(format_only)} lines"
+    count = "1 line" if len(format_only) == 1 else f"{len(format_only)} lines"
     return (
-        f"The change touches {count} in form alone (spaces, wrapping, quotes, bullets, line endings or the like): "
-        f"{comparison.old.excerpt(format_only[0])!r}, for one."
-        " Leave those as they are, and edit only what changes in meaning."
+        f"The change only reformats {count} (spaces, wrapping, quotes, bullets, line endings or similar), for example "
+        f"{comparison.old.excerpt(format_only[0])!r}."
+        " Leave such lines as they are, and edit only lines whose meaning changes."
     )
 
 
@@ -71,20 +76,20 @@ def _explain_rewrite(comparison: "Comparison") -> str | None:
     if len(comparison.old.lines) < MIN_REWRITE_LINES or not comparison.is_rewrite:
         return None
     return (
-        "The change replaces most of what the page says. Edit only what the task asks for; "
-        "if the whole page is to be written anew, use write with 'whole' set to true."
+        "The change replaces most of the page. Edit only what the task asks for. "
+        "To rewrite the whole page, use write with 'whole' set to true."
     )
 
 
 def normalize_words(line: str) -> list[str]:
-    """The words of a line, alike for all ways to write the same."""
+    """Returns the words of a line, normalized so that variants of quotes, dashes, bullets and rules are equal."""
     line = normalize("NFC", line).translate(TYPOGRAPHY_TABLE).replace("…", "...")
     line = BULLET_PATTERN.sub(lambda mark: f"{mark[1]}{f'{mark[2]}.' if mark[2] else '-'}", line)
     return FENCE_PATTERN.sub("```", RULE_PATTERN.sub("--", line.replace("|", " | "))).split()
 
 
 class TextVersion:
-    """The lines before or after; what they say is looked at only where they changed."""
+    """The lines of the old or the new text. Computes the words of a line only on demand, for changed lines."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
@@ -101,17 +106,16 @@ class TextVersion:
 
     @cached_property
     def block_numbers(self) -> list[int]:
-        """For each line the number of the paragraph, list item or table that it belongs to."""
+        """Returns, for each line, the number of the paragraph, list item or table that it belongs to."""
         return list(_number_blocks(self.lines))
 
     @cached_property
     def edited_blocks(self) -> set[int]:
-        """The blocks in which something is meant."""
+        """Returns the numbers of the blocks that have a meaningful change."""
         return {self.block_numbers[number] for number in self.meaningful_lines}
 
     @cached_property
     def word_count(self) -> int:
-        """In words."""
         return sum(len(line.split()) for line in self.lines)
 
     def is_table_row(self, number: int) -> bool:
@@ -121,12 +125,12 @@ class TextVersion:
         return self.lines[number].strip()[:60] if number < len(self.lines) else ""
 
     def word_line_numbers(self, first: int, last: int) -> list[int]:
-        """For each word of these lines the line it stands in."""
+        """Returns, for each word of these lines, the number of its line."""
         return [number for number in range(first, last) for _ in self.words(number)]
 
 
 class Comparison:
-    """Which lines are touched, which of them are meant, and which differ in form alone."""
+    """Compares two texts: which lines changed, which of them in meaning, and which only in formatting."""
 
     @classmethod
     def from_texts(cls, old: str, new: str) -> "Comparison":
@@ -151,7 +155,7 @@ class Comparison:
 
     @cached_property
     def format_only_lines(self) -> list[int]:
-        """The old lines, counted from 0, that change in form alone, away from what is meant."""
+        """Returns the old lines (0-based) that change only in formatting, away from meaningful changes."""
         line_numbers: set[int] = set()
         for old_start, old_end, new_start, new_end in self.hunks:
             if not self._is_indentation_shift(old_start, old_end, new_start, new_end):
@@ -165,7 +169,7 @@ class Comparison:
                     )
                 )
         blank_lines = {n for n in line_numbers if n < len(self.old.lines) and not self.old.words(n)}
-        # An empty line more or less comes with other edits, where a diff may show it by itself.
+        # Meaningful edits often add or remove a blank line, which the diff may show as a separate hunk.
         return sorted(line_numbers - blank_lines if len(blank_lines) <= self.meaningful_count else line_numbers)
 
     def _find_meaningful_lines(self, old_start: int, old_end: int, new_start: int, new_end: int) -> None:
@@ -186,7 +190,7 @@ class Comparison:
             if tag != "equal":
                 self.removed_words += old_last - old_first
                 self.inserted_words += new_last - new_first
-                # Where nothing is left on one side, the words around the gap are what was edited.
+                # For a pure insertion or deletion, the words around the gap on the other side count as edited.
                 self.old.meaningful_lines.update(
                     old_lines[max(0, old_first - (old_first == old_last)) : old_last + (old_first == old_last)]
                 )
@@ -195,7 +199,7 @@ class Comparison:
                 )
 
     def _find_moved_lines(self, old_start: int, old_end: int, new_start: int, new_end: int) -> None:
-        """Lines that stand elsewhere now, to the letter."""
+        """Marks lines as meaningful that were moved within the hunk without any change."""
         old, new = set(self.old.lines[old_start:old_end]), set(self.new.lines[new_start:new_end])
         self.old.meaningful_lines.update(
             n for n in range(old_start, old_end) if self.old.words(n) and self.old.lines[n] in new
@@ -205,7 +209,7 @@ class Comparison:
         )
 
     def _compare_lines(self, old_start: int, old_end: int, new_start: int, new_end: int) -> None:
-        """Coarser, for what is too large to be compared word by word."""
+        """Compares whole lines, for a hunk that is too large to be compared word by word."""
         old, new = (
             {tuple(self.old.words(n)) for n in range(old_start, old_end)},
             {tuple(self.new.words(n)) for n in range(new_start, new_end)},
@@ -220,7 +224,9 @@ class Comparison:
     def _find_format_only(
         self, side: TextVersion, other: TextVersion, span: tuple[int, int], other_span: tuple[int, int]
     ) -> list[int]:
-        """A paragraph may be wrapped anew and a table set anew where it is edited; nothing else may."""
+        """Returns the lines of the span that change only in formatting.
+
+        Lines of an edited paragraph or table do not count, since an edit may require wrapping or aligning it again."""
         candidates = [n for n in range(*span) if n not in side.meaningful_lines]
         any_meaningful = any(n in side.meaningful_lines for n in range(*span)) or any(
             n in other.meaningful_lines for n in range(*other_span)
@@ -239,7 +245,9 @@ class Comparison:
         return format_only
 
     def _is_indentation_shift(self, old_start: int, old_end: int, new_start: int, new_end: int) -> bool:
-        """Lines that moved in or out together, next to one that is meant: a new group, tab, list or quotation."""
+        """Returns whether the hunk only indents lines by the same amount, next to a line that changes in meaning.
+
+        That happens when lines are put into a new group, tab, list or quotation, and is not reformatting."""
         old = [
             self.old.lines[n]
             for n in range(old_start, old_end)

@@ -1,4 +1,4 @@
-"""The folders of git's object database: their entries, and how much lies below them, tested before it is read."""
+"""Reads folders from git's object database, and measures the size of a tree before its files are read."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class TreeEntry:
 
 
 class Extent(NamedTuple):
-    """How much lies below a folder, counted at every path."""
+    """The size of everything below a folder. An object counts once for each path that leads to it."""
 
     entries: int
     paths: int
@@ -37,7 +37,7 @@ T = TypeVar("T", bytes, Listing)
 
 
 class ObjectCache(dict[pygit2.Oid, T]):
-    """What was read lately. An id names its content, so nothing here goes stale; too much of it is dropped at once."""
+    """Caches objects by id. An id identifies its content, so entries never go stale; a full cache is cleared."""
 
     def __init__(self, max_weight: int) -> None:
         super().__init__()
@@ -53,15 +53,15 @@ class ObjectCache(dict[pygit2.Oid, T]):
         return value
 
 
-_listing_cache = ObjectCache[Listing](500_000)  # of these the next commit re-reads only what changed
+_listing_cache = ObjectCache[Listing](500_000)  # the next commit then reads only the folders that changed
 _extent_cache: dict[pygit2.Oid, Extent] = {}
 MAX_CACHED_EXTENTS = 100_000
 CHARS_PER_ENTRY = 64
-"""A name this long weighs as much as an entry."""
+"""Characters of names that weigh as much as one entry."""
 
 
 def list_folder(repository: pygit2.Repository, folder: pygit2.Oid, limits: RepositoryLimits) -> Listing:
-    """Returns the entries by their names. Names that are not UTF-8 cannot be said in JSON and are passed over."""
+    """Returns the entries by name. Skips names that are not UTF-8, since JSON cannot represent them."""
     cached = _listing_cache.get(folder)
     if cached is not None:
         return cached
@@ -74,8 +74,8 @@ def validate_tree_size(
 ) -> None:
     """Raises RepositoryTooLarge unless everything below this folder is within the limits.
 
-    Each distinct folder is read once, however many paths lead to it, so this soon comes to the end of a tree that a
-    walk over all its paths would never come to the end of. `check` is called for each folder.
+    Reads each distinct folder once, even if many paths lead to it, so it is fast also for a tree with too many paths
+    to walk. Calls `raise_if_stopped` for each folder.
     """
     extents: dict[pygit2.Oid, Extent] = {}
     contents: dict[pygit2.Oid, list[tuple[str, TreeEntry]]] = {}

@@ -1,4 +1,4 @@
-"""The files of a commit, read from git's object database: nothing is ever checked out."""
+"""The files of a commit, read from git's object database without a checkout."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -13,11 +13,11 @@ from copydesk.jobs.workspace.repository_limits import DEFAULT_LIMITS, MAX_COMMIT
 __all__ = ["Tree", "TreeEntry", "write_changed_tree"]
 
 for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL):
-    pygit2.settings.search_path[level] = ""  # libgit2 too reads no configuration but the repository's own
+    pygit2.settings.search_path[level] = ""  # libgit2 must read only the repository's own configuration
 
 
 class Tree:
-    """The tree of one commit. Paths that are not UTF-8 cannot be named in JSON and are passed over."""
+    """The tree of one commit. Skips paths that are not UTF-8, since JSON cannot represent them."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Tree:
         limits: RepositoryLimits = DEFAULT_LIMITS,
         raise_if_stopped: Callable[[], None] = lambda: None,
     ) -> None:
-        """`check` is called while the tree is walked and read; it raises when the job was stopped."""
+        """`raise_if_stopped` is called while the tree is walked and read; it raises if the job was stopped."""
         self.repository = repository
         self.commit = commit
         self.limits = limits
@@ -35,7 +35,7 @@ class Tree:
         self._is_within_limits = False
 
     def find_entry(self, path: str) -> TreeEntry | None:
-        """The file, link, folder or submodule at exactly this path."""
+        """Returns the file, link, folder or submodule at exactly this path, or None."""
         *parents, name = path.split("/")
         folder = self.root
         for part in parents:
@@ -50,11 +50,11 @@ class Tree:
         return self.repository.odb.read_header(entry.oid)[1]
 
     def is_readable(self, entry: TreeEntry) -> bool:
-        """Returns whether the file is small enough to be read."""
+        """Returns whether the file is within the size limit."""
         return self.size(entry) <= self.limits.file_bytes
 
     def read(self, entry: TreeEntry, path: str = "") -> bytes:
-        """Raises FileTooLarge for a file beyond the bound; `path` is for the message."""
+        """Returns the file's bytes. Raises FileTooLarge above the size limit; `path` is for the message."""
         cached = _blob_cache.get(entry.oid)
         if cached is not None and len(cached) <= self.limits.file_bytes:
             return cached
@@ -64,7 +64,7 @@ class Tree:
         return _blob_cache.store(entry.oid, self.repository.odb.read(entry.oid)[1], size)
 
     def files(self) -> Iterator[tuple[str, TreeEntry]]:
-        """Every regular file, in git's order. Raises RepositoryTooLarge before the first one, or never."""
+        """Returns an iterator over all regular files, in git's order. Raises RepositoryTooLarge before the first."""
         self.validate_size()
         return self._walk(self.root, "")
 
@@ -86,10 +86,10 @@ class Tree:
 def _read_root(repository: pygit2.Repository, commit: str) -> pygit2.Oid:
     kind, size = repository.odb.read_header(commit)
     if kind != ObjectType.COMMIT:
-        raise RepositoryFailed(f"{commit[:12]} is not a commit, so the branch that names it cannot be used.")
+        raise RepositoryFailed(f"{commit[:12]} is not a commit, so the branch that points to it cannot be used.")
     if size > MAX_COMMIT_BYTES:
         raise repository_limits.RepositoryTooLarge(
-            f"The commit {commit[:12]} has a message of more than 16 MiB; shorten it."
+            f"The message of commit {commit[:12]} is larger than 16 MiB. Shorten it."
         )
     try:
         return repository[commit].peel(pygit2.Commit).tree_id
@@ -98,7 +98,7 @@ def _read_root(repository: pygit2.Repository, commit: str) -> pygit2.Oid:
 
 
 def write_changed_tree(tree: Tree, changes: Mapping[str, bytes | None]) -> pygit2.Oid:
-    """The tree with these changes made: new bytes by path, None for what is deleted."""
+    """Writes the tree with these changes and returns its id. None as the new bytes of a path deletes the file."""
     old_entries = {path: tree.find_entry(path) for path in changes}
     deleted_modes = {
         entry.oid: entry.mode for path, entry in old_entries.items() if entry is not None and changes[path] is None
@@ -114,7 +114,7 @@ def write_changed_tree(tree: Tree, changes: Mapping[str, bytes | None]) -> pygit
 def _write_folder(
     tree: Tree, folder: pygit2.Oid | None, blobs: Mapping[tuple[str, ...], TreeEntry | None]
 ) -> pygit2.Oid | None:
-    """Only the folders on the way to a change are written anew; None when nothing is left in one."""
+    """Writes a folder, and the folders below it that have changes. Returns None if the folder is empty afterwards."""
     repository = tree.repository
     listing = list_folder(repository, folder, tree.limits) if folder else {}
     builder = repository.TreeBuilder(repository[folder].peel(pygit2.Tree)) if folder else repository.TreeBuilder()
@@ -133,4 +133,4 @@ def _write_folder(
     return builder.write() if len(builder) else None
 
 
-_blob_cache = ObjectCache[bytes](64 * 2**20)  # unpacking is what a search costs, turn after turn
+_blob_cache = ObjectCache[bytes](64 * 2**20)  # every search reads the files again, and unpacking them is slow

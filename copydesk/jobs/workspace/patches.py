@@ -1,4 +1,4 @@
-"""What became of files, as git would show it."""
+"""Patches of changed files, as git shows them."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ def create_patch(path: str, old: bytes | None, new: bytes | None, context: int =
 
 
 def diff_trees(repository: pygit2.Repository, old: pygit2.Oid, new: pygit2.Oid) -> list[FilePatch]:
-    """Every file that differs between two trees, with moves recognised."""
+    """Returns a patch for each file that differs between two trees. Detects renames."""
     diff = repository[old].peel(pygit2.Tree).diff_to_tree(repository[new].peel(pygit2.Tree))
     diff.find_similar()
     patches = []
@@ -41,14 +41,14 @@ def diff_trees(repository: pygit2.Repository, old: pygit2.Oid, new: pygit2.Oid) 
 
 
 def count_changed_bytes(old: bytes, new: bytes) -> int:
-    """The bytes between what both begin with and what both end with."""
+    """Returns the length of the longer version without the common prefix and suffix."""
     prefix = common_prefix_length(old, new)
     suffix = common_prefix_length(old[prefix:][::-1], new[prefix:][::-1])
     return max(len(old), len(new)) - prefix - suffix
 
 
 def common_prefix_length(a: bytes, b: bytes) -> int:
-    """By halving, so that large equal parts are compared by the machine and not by this loop."""
+    """Returns the length of the common prefix. Uses binary search, since comparing slices is faster than a loop."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2

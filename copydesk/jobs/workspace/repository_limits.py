@@ -1,4 +1,4 @@
-"""How much of a repository Copydesk reads. Each bound is tested before the reading, by what git says of an object."""
+"""Limits on the size of a repository. Each is checked before an object is read, by the size in its header."""
 
 from dataclasses import dataclass
 
@@ -9,26 +9,26 @@ MIB = 1024 * 1024
 
 
 class RepositoryTooLarge(RepositoryFailed):
-    """The repository is beyond a bound; the message names the bound and the setting that raises it."""
+    """The repository exceeds a limit; the message names the limit and the setting that raises it."""
 
 
 class FileTooLarge(RepositoryTooLarge):
-    """A file is larger than any file that is read; jobs that do not need it go on without it."""
+    """A file exceeds the size limit. Jobs that do not need it continue without it."""
 
 
 @dataclass(frozen=True)
 class RepositoryLimits:
-    """Picklable, so that a child process that reads a repository holds to the same bounds."""
+    """Limits on the size of a repository. Picklable, so that child processes apply the same limits."""
 
     entries: int = 200_000
-    """Files, folders, links and submodules of one commit, counted at every path that leads to them."""
+    """Files, folders, links and submodules of one commit. An object counts once for each path that leads to it."""
     depth: int = 100
-    """Folders inside each other."""
+    """Levels of nested folders."""
     file_bytes: int = 64 * MIB
     mirror_bytes: int = 4096 * MIB
-    """What the mirror of the repository may take on disk."""
+    """Disk space for the mirror of the repository."""
     git_bytes: int = 2048 * MIB
-    """Memory that a git command may take."""
+    """Memory that a git command may use."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "RepositoryLimits":
@@ -42,12 +42,12 @@ class RepositoryLimits:
 
     @property
     def folder_bytes(self) -> int:
-        """Bytes of one folder's list: as many entries as a repository may have, with long names."""
+        """Returns the largest size of one folder object: room for all entries of the repository, with long names."""
         return self.entries * 320
 
     @property
     def path_chars(self) -> int:
-        """Characters of all paths together: what a list of them takes in memory."""
+        """Returns the largest number of characters of all paths together, which bounds the memory for listing them."""
         return self.entries * 320
 
 
@@ -58,43 +58,43 @@ MAX_COMMIT_BYTES = 16 * MIB
 
 def too_many_files(limits: RepositoryLimits) -> RepositoryTooLarge:
     return RepositoryTooLarge(
-        f"The repository has more than {limits.entries:,} files and folders, the most that Copydesk reads. Use a "
-        f"smaller repository, or raise {env_variable('repository_files')}."
+        f"The repository has more than {limits.entries:,} files and folders, which is the limit. Use a smaller "
+        f"repository, or raise {env_variable('repository_files')}."
     )
 
 
 def paths_too_long(limits: RepositoryLimits) -> RepositoryTooLarge:
     return RepositoryTooLarge(
-        f"The paths of the repository's files have more than {limits.path_chars:,} characters together, the most that "
-        f"Copydesk reads. Shorten them, or raise {env_variable('repository_files')}."
+        f"The paths of the repository's files have more than {limits.path_chars:,} characters in total, which is the "
+        f"limit. Shorten them, or raise {env_variable('repository_files')}."
     )
 
 
 def too_deep(limits: RepositoryLimits) -> RepositoryTooLarge:
     return RepositoryTooLarge(
-        f"The repository has more than {limits.depth:,} folders inside each other, the most that Copydesk reads. Use "
-        f"a flatter repository, or raise {env_variable('repository_depth')}."
+        f"The repository has more than {limits.depth:,} levels of nested folders, which is the limit. Use fewer "
+        f"levels, or raise {env_variable('repository_depth')}."
     )
 
 
 def name_too_long() -> RepositoryTooLarge:
     return RepositoryTooLarge(
-        f"A file or folder of the repository has a name of more than {MAX_NAME_CHARS:,} characters, the most that "
-        "Copydesk reads. Rename it."
+        f"A file or folder in the repository has a name of more than {MAX_NAME_CHARS:,} characters, which is the "
+        "limit. Rename it."
     )
 
 
 def file_too_large(size: int, limits: RepositoryLimits, path: str = "") -> FileTooLarge:
     return FileTooLarge(
-        f"{path or 'A file of the repository'} has {size / MIB:,.0f} MiB; Copydesk reads files of at most "
-        f"{limits.file_bytes // MIB:,} MiB. Make it smaller, or raise {env_variable('repository_file_megabytes')}."
+        f"{path or 'A file in the repository'} is {size / MIB:,.0f} MiB; the limit is {limits.file_bytes // MIB:,} "
+        f"MiB. Make it smaller, or raise {env_variable('repository_file_megabytes')}."
     )
 
 
 def mirror_too_large(limits: RepositoryLimits) -> RepositoryTooLarge:
     return RepositoryTooLarge(
-        f"The repository takes more than {limits.mirror_bytes // MIB:,} MiB, the most that Copydesk keeps of one. Use "
-        f"a smaller repository, or raise {env_variable('repository_megabytes')}."
+        f"The repository takes more than {limits.mirror_bytes // MIB:,} MiB on disk, which is the limit. Use a smaller "
+        f"repository, or raise {env_variable('repository_megabytes')}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Text edits that keep every byte they do not mean to change: line endings, encoding, final newline, BOM."""
+"""Text edits that preserve all other bytes of a file: line endings, encoding, final newline and BOM."""
 
 import re
 from bisect import bisect_left
@@ -13,20 +13,20 @@ BOM = b"\xef\xbb\xbf"
 LINE_ENDING_PATTERN = re.compile(r"\r\n|\n")
 MAX_LINE_PAIRS = 4_000_000
 MAX_SEARCHED_CHARS = 1_000_000_000
-"""Limits the characters of a file times the replacements that are sought in all of it."""
+"""Limit on the characters of a file times the number of replacements that are searched for in the whole file."""
 CONTROL_CHARACTER_PATTERN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
-"""Characters that no page needs, and that hide what stands beside them: C0 but for tab and line ends, DEL, C1."""
+"""Characters that no page needs and that can hide text: C0 except tab and line endings, DEL, and C1."""
 UTF16_AND_UTF32_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
-"""How files of UTF-16 and UTF-32 begin."""
+"""First bytes of files in UTF-16 and UTF-32."""
 
 
 class NotEditable(Exception):
-    """The edit cannot be made as asked; the message tells what to do instead."""
+    """The edit is not possible as requested; the message says what to do instead."""
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """`old` becomes `new`. `line` (1-based) is where `old` begins; `everywhere` replaces each occurrence."""
+    """Replaces `old` by `new`. `old` begins on `line` (1-based) if given; `everywhere` replaces each occurrence."""
 
     old: str
     new: str
@@ -36,7 +36,7 @@ class Replacement:
 
 @dataclass(frozen=True)
 class DecodedText:
-    """A file's text together with what it takes to write the same bytes again."""
+    """A file's text, with the encoding and BOM that are needed to write the same bytes again."""
 
     body: str
     encoding: str
@@ -44,9 +44,11 @@ class DecodedText:
 
     @classmethod
     def decode(cls, data: bytes) -> "DecodedText":
-        """UTF-8 where the bytes are, else Latin-1, in which every byte is a character and comes back as itself."""
+        """Decodes the bytes as UTF-8 if they are valid, else as Latin-1, which can represent all bytes.
+
+        Raises NotEditable for a binary file."""
         if b"\x00" in data:
-            raise NotEditable("This is a binary file; it can be moved or deleted, not edited.")
+            raise NotEditable("This is a binary file. You can move or delete it, but not edit it.")
         bom = BOM if data.startswith(BOM) else b""
         try:
             return cls(data[len(bom) :].decode("utf-8"), "utf-8", bom)
@@ -59,12 +61,12 @@ class DecodedText:
         except UnicodeEncodeError as error:
             bad = body[error.start]
             raise NotEditable(
-                f"The file is not UTF-8 but Latin-1, which has no {bad!r}; write the change without it."
+                f"The file is in Latin-1, which does not have the character {bad!r}. Write the change without it."
             ) from None
 
     @property
     def normalized_body(self) -> str:
-        """As a reader sees it: lines end with \\n."""
+        """Returns the text with \\n as the only line ending, as the read tool shows it."""
         return self.body.replace("\r\n", "\n")
 
 
@@ -88,19 +90,19 @@ def find_new_control_character(old: str, new: str) -> str | None:
 
 
 def reject_new_control_characters(old: str, new: str) -> None:
-    """Raises NotEditable where `new` brings a control character: it would make the page look binary, or hide text."""
+    """Raises NotEditable if `new` adds a control character, which could make the page look binary or hide text."""
     if (character := find_new_control_character(old, new)) is not None:
-        raise NotEditable(f"The text has the control character U+{ord(character):04X}; write it without.")
+        raise NotEditable(f"The text has the control character U+{ord(character):04X}. Remove it.")
 
 
 def apply_replacements(data: bytes, replacements: Sequence[Replacement]) -> bytes:
-    """All of the replacements or none; each is sought in the file as it was, and they may not overlap."""
+    """Makes all replacements or none. Each is searched for in the original file, and they must not overlap."""
     text = DecodedText.decode(data)
     for replacement in replacements:
         reject_new_control_characters(replacement.old, replacement.new)
     searchable = _SearchableText(text.body)
     if sum(wanted.line is None for wanted in replacements) * len(text.body) > MAX_SEARCHED_CHARS:
-        raise NotEditable("These are too many replacements for so long a file; give 'line' with each of them.")
+        raise NotEditable("There are too many replacements for a file of this size. Set 'line' in each of them.")
     spans: list[tuple[int, int, str]] = []
     for number, replacement in enumerate(replacements, 1):
         try:
@@ -115,14 +117,14 @@ def apply_replacements(data: bytes, replacements: Sequence[Replacement]) -> byte
     pieces, position = [], 0
     for start, end, new in spans:
         if start < position:
-            raise NotEditable("Two replacements touch the same text; join them into one.")
+            raise NotEditable("Two replacements overlap. Combine them into one.")
         pieces += [text.body[position:start], new]
         position = end
     return text.encode("".join(pieces) + text.body[position:])
 
 
 def replace_body(data: bytes | None, body: str) -> bytes:
-    """A whole new body, in the encoding the file has; lines that stay keep their bytes."""
+    """Returns the file with a new body, in the file's encoding. Unchanged lines keep their bytes."""
     if data is None:
         reject_new_control_characters("", body)
         return body.encode("utf-8")
@@ -133,7 +135,7 @@ def replace_body(data: bytes | None, body: str) -> bytes:
 
 
 class _SearchableText:
-    """A body as a reader sees it, and the way back from positions in that to positions in the body."""
+    """A body with \\n as the only line ending, which maps positions back to the original body."""
 
     def __init__(self, body: str) -> None:
         self.text = body.replace("\r\n", "\n")
@@ -144,7 +146,7 @@ class _SearchableText:
 
     @cached_property
     def line_starts(self) -> list[int]:
-        """Where each line begins, and where the last one ends."""
+        """Returns where each line begins, and where the last one ends."""
         return [0, *(match.end() for match in re.finditer("\n", self.text)), len(self.text) + 1]
 
     def body_span(self, start: int, end: int) -> tuple[int, int]:
@@ -153,32 +155,32 @@ class _SearchableText:
 
 def _find_spans(searchable: _SearchableText, replacement: Replacement) -> list[tuple[int, int]]:
     if not replacement.old:
-        raise NotEditable("'old' is empty; give the text to replace, or use write for a new file.")
+        raise NotEditable("'old' is empty. Give the text to replace, or use write to create a file.")
     old, text = replacement.old.replace("\r\n", "\n"), searchable.text
     position, stop = 0, len(text)
     if replacement.line is not None:
         if replacement.line >= len(searchable.line_starts):
-            raise NotEditable(f"The file has no line {replacement.line}; read it again.")
+            raise NotEditable(f"The file has no line {replacement.line}. Read it again.")
         position = searchable.line_starts[replacement.line - 1]
         stop = (
             searchable.line_starts[replacement.line] - 1 + len(old)
-        )  # it begins on this line and may end on a later one
+        )  # `old` begins on this line and may end on a later one
     spans = []
     while (position := text.find(old, position, stop)) >= 0:
         spans.append(searchable.body_span(position, position + len(old)))
         position += len(old)
     where = f" on line {replacement.line}" if replacement.line is not None else ""
     if not spans:
-        raise NotEditable(f"'old' does not occur{where}; read the file again and copy the text exactly.")
+        raise NotEditable(f"'old' was not found{where}. Read the file again and copy the text exactly.")
     if len(spans) > 1 and not replacement.everywhere:
         raise NotEditable(
-            f"'old' occurs {len(spans)} times{where}; add surrounding text or 'line', or set 'everywhere'."
+            f"'old' occurs {len(spans)} times{where}. Add surrounding text or 'line', or set 'everywhere'."
         )
     return spans
 
 
 def _fit_line_endings(body: str, start: int, end: int, new: str, has_crlf: bool) -> str:
-    """`new` with the line endings that stand there: unchanged lines keep theirs, new ones take their neighbour's."""
+    """Returns `new` with the file's line endings: unchanged lines keep theirs, new ones use their neighbor's."""
     new = new.replace("\r\n", "\n")
     if not has_crlf:
         return new
@@ -204,7 +206,7 @@ def _fit_line_endings(body: str, start: int, end: int, new: str, has_crlf: bool)
 
 
 def _keep_final_newline(old: str, new: str) -> str:
-    """The final newline is nobody's to add or drop where the last line stays what it is."""
+    """Returns `new` with the final newline, or the lack of one, of `old` if the last line is otherwise unchanged."""
     if old.endswith("\n") == new.endswith("\n"):
         return new
     longer, shorter = (old, new) if old.endswith("\n") else (new, old)
@@ -215,7 +217,9 @@ def _keep_final_newline(old: str, new: str) -> str:
 
 
 def diff_lines(old: list[str], new: list[str]) -> Iterator[tuple[bool, int, int, int, int]]:
-    """Which lines stayed. The middle is compared line by line where that is cheap, else taken as changed."""
+    """Yields ranges of lines as (is equal, old start, old end, new start, new end).
+
+    If the part between the common head and tail is too large to compare, all of it counts as changed."""
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
         head += 1
@@ -234,7 +238,7 @@ def diff_lines(old: list[str], new: list[str]) -> Iterator[tuple[bool, int, int,
 
 
 def split_lines(text: str) -> list[str]:
-    """Lines that end with \\n alone count: a form feed or a lone \\r is part of its line."""
+    """Splits text after each \\n, and only there: a form feed or a lone \\r is part of its line."""
     return [line for line in re.split(r"(?<=\n)", text) if line]
 
 
@@ -243,7 +247,7 @@ def _line_ending(line: str) -> str:
 
 
 def _find_nearby_ending(body: str, position: int) -> str:
-    """The ending of the line at this position, else of the one before it."""
+    """Returns the ending of the line at this position, or else of the line before it."""
     after = body.find("\n", position)
     if after >= 0:
         return "\r\n" if after > position and body[after - 1] == "\r" else "\n"

@@ -1,4 +1,4 @@
-"""An overlay of edits over a git tree: path → bytes. Nothing is checked out, so nothing can run or escape."""
+"""An overlay of edits over a git tree, as bytes by path. Files are never checked out, so none can run or escape."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -11,12 +11,12 @@ from copydesk.jobs.workspace.path_rules import PathRefused, parent_folders, vali
 from copydesk.jobs.workspace.repository_limits import file_too_large
 
 Changes = dict[str, bytes | None]
-"""What an edit amounts to: the new bytes of each path, or None where it is deleted."""
+"""Changed files by path: the new bytes, or None if the file is deleted."""
 
 
 class Workspace:
     def __init__(self, tree: Tree, check_path: Callable[[str], None] = lambda path: None, root: str = "") -> None:
-        """`refuse` raises PathRefused for a path that may not be changed; `root` is the documentation's folder."""
+        """`check_path` raises PathRefused for a path that may not be changed; `root` is the documentation folder."""
         self.tree = tree
         self.root = root
         self._check_path = check_path
@@ -24,7 +24,7 @@ class Workspace:
         self._paths_by_casefold: dict[str, str] | None = None
 
     def is_documentation(self, path: str) -> bool:
-        """Everything may be read, but only what lies below the root is the job's to change."""
+        """Returns whether the path is below the documentation folder. Jobs may read all files but change only these."""
         return not self.root or path.startswith(self.root + "/")
 
     def exists(self, path: str) -> bool:
@@ -34,11 +34,11 @@ class Workspace:
         return entry is not None and entry.is_file
 
     def paths(self) -> list[str]:
-        """Every regular file, sorted."""
+        """Returns the paths of all regular files, sorted."""
         return sorted(self._list_entries())
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Every regular file with its bytes, in the order of their paths; those too large to be read are left out."""
+        """Yields all regular files with their bytes, sorted by path, without those above the size limit."""
         for path, entry in sorted(self._list_entries().items(), key=itemgetter(0)):
             if entry is None:
                 yield path, self.read(path)
@@ -46,12 +46,12 @@ class Workspace:
                 yield path, self.tree.read(entry, path)
 
     def is_readable(self, path: str) -> bool:
-        """Returns False for a file that is too large to be read."""
+        """Returns False for a file above the size limit."""
         entry = None if path in self._overlay else self.tree.find_entry(path)
         return entry is None or not entry.is_file or self.tree.is_readable(entry)
 
     def read(self, path: str) -> bytes:
-        """KeyError when there is no regular file at this path, FileTooLarge when it is beyond the bound."""
+        """Returns a file's bytes. Raises KeyError if there is no regular file, FileTooLarge above the size limit."""
         data = self._overlay[path] if path in self._overlay else self._read_original(path)
         if data is None:
             raise KeyError(path)
@@ -74,21 +74,21 @@ class Workspace:
         return dict(self._overlay)
 
     def restore(self, changes: Changes) -> None:
-        """Back to an earlier state, as `changes` gave it."""
+        """Replaces all edits by an earlier result of `changes`."""
         self._overlay = dict(changes)
         self._paths_by_casefold = None
 
     def apply(self, changes: Changes) -> None:
-        """Takes over changes that were made before, in this workspace or one like it."""
+        """Adds changes that were made earlier, in this workspace or a similar one."""
         for path, data in changes.items():
             self._set_file(path, data)
 
     def read_original(self, path: str) -> bytes | None:
-        """The file as the tree has it, before any edit."""
+        """Returns the file's bytes before any edit, or None if the tree does not have it."""
         return self._read_original(path)
 
     def _list_entries(self) -> dict[str, TreeEntry | None]:
-        """What is there; None stands for bytes of the overlay."""
+        """Returns all regular files by path; None means that the bytes are in the overlay."""
         entries: dict[str, TreeEntry | None] = dict(self.tree.files())
         for path, data in self._overlay.items():
             entries[path] = None
@@ -101,7 +101,7 @@ class Workspace:
         return self.tree.read(entry, path) if entry is not None and entry.is_file else None
 
     def _set_file(self, path: str, data: bytes | None) -> None:
-        """An edit that ends where the tree began is no change."""
+        """Stores the new bytes, or drops the path from the overlay if they equal the original."""
         entry = self.tree.find_entry(path)
         original_id = entry.oid if entry is not None and entry.is_file else None
         if original_id == (None if data is None else pygit2.hash(data)):
@@ -111,7 +111,7 @@ class Workspace:
         self._paths_by_casefold = None
 
     def _check_readable(self, path: str) -> None:
-        """A change is shown and checked beside what was there before, so that has to be readable."""
+        """Raises FileTooLarge above the size limit: showing and checking a change requires the old bytes."""
         if not self.is_readable(path):
             entry = self.tree.find_entry(path)
             assert entry is not None
@@ -123,16 +123,16 @@ class Workspace:
         validate_path(path)
         entry = self.tree.find_entry(path)
         if entry is not None and path not in self._overlay:
-            raise PathRefused(f"{path} is {_describe_entry(entry)}; it cannot be replaced by a file.")
+            raise PathRefused(f"{path} is {_describe_entry(entry)}. A file cannot replace it.")
         if any(other.startswith(path + "/") for other, data in self._overlay.items() if data is not None):
-            raise PathRefused(f"{path} is a folder; it cannot be replaced by a file.")
+            raise PathRefused(f"{path} is a folder. A file cannot replace it.")
         for parent in parent_folders(path):
             entry = self.tree.find_entry(parent)
             if self.exists(parent) or (entry is not None and _describe_entry(entry) != "a folder"):
-                raise PathRefused(f"{parent} is not a folder, so {path} cannot be made.")
+                raise PathRefused(f"{parent} is not a folder, so {path} cannot be created.")
         variant = self._find_case_variant(path)
         if variant is not None:
-            raise PathRefused(f"{path} differs from {variant} only by case, which some file systems cannot keep apart.")
+            raise PathRefused(f"{path} differs from {variant} only in case. Some file systems cannot store both.")
 
     def _find_case_variant(self, path: str) -> str | None:
         if self._paths_by_casefold is None:
@@ -141,7 +141,7 @@ class Workspace:
 
 
 def short_hash(data: bytes) -> str:
-    """Short enough to quote, long enough to notice any change."""
+    """Returns a hash that is short enough to quote and long enough to detect any change."""
     return hashlib.sha256(data).hexdigest()[:12]
 
 

@@ -1,4 +1,4 @@
-"""Copies of analytics stores: what one holds, by engine, and how that of the embedded one takes its place."""
+"""Copies of analytics stores in a backup: reads their contents, and helps to restore that of an embedded store."""
 
 import json
 import zipfile
@@ -13,23 +13,23 @@ COPY_FILES: dict[AnalyticsEngine, str] = {"duckdb": DUCKDB_FILE, "clickhouse": "
 
 
 def inspect_copy(engine: AnalyticsEngine, copy: Path) -> tuple[int, dict[str, int]]:
-    """The schema's number, and the rows in each table where the copy tells them."""
+    """Returns the schema version and the row count of each table. ClickHouse copies do not record row counts."""
     return inspect_duckdb_file(copy) if engine == "duckdb" else (_read_archive_schema(copy), {})
 
 
 def _read_archive_schema(copy: Path) -> int:
-    """The schema's number of a copy from ClickHouse, all of which can be read."""
+    """Returns the schema version of a ClickHouse copy. Raises BackupDamaged unless the whole archive is readable."""
     try:
         with zipfile.ZipFile(copy) as archive:
             if (damaged_name := archive.testzip()) is not None:
-                raise BackupDamaged(f"{copy} cannot be read: {damaged_name} is not what was written.")
+                raise BackupDamaged(f"{copy} cannot be read: {damaged_name} is damaged.")
             return int(json.loads(archive.read("agreed.json"))["schema"])
     except (zipfile.BadZipFile, KeyError, ValueError) as error:
         raise BackupDamaged(f"{copy} cannot be read: {error}.") from None
 
 
 def inspect_duckdb_file(path: Path) -> tuple[int, dict[str, int]]:
-    """The schema's number of a store that nobody has open, and the rows in each of its tables."""
+    """Returns the schema version and the row count of each table. No other process may have the file open."""
     import duckdb
 
     from copydesk.analytics.stores.duckdb.database import read_schema_version
@@ -46,13 +46,13 @@ def inspect_duckdb_file(path: Path) -> tuple[int, dict[str, int]]:
 
 
 def count_views(folder: Path) -> int:
-    """How many views and visits the folder's store holds; 0 without a store."""
+    """Returns the number of views and visits in the folder's store; 0 without a store."""
     path = folder / DUCKDB_FILE
     if not path.exists():
         return 0
     from copydesk.analytics.stores.duckdb.database import DuckDatabase
 
-    database = DuckDatabase(path)  # not only for reading: what its log holds belongs to it too
+    database = DuckDatabase(path)  # opened for writing, to include the write-ahead log
     try:
         with database.read() as connection:
             [(count,)] = connection.execute(
@@ -64,7 +64,7 @@ def count_views(folder: Path) -> int:
 
 
 def is_already_restored(folder: Path, copy: Path) -> bool:
-    """Whether the copy has taken its place before, and nothing came since."""
+    """Returns whether the copy is in place already and nothing was written since."""
     path = folder / DUCKDB_FILE
     if not path.exists() or (folder / f"{DUCKDB_FILE}.wal").exists() or path.stat().st_size != copy.stat().st_size:
         return False
@@ -72,5 +72,5 @@ def is_already_restored(folder: Path, copy: Path) -> bool:
 
 
 def delete_write_ahead_log(path: Path) -> None:
-    """The log of an old file would be read into the new one."""
+    """Deletes the write-ahead log of an old file, which DuckDB would apply to the new one."""
     path.with_name(f"{path.name}.wal").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""One consistent copy of all that matters, in a folder, while everything goes on."""
+"""Creates a backup: a consistent copy of all data in a folder, while the service keeps running."""
 
 import fcntl
 import os
@@ -26,7 +26,7 @@ KEY_FILE, RANGES_FILE = "secret.key", "ranges.json"
 
 
 class BackupFailed(UserFacingError):
-    """The back-up cannot be made; the message says why."""
+    """The backup cannot be created; the message says why."""
 
 
 def create_backup(
@@ -38,15 +38,15 @@ def create_backup(
     *,
     with_secret_key: bool = False,
 ) -> Manifest:
-    """Under another name until it is whole, checked and on the disk.
+    """Creates a backup. The folder gets its final name when the backup is complete, verified and on disk.
 
-    The views are copied before the database: whatever they refer to, a project and the key that its visitors are
-    recognised by, was there before them, so it is in the copy that is made after."""
+    Copies the views before the database. A view's project, and the key that recognizes its visitors, were stored
+    before the view, so the later copy of the database contains them."""
     started_at = clock.format_iso(clock.now())
     engine: AnalyticsEngine = "clickhouse" if settings.analytics_url else "duckdb"
     key_path = settings.data.absolute() / KEY_FILE
     if with_secret_key and (settings.secret_key or not key_path.exists()):
-        raise BackupFailed("There is no file of the key to copy: keep a copy of COPYDESK_SECRET_KEY itself.")
+        raise BackupFailed("There is no key file to copy. Save a copy of COPYDESK_SECRET_KEY yourself.")
     with _unfinished_folder(target) as folder:
         progress.start_stage("views")
         views_copy = folder / COPY_FILES[engine]
@@ -56,13 +56,13 @@ def create_backup(
             version = read_schema_version(tx)
             reject_newer_schema(version)
             if version is None:
-                raise BackupFailed("There is nothing in the database yet.")
+                raise BackupFailed("The database is empty, so there is nothing to back up.")
             tables = dump_tables(tx, folder, progress)
         if ranges_file(settings.data).exists():
             write_durably(folder / RANGES_FILE, ranges_file(settings.data).read_bytes())
         if with_secret_key:
             write_durably(folder / KEY_FILE, key_path.read_bytes())
-        progress.start_stage("checking")
+        progress.start_stage("verifying")
         for name in list_files(folder):
             sync_to_disk(folder / name)
         manifest = Manifest(
@@ -84,31 +84,33 @@ def create_backup(
 
 
 def _copy_views(store: Store, target: Path) -> None:
-    """The process that has the file open writes the copy, which may be another one, of another user."""
+    """Copies the views. The process that has the store open writes the copy; another user may have started it."""
     try:
         store.back_up(target)
     except StoreFull:
-        raise BackupFailed(f"The views could not be copied: the disk of {target.parent} is full.") from None
+        raise BackupFailed(f"Could not copy the views: the disk of {target.parent} is full.") from None
     except (StoreUnavailable, CallFailed) as error:
         raise BackupFailed(
-            f"The views could not be copied: {error} The process that holds them must be able to write to"
-            f" {target.parent}: run the back-up as the same user."
+            f"Could not copy the views: {error} The process that has them open must be able to write to"
+            f" {target.parent}. Run the backup as the same user."
         ) from None
 
 
 @contextmanager
 def _unfinished_folder(target: Path) -> Iterator[Path]:
-    """A folder that gets its name when it is whole; what fails leaves nothing, what is killed nothing of that name."""
+    """Yields a temporary folder, and renames it to `target` when it is complete.
+
+    A failure deletes it. A killed process leaves it under its temporary name."""
     folder = target.with_name(f"{target.name}.unfinished")
     if target.exists():
-        raise BackupFailed(f"{target} exists; name a new folder.")
+        raise BackupFailed(f"{target} already exists. Choose a new folder.")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise BackupFailed(f"Another back-up is being written to {folder}.") from None
+            raise BackupFailed(f"Another backup is being written to {folder}. Wait for it to finish.") from None
         _clear_folder(folder)
         try:
             yield folder
@@ -125,6 +127,6 @@ def _unfinished_folder(target: Path) -> Iterator[Path]:
 
 
 def _clear_folder(folder: Path) -> None:
-    """What an earlier one left that was killed."""
+    """Deletes the files of an earlier backup that was killed."""
     for path in folder.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()

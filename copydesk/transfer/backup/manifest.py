@@ -1,4 +1,4 @@
-"""What a back-up says of itself: versions, counts, checksums and sizes, and nothing of what it holds."""
+"""The manifest of a backup: versions, counts, checksums and sizes, without any of its contents."""
 
 import json
 import os
@@ -19,7 +19,7 @@ class NotABackup(UserFacingError):
 
 
 class BackupDamaged(UserFacingError):
-    """The back-up is not what was written; the message says where."""
+    """The backup differs from what was written; the message says where."""
 
 
 class BackupTooNew(UserFacingError):
@@ -39,7 +39,7 @@ class TableSummary(BaseModel):
     columns: list[str]
     rows: int
     checksum: str
-    """The sum of the SHA-256 of every line."""
+    """Sum of the SHA-256 of all lines."""
 
 
 class Manifest(BaseModel):
@@ -47,9 +47,9 @@ class Manifest(BaseModel):
 
     format: int = FORMAT_VERSION
     version: str
-    """Of the Copydesk that made it."""
+    """Version of Copydesk that created the backup."""
     began: str
-    """What was acknowledged before this moment is in it."""
+    """When the backup began. It contains everything that was acknowledged before."""
     database: Literal["sqlite", "postgresql"]
     schema_version: str
     tables: dict[str, TableSummary]
@@ -57,7 +57,7 @@ class Manifest(BaseModel):
     analytics_schema: int
     analytics_rows: dict[str, int]
     settings: list[str]
-    """The names of those that were set, as a reminder; never their values."""
+    """Names of the settings that were set, as a reminder; never their values."""
     has_secret_key: bool
     files: dict[str, FileChecksum]
 
@@ -74,13 +74,11 @@ def read_manifest(folder: Path) -> Manifest:
         fields = json.loads((folder / MANIFEST_FILE).read_bytes())
         checksum = fields.pop("checksum")
     except (OSError, ValueError, KeyError, AttributeError):
-        raise NotABackup(
-            f"{folder} is no back-up of Copydesk, or not a whole one: it has no sound {MANIFEST_FILE}."
-        ) from None
+        raise NotABackup(f"{folder} is not a complete Copydesk backup: it has no valid {MANIFEST_FILE}.") from None
     if isinstance(fields.get("format"), int) and fields["format"] > FORMAT_VERSION:
         raise BackupTooNew
     if _compute_checksum(fields) != checksum:
-        raise BackupDamaged(f"{folder / MANIFEST_FILE} is not what was written.")
+        raise BackupDamaged(f"{folder / MANIFEST_FILE} is damaged: its checksum does not match.")
     try:
         return Manifest.model_validate(fields)
     except ValidationError:
@@ -88,7 +86,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def checksum_file(path: Path) -> FileChecksum:
-    """Reads the file back, to the end."""
+    """Reads the whole file and returns its size and SHA-256."""
     digest, size = sha256(), 0
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
@@ -98,7 +96,7 @@ def checksum_file(path: Path) -> FileChecksum:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Readable by its owner alone, and on the disk when this returns."""
+    """Writes a file that only its owner can read, and syncs it to disk."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)
         file.flush()
@@ -106,7 +104,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def sync_to_disk(path: Path) -> None:
-    """A file's contents, or a folder's names, are on the disk when this returns."""
+    """Syncs a file's contents, or a folder's entries, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""A back-up becomes the stores that the settings name: all of it, or nothing."""
+"""Restores a backup into the stores that the settings name: all of it, or nothing."""
 
 import os
 import shutil
@@ -35,18 +35,20 @@ UPDATE_SCHEMA_VERSION = text("update alembic_version set version_num = :version"
 
 
 class RestoreFailed(UserFacingError):
-    """The back-up does not fit the stores that the settings name; the message says why."""
+    """The backup does not fit the stores that the settings name; the message says why."""
 
 
 class DataWouldBeLost(UserFacingError):
-    """There is something where the back-up would go; the message says what."""
+    """The restore would overwrite existing data; the message says which."""
 
 
 def restore_backup(settings: Settings, source: Path, progress: Progress, *, replace: bool) -> Manifest:
-    """Nothing is changed before all of it lies ready. Then the database commits, and says that it is not whole until
-    the files have their places and ClickHouse is filled. Killed in between, it can be run again: a file that has its
-    place already is known by its checksum."""
-    progress.start_stage("checking")
+    """Restores a backup. Changes nothing until all files are staged and the database is loaded.
+
+    Then the database commits with a schema version that marks it as unfinished, until the files are in place and
+    ClickHouse is filled. If the process is killed in between, run it again: a file that is already in place is
+    recognized by its checksum."""
+    progress.start_stage("verifying")
     manifest = verify_backup(source, progress)
     _check_compatibility(settings, manifest)
     settings.make_data_folder()
@@ -64,7 +66,7 @@ def restore_backup(settings: Settings, source: Path, progress: Progress, *, repl
             staged = {target: _stage_file(cleanup, target, copy) for target, copy in sources.items()}
             load_tables(tx, source, manifest, progress)
             tx.execute(UPDATE_SCHEMA_VERSION, {"version": UNFINISHED_VERSION})
-        progress.start_stage("putting it in place")
+        progress.start_stage("moving files into place")
         for place, staged_file in staged.items():
             analytics_copy.delete_write_ahead_log(place)
             os.replace(staged_file, place)
@@ -82,11 +84,11 @@ def _check_compatibility(settings: Settings, manifest: Manifest) -> None:
     url, newest_schema = settings.analytics_url, DUCKDB_SCHEMA_VERSION
     if manifest.analytics == "duckdb" and url:
         raise RestoreFailed(
-            "The back-up holds the views of an embedded store: restore it without COPYDESK_ANALYTICS_URL, then move"
-            " them with 'copydesk migrate-stores --to-analytics'."
+            "The backup contains views of an embedded store. Restore it without COPYDESK_ANALYTICS_URL, then move"
+            " the views with 'copydesk migrate-stores --to-analytics'."
         )
     if manifest.analytics == "clickhouse" and not url:
-        raise RestoreFailed("The back-up holds views of ClickHouse: name an empty one in COPYDESK_ANALYTICS_URL.")
+        raise RestoreFailed("The backup contains views of ClickHouse. Set COPYDESK_ANALYTICS_URL to an empty database.")
     if url:
         from copydesk.analytics.stores.clickhouse.connection.cluster import build_cluster
         from copydesk.analytics.stores.clickhouse.connection.url import parse_clickhouse_url
@@ -101,7 +103,7 @@ def _check_compatibility(settings: Settings, manifest: Manifest) -> None:
 
 
 def _plan_files(settings: Settings, source: Path, manifest: Manifest) -> dict[Path, Path]:
-    """Which files go where."""
+    """Returns the files to restore: the source by its target."""
     data = settings.data.absolute()
     sources = {data / RANGES_FILE: source / RANGES_FILE} if RANGES_FILE in manifest.files else {}
     if manifest.has_secret_key and not settings.secret_key:
@@ -126,7 +128,7 @@ def _restore_clickhouse(url: str, database_url: str, copy: Path) -> None:
 
 
 def count_sealed_projects(settings: Settings) -> int:
-    """Of how many projects the key at hand opens no secrets. Where there is no key, none is made."""
+    """Counts the projects whose secrets the current key cannot decrypt. Does not create a key if there is none."""
     has_key = settings.secret_key or (settings.data.absolute() / KEY_FILE).exists()
     database = Database(settings.resolved_database_url)
     try:
@@ -146,7 +148,7 @@ def _is_sealed(project_secrets: SealedSecrets, project_id: str) -> bool:
 
 
 def _describe_existing(tx: Connection) -> str:
-    """What the database holds, in words. Nobody misses what a restore or a move has half filled."""
+    """Describes what the database holds. Returns "" if an unfinished restore or move filled it, which may be lost."""
     version = read_schema_version(tx)
     if version == UNFINISHED_VERSION:
         return ""
@@ -165,13 +167,13 @@ def _refuse_data_loss(settings: Settings, existing: str, source: Path, manifest:
         losses.append(f"{views:,} views and visits")
     key = data / KEY_FILE
     if manifest.has_secret_key and key.exists() and key.read_bytes() != (source / KEY_FILE).read_bytes():
-        losses.append(f"another key in {KEY_FILE}")
+        losses.append(f"a different key in {KEY_FILE}")
     if losses:
-        raise DataWouldBeLost(f"This would be lost: {', '.join(losses)}. Say --replace if that is what you want.")
+        raise DataWouldBeLost(f"Existing data would be lost: {', '.join(losses)}. Use --replace to overwrite it.")
 
 
 def _stage_file(cleanup: ExitStack, target: Path, copy: Path) -> Path:
-    """Beside its place, so that taking it is a matter of a moment."""
+    """Copies a file next to its target, so that moving it into place is a single rename."""
     staged_file = target.with_name(f"{target.name}.restoring")
     cleanup.callback(staged_file.unlink, missing_ok=True)
     shutil.copyfile(copy, staged_file)

@@ -1,4 +1,4 @@
-"""The main database in files, a table each, as it was at one moment, whatever is written meanwhile."""
+"""Writes a consistent snapshot of the main database to files, one for each table, and reads them back."""
 
 import gzip
 import zlib
@@ -19,7 +19,7 @@ TABLES_FOLDER = "database"
 
 @contextmanager
 def open_snapshot(database: Database) -> Iterator[Connection]:
-    """One moment's state throughout. Writers go on."""
+    """Opens a connection that sees the database as of one moment. Writers continue meanwhile."""
     with database.read() as connection:
         if database.is_sqlite:
             driver: Any = connection.connection.driver_connection
@@ -33,7 +33,7 @@ def open_snapshot(database: Database) -> Iterator[Connection]:
 
 
 def dump_tables(tx: Connection, folder: Path, progress: Progress) -> dict[str, TableSummary]:
-    """Every table as it is, which may be an older schema's: a back-up changes nothing."""
+    """Writes every table to a file. Keeps an older schema as it is, since a backup must not change the database."""
     (folder / TABLES_FOLDER).mkdir(mode=0o700)
     inspector = inspect(tx)
     existing = set(inspector.get_table_names())
@@ -61,7 +61,7 @@ def _write_table(tx: Connection, codec: RowCodec, path: Path, progress: Progress
 
 
 def read_lines(folder: Path, name: str, expected: TableSummary) -> Iterator[bytes]:
-    """The lines of a table; Damaged when they are not those that were written, at the latest after the last."""
+    """Yields the lines of a table. Raises BackupDamaged, at the latest after the last line, if they do not match."""
     digest = TableDigest()
     try:
         with gzip.open(table_path(folder, name), "rb") as file:
@@ -71,7 +71,7 @@ def read_lines(folder: Path, name: str, expected: TableSummary) -> Iterator[byte
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise BackupDamaged(f"{table_path(folder, name)} cannot be read: {error}.") from None
     if (digest.rows, digest.checksum) != (expected.rows, expected.checksum):
-        raise BackupDamaged(f"{table_path(folder, name)} does not hold the {expected.rows:,} rows that were written.")
+        raise BackupDamaged(f"{table_path(folder, name)} is damaged: its {expected.rows:,} rows do not match.")
 
 
 def table_path(folder: Path, name: str) -> Path:

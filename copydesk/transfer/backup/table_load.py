@@ -1,4 +1,4 @@
-"""The files of a back-up become the tables of a database, which are then brought up as those of any older release."""
+"""Loads the files of a backup into a database, then upgrades its schema like that of any older release."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ from copydesk.transfer.row_codec import ROWS_PER_BATCH, TABLES, RowCodec, comput
 from copydesk.transfer.table_contents import drop_tables, split_into_batches
 
 RELEASE_RUNS = text("update runs set lease_until = 0, released_at = 0 where state = 'running'")
-"""The workers that held these runs are gone; a released run does not count as a crash."""
+"""The workers that held these runs are gone. Releasing a run keeps it from counting as a crash."""
 VIEW_STATE_TABLES = (view_batches, view_classes, view_folds)
-"""What stores of views on several machines agreed on holds for the old one alone: a copy of it has its own."""
+"""State that the processes of an analytics store share. It is valid only for the original store, not for a copy."""
 
 
 def load_tables(tx: Connection, source: Path, manifest: Manifest, progress: Progress) -> None:
-    """In place of whatever is there, and compared with what was written once it is in."""
+    """Replaces all tables with those of the backup, and verifies each table after loading it."""
     drop_tables(tx)
     upgrade_schema(tx, manifest.schema_version)
     for name, table in TABLES.items():
@@ -32,7 +32,7 @@ def load_tables(tx: Connection, source: Path, manifest: Manifest, progress: Prog
             progress.advance(len(batch))
         digest = compute_digest(tx, codec)
         if (digest.rows, digest.checksum) != (expected.rows, expected.checksum):
-            raise BackupDamaged(f"The table {name} is not in the database as it was written to {source}.")
+            raise BackupDamaged(f"The table {name} differs from the backup in {source} after loading.")
     upgrade_schema(tx)
     tx.execute(RELEASE_RUNS)
     for state_table in VIEW_STATE_TABLES:

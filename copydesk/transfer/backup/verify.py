@@ -1,4 +1,4 @@
-"""Whether a back-up is what was written, file by file and row by row. Nothing is restored for it."""
+"""Verifies a backup, file by file and row by row, without restoring it."""
 
 from pathlib import Path
 
@@ -21,10 +21,10 @@ def verify_backup(folder: Path, progress: Progress) -> Manifest:
     views_file = COPY_FILES[manifest.analytics]
     if {*manifest.files} != {*list_files(folder)} or views_file not in manifest.files:
         missing = {*manifest.files, views_file} ^ {*list_files(folder)}
-        raise BackupDamaged(f"{folder} does not hold the files that were written: see {', '.join(sorted(missing))}.")
+        raise BackupDamaged(f"{folder} is damaged: missing or unexpected files: {', '.join(sorted(missing))}.")
     for name, checksum in manifest.files.items():
         if checksum_file(folder / name) != checksum:
-            raise BackupDamaged(f"{folder / name} is not what was written.")
+            raise BackupDamaged(f"{folder / name} is damaged: its checksum does not match.")
     for name, expected in manifest.tables.items():
         if name not in TABLES or not {*expected.columns} <= {*TABLES[name].columns.keys()}:
             raise BackupTooNew
@@ -32,11 +32,11 @@ def verify_backup(folder: Path, progress: Progress) -> Manifest:
             if number % ROWS_PER_BATCH == 0:
                 progress.advance(ROWS_PER_BATCH)
     if inspect_copy(manifest.analytics, folder / views_file) != (manifest.analytics_schema, manifest.analytics_rows):
-        raise BackupDamaged(f"{folder / views_file} does not hold the rows that were written.")
+        raise BackupDamaged(f"{folder / views_file} is damaged: its rows do not match.")
     return manifest
 
 
 def list_files(folder: Path) -> list[str]:
-    """All but the manifest, which cannot name itself."""
+    """Returns all files except the manifest, which cannot contain its own checksum."""
     names = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
     return sorted(name for name in names if name != MANIFEST_FILE)

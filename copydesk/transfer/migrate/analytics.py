@@ -1,4 +1,4 @@
-"""The embedded views go to ClickHouse, in parts: killed at any moment, it goes on where it was."""
+"""Moves the views of an embedded store to ClickHouse, in parts. If interrupted, run it again to resume."""
 
 from pathlib import Path
 
@@ -26,27 +26,28 @@ from copydesk.transfer.table_contents import split_into_batches
 
 NAMES_PER_BATCH = 100
 MARK_PREFIX = "moved_"
-"""How many parts of a table are over, among the marks in the main database; gone when all is done."""
+"""Prefix of the marks in the main database that count a table's finished parts. Deleted when the move is complete."""
 STARTED_MARK = "begun"
 
 
 def move_views(data_folder: Path, url: str, database: Database, progress: Progress) -> dict[str, int]:
-    """From the folder's file to ClickHouse, beside the new main database; the index of visitors is made there anew. The
-    rows of each table, once they are the same on both sides."""
+    """Moves the views from the folder's file to ClickHouse, and rebuilds the visitor index there.
+
+    `database` is the new main database. Verifies that both sides are equal, and returns the row count of each table."""
     _require_views(data_folder)
     cluster = build_cluster(parse_clickhouse_url(url))
     with exclusive_analytics_access(data_folder):
-        progress.start_stage("counting what has arrived")
+        progress.start_stage("folding new views")
         source_store = DuckStore(data_folder / DUCKDB_FILE)
         source_store.fold()
         source_store.close()
         target_store, source_file = ClickHouseStore(url, database, cluster), EmbeddedDatabase(data_folder / DUCKDB_FILE)
         try:
-            target_store.fold()  # makes the tables
-            with source_file.write() as source:  # only a temporary one
+            target_store.fold()  # creates the tables
+            with source_file.write() as source:  # writes only a temporary table
                 _copy_tables(source, cluster, database, progress)
                 _copy_ai_classes(source, database)
-                progress.start_stage("making the index of visitors")
+                progress.start_stage("building the visitor index")
                 target_store.rebuild_index()
                 return _verify_copy(source, cluster.reader, database, progress)
         finally:
@@ -55,7 +56,9 @@ def move_views(data_folder: Path, url: str, database: Database, progress: Progre
 
 
 def check_views(data_folder: Path, url: str) -> dict[str, int]:
-    """Whether they could be moved: nobody at the file, and ClickHouse there and empty. The rows of each table."""
+    """Checks that the views can be moved: no process has the file open, and ClickHouse is available and empty.
+
+    Returns the row count of each table."""
     _require_views(data_folder)
     cluster = build_cluster(parse_clickhouse_url(url))
     try:
@@ -73,8 +76,9 @@ def _require_views(data_folder: Path) -> None:
 
 
 def _copy_tables(source: DuckConnection, cluster: Cluster, database: Database, progress: Progress) -> None:
-    """An insert that is repeated, because its mark was not made, is known by its token. Where parts are said to be over
-    and nothing is there, it was emptied to begin anew, or is another one."""
+    """Copies the parts that are not marked as finished. If the target is empty in spite of marks, starts over.
+
+    ClickHouse recognizes an insert that is repeated, because its mark was not saved, by its token."""
     finished_parts = _read_marks(database)
     if not finished_parts:
         require_empty_target(cluster)
@@ -94,7 +98,7 @@ def _copy_tables(source: DuckConnection, cluster: Cluster, database: Database, p
 
 
 def _load_scope_hashes(source: DuckConnection, reader: Node) -> None:
-    """What ClickHouse calls every page, site and agent."""
+    """Stores the hashes that identify pages, sites and agents in ClickHouse, in a temporary table."""
     source.execute("create or replace temp table hashes (id integer not null, hash ubigint not null)")
     query = (
         "select scopes.id, sort, name, path, agent, operator, kind from scopes join projects on projects.id = project"
@@ -121,9 +125,8 @@ def _verify_copy(source: DuckConnection, reader: Node, database: Database, progr
         source_sum, target_sum = table.sum_source(source), table.sum_target(reader)
         if source_sum != target_sum:
             raise MigrationFailed(
-                f"The {table.name} are not the same on both sides ({source_sum[0]:,} rows, and {target_sum[0]:,}):"
-                " something has"
-                " changed since the move began. Empty the database in ClickHouse, and begin anew."
+                f"The {table.name} differ: {source_sum[0]:,} rows in the source, {target_sum[0]:,} in ClickHouse."
+                " Data has changed since the move began. Empty the database in ClickHouse, then start again."
             )
         row_counts[table.name] = source_sum[0]
     with database.write() as tx:
@@ -132,7 +135,9 @@ def _verify_copy(source: DuckConnection, reader: Node, database: Database, progr
 
 
 def _reset_marks(database: Database) -> dict[str, int]:
-    """When it began is in the tokens: ClickHouse may still know those of an earlier attempt that was given up."""
+    """Deletes the marks and stores the start time, which is part of the tokens.
+
+    ClickHouse may still remember the tokens of an earlier attempt."""
     started_at = clock.now()
     with database.write() as tx:
         tx.execute(delete(view_marks).where(view_marks.c.name.startswith(MARK_PREFIX)))

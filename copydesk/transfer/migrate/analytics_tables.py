@@ -1,14 +1,15 @@
-"""What the embedded store's rows become in ClickHouse, and whether the two hold the same."""
+"""Converts the rows of an embedded store to rows of ClickHouse, and compares the two."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
+from functools import partial
 from typing import Any
 
 from copydesk.analytics.stores.clickhouse.connection.node import LONG_TIMEOUT_SECONDS, Node
 from copydesk.analytics.stores.duckdb.database import DuckConnection
+from copydesk.core.db.sql_files import load_sql_file
 
+load_sql = partial(load_sql_file, __package__)
 ROWS_PER_PART = 20_000
 PROJECT_COLUMN, SORT_COLUMN, SCOPE_COLUMN = {"project": "String"}, {"sort": "UInt8"}, {"scope": "UInt64"}
 DAY_COLUMN, KIND_COLUMN, AGENT_COLUMNS = {"day": "UInt16"}, {"kind": "UInt8"}, {"agent": "String", "operator": "String"}
@@ -17,14 +18,14 @@ RULE_COLUMNS = {"rule": "String", "version": "String"}
 
 @dataclass(frozen=True)
 class MovedTable:
-    """A table of ClickHouse. The one of the same name here is what its rows come from, by sql/<name>.sql."""
+    """A table of ClickHouse. sql/<name>.sql selects its rows from the embedded store."""
 
     name: str
     columns: Mapping[str, str]
     shard_column: str
-    """The column by which rows go to shards. A visitor must be on one shard alone; for others any will do."""
+    """Column that assigns rows to shards. All rows of a visitor must be on one shard; other rows may be on any."""
     aggregate: str = ""
-    """How rows that are otherwise the same add up, and what of them; without it, they are one row."""
+    """SQL function that combines `aggregated_column` of otherwise equal rows. If empty, equal rows count as one."""
     aggregated_column: str = ""
 
     def count_parts(self, source: DuckConnection) -> int:
@@ -34,7 +35,7 @@ class MovedTable:
     def read_part(
         self, source: DuckConnection, number: int, shards: int
     ) -> Iterator[tuple[int, dict[str, Sequence[Any]]]]:
-        """The columns for each shard. Nothing changes the file, so that a part is the same whenever it is asked for."""
+        """Yields the columns of a part for each shard. The file does not change, so each read returns the same rows."""
         part_filter = f"moved.rowid >= {number * ROWS_PER_PART} and moved.rowid < {(number + 1) * ROWS_PER_PART}"
         rows = source.execute(f"{load_sql(self.name)} and {part_filter}").fetchall()
         shard_index = list(self.columns).index(self.shard_column)
@@ -51,7 +52,7 @@ class MovedTable:
         return int(rows), int(total)
 
     def sum_target(self, target: Node) -> tuple[int, int]:
-        """The number of different rows and the sum of half their MD5, which both engines know."""
+        """Returns the number of distinct rows and the sum of half their MD5, which both engines can compute."""
         row_text = (
             f"arrayStringConcat([{', '.join(f'toString({column})' for column in self._compared_columns)}], char(31))"
         )
@@ -105,8 +106,3 @@ MOVED_TABLES = (
         aggregate="count",
     ),
 )  # fmt: skip
-
-
-@cache
-def load_sql(name: str) -> str:
-    return files("copydesk.transfer.migrate").joinpath("sql", f"{name}.sql").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""The main database goes from one engine to another, in parts: killed at any moment, it goes on where it was."""
+"""Moves the main database from one engine to another, in parts. If interrupted, run it again to resume."""
 
 import json
 from collections.abc import Sequence
@@ -38,16 +38,17 @@ from copydesk.transfer.row_codec import ROWS_PER_BATCH, TABLES, RowCodec, comput
 from copydesk.transfer.table_contents import describe_contents, drop_tables
 
 VIEW_TABLES = {view_batches, view_classes, view_folds, view_marks}
-"""What a store of views writes, which may be moved after the rest."""
+"""Tables that an analytics store writes. The views may be moved later, so these may change after the move."""
 migration_progress = Table(
     "moving", MetaData(), Column("name", String(60), primary_key=True), Column("last", Text, nullable=False)
 )
-"""How far each table is, by the key of the last row; written together with the rows, and dropped when all is done."""
+"""The key of the last copied row of each table. Written together with the rows; dropped when the move is complete."""
 
 
 def check_database(source_url: str, target_url: str, progress: Progress) -> dict[str, int]:
-    """Whether it could be moved: nobody at either, the target empty, and every row such as the target takes. Nothing is
-    written. The rows of each table."""
+    """Checks that the database can be moved, and writes nothing. Returns the row count of each table.
+
+    No other process may use the source or the target, and the target must be empty and accept every row."""
     with ExitStack() as stack:
         if is_database_missing(target_url):
             stack.callback(Path(str(make_url(target_url).database)).unlink, missing_ok=True)
@@ -55,7 +56,7 @@ def check_database(source_url: str, target_url: str, progress: Progress) -> dict
         with source.begin(), target.begin():
             if read_schema_version(source) != SCHEMA_VERSION:
                 raise MigrationFailed(
-                    "The database is of an older version: start Copydesk on it once, and stop it again."
+                    "The database has an older schema. Start Copydesk on it once, stop it, then try again."
                 )
             _require_empty_target(target)
             row_counts = {}
@@ -70,7 +71,7 @@ def check_database(source_url: str, target_url: str, progress: Progress) -> dict
 
 
 def move_database(source_url: str, target_url: str, progress: Progress, *, start_over: bool = False) -> dict[str, int]:
-    """The rows of each table, once they are the same on both sides."""
+    """Moves all tables and verifies that both sides are equal. Returns the row count of each table."""
     with ExitStack() as stack:
         source, target = _open_both(stack, source_url, target_url)
         with source.begin():
@@ -91,17 +92,15 @@ def move_database(source_url: str, target_url: str, progress: Progress, *, start
             migration_progress.drop(target)
             target.execute(text("update alembic_version set version_num = :head"), {"head": SCHEMA_VERSION})
             if target.dialect.name == "postgresql":
-                target.exec_driver_sql(f"analyze {', '.join(TABLES)}")  # else the first queries are planned blindly
+                target.exec_driver_sql(f"analyze {', '.join(TABLES)}")  # the planner needs statistics
         source_transaction.rollback()
         return row_counts
 
 
 def _open_both(stack: ExitStack, source_url: str, target_url: str) -> tuple[Connection, Connection]:
     if source_url == target_url:
-        raise MigrationFailed("Both addresses are the same database.")
-    no_database = MigrationFailed(
-        "There is no database to move: COPYDESK_DATA and COPYDESK_DATABASE_URL say where it is."
-    )
+        raise MigrationFailed("The source and the target are the same database.")
+    no_database = MigrationFailed("There is no database to move. Check COPYDESK_DATA and COPYDESK_DATABASE_URL.")
     if is_database_missing(source_url):
         raise no_database
     source = stack.enter_context(exclusive_connection(source_url))
@@ -112,7 +111,9 @@ def _open_both(stack: ExitStack, source_url: str, target_url: str) -> tuple[Conn
 
 
 def _find_finished_move(source: Connection, target: Connection) -> dict[str, int]:
-    """The rows of each table, where all of them are there already: then the move was only not known to have ended."""
+    """Returns the row count of each table if the target already holds all rows, else an empty dictionary.
+
+    That happens if a move was complete but was interrupted before it could report that."""
     with source.begin(), target.begin():
         if read_schema_version(target) != SCHEMA_VERSION or not describe_contents(target):
             return {}
@@ -129,12 +130,12 @@ def _find_finished_move(source: Connection, target: Connection) -> dict[str, int
 
 
 def _prepare_target(target: Connection, start_over: bool) -> None:
-    """From here on until all is done, the target says that it is not whole."""
+    """Creates empty tables, or keeps those of a move to resume. Marks the target as unfinished until the move ends."""
     version = read_schema_version(target)
     if version == UNFINISHED_VERSION and not start_over:
         if not inspect(target).has_table(migration_progress.name):
             raise MigrationFailed(
-                "A 'copydesk restore' has not ended there: run it again, or give it up with --start-over."
+                "The target holds an unfinished 'copydesk restore'. Run that again, or discard it with --start-over."
             )
         return
     if version != UNFINISHED_VERSION:
@@ -150,7 +151,7 @@ def _require_empty_target(target: Connection) -> None:
     if version != UNFINISHED_VERSION:
         reject_newer_schema(version)
         if version is not None and (contents := describe_contents(target)):
-            raise MigrationFailed(f"There is something in the target: {contents}. Name an empty database.")
+            raise MigrationFailed(f"The target is not empty: it holds {contents}. Use an empty database.")
 
 
 def _copy_table(
@@ -187,9 +188,9 @@ def _verify_table(source: Connection, target: Connection, table: Table, progress
         target_digest = compute_digest(target, codec)
     if source_digest != target_digest:
         raise MigrationFailed(
-            f"The table {table.name} is not the same on both sides"
-            f" ({source_digest.rows:,} rows, and {target_digest.rows:,}):"
-            " the source has changed since the move began. Run it again with --start-over."
+            f"The table {table.name} differs: {source_digest.rows:,} rows in the source,"
+            f" {target_digest.rows:,} in the target."
+            " The source has changed since the move began. Run it again with --start-over."
         )
     return source_digest.rows
 
@@ -201,5 +202,5 @@ def _count_rows(tx: Connection, table: Table) -> int:
 def _validate_row(codec: RowCodec, row: Sequence[Any]) -> None:
     if fault := codec.find_fault(row):
         raise MigrationFailed(
-            f"{codec.describe_row(row)} cannot be kept by PostgreSQL: {fault}. Mend it in the source first."
+            f"PostgreSQL cannot store {codec.describe_row(row)}: {fault}. Fix it in the source first."
         )

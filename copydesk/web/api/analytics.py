@@ -1,4 +1,4 @@
-"""The analytics API: what is counted and what readers say, /v1/analytics/{projectId}/…"""
+"""The analytics API: reports and feedback, /v1/analytics/{projectId}/…"""
 
 import re
 from collections.abc import Callable
@@ -29,15 +29,15 @@ from copydesk.web.api.report_schemas import (
 
 MAX_ROWS, MAX_REMARKS = 250, 100
 MAX_OFFSET = 1 << 40
-"""An offset beyond every row there can be, and within what stores count in."""
+"""Larger than any number of rows, and within the integer range of the stores."""
 DATE_SCHEMA = {"anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}]}
 REPORT_RESPONSES: dict[int | str, dict[str, Any]] = {
-    304: {"description": "Nothing has changed since the answer that `If-None-Match` names."},
+    304: {"description": "Nothing has changed since the response with the ETag in `If-None-Match`."},
     **error_responses(429),
 }
 TABLE_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "JSON, or CSV where `Accept` prefers it.",
+        "description": "JSON, or CSV if `Accept` prefers it.",
         "content": {"text/csv": {"schema": {"type": "string"}}},
     },
     **REPORT_RESPONSES,
@@ -53,7 +53,7 @@ def create_export_limiter(desk: Desk) -> SharedRateLimiter:
 
 
 def _parse_digits(value: Any) -> int:
-    """Digits alone: 5.0, 1_0 and +5 are rather mistakes than numbers. -1 is out of all bounds."""
+    """Returns the number, or -1 if the text is not only digits. 5.0, 1_0 and +5 are probably mistakes."""
     return int(value) if re.fullmatch("[0-9]{1,4000}", str(value)) else -1
 
 
@@ -82,7 +82,7 @@ async def create_report_request(
     request: Request,
     desk: OpenDesk,
     project: CurrentProject,
-    if_none_match: Annotated[str | None, Header(description="`ETag` of the answer that the client has.")] = None,
+    if_none_match: Annotated[str | None, Header(description="The `ETag` of the response that the client has.")] = None,
 ) -> ReportRequest:
     return ReportRequest(request, desk, project)
 
@@ -92,13 +92,13 @@ async def read_date_params(
         int | None,
         BeforeValidator(_parse_day_param),
         WithJsonSchema(DATE_SCHEMA),
-        Query(alias="dateFrom", description="The first day, or a moment in it; days are those of UTC."),
+        Query(alias="dateFrom", description="The first day, or a time on it. Days are in UTC."),
     ] = None,
     date_to: Annotated[
         int | None,
         BeforeValidator(_parse_day_param),
         WithJsonSchema(DATE_SCHEMA),
-        Query(alias="dateTo", description="The day after the last, or a moment in it."),
+        Query(alias="dateTo", description="The day after the last, or a time on it. Days are in UTC."),
     ] = None,
 ) -> DayRange:
     return clamp_day_range(date_from, date_to)
@@ -110,16 +110,16 @@ RowLimit = Annotated[
     int,
     Field(ge=1, le=MAX_ROWS),
     BeforeValidator(_build_limit_validator(MAX_ROWS)),
-    Query(description="How many rows at most."),
+    Query(description="The maximum number of rows."),
 ]
 RemarkLimit = Annotated[
     int,
     Field(ge=1, le=MAX_REMARKS),
     BeforeValidator(_build_limit_validator(MAX_REMARKS)),
-    Query(description="How many at most."),
+    Query(description="The maximum number of rows."),
 ]
 Offset = Annotated[
-    int, Field(ge=0), BeforeValidator(_validate_offset), Query(description="How many rows to leave out first.")
+    int, Field(ge=0), BeforeValidator(_validate_offset), Query(description="The number of rows to skip.")
 ]
 
 
@@ -131,7 +131,7 @@ async def visitors(
     limit: RowLimit = 50,
     offset: Offset = 0,
 ) -> Response:
-    """Unique visitors by page, exact, most first: human, AI, and both together without counting anybody twice."""
+    """Returns exact unique visitors per page, highest first: human, AI, and total, which counts each visitor once."""
     page = await report_request.query_store(
         lambda store: store.count_visitors_by_page(project_id, date_range, limit, offset)
     )
@@ -148,7 +148,7 @@ async def views(
     limit: RowLimit = 50,
     offset: Offset = 0,
 ) -> Response:
-    """Views by page, most first."""
+    """Returns views per page, highest first."""
     page = await report_request.query_store(
         lambda store: store.count_views_by_page(project_id, date_range, limit, offset)
     )
@@ -165,7 +165,7 @@ async def agents(
     limit: RowLimit = 50,
     offset: Offset = 0,
 ) -> Response:
-    """Every agent that came, of every class, so that the split into human and AI can be audited."""
+    """Returns visitors and views by agent, for every class, so that you can verify the split into human and AI."""
     rows, has_more = await report_request.query_store(
         lambda store: store.list_agents(project_id, date_range, limit, offset)
     )
@@ -180,7 +180,7 @@ async def agents(
 async def timeseries(
     project_id: ProjectId, report_request: CurrentReportRequest, date_range: DateRangeParams, interval: Interval = "day"
 ) -> Response:
-    """Unique visitors and views of the whole site by day, week (from Monday) or month."""
+    """Returns unique visitors and views of the whole site by day, week (starting on Monday) or month."""
     points = await report_request.query_store(lambda store: store.load_timeseries(project_id, interval, date_range))
     return report_request.render_table("timeseries", TimeseriesResponse.from_points(interval, points))
 
@@ -192,10 +192,10 @@ async def feedback(
     date_range: DateRangeParams,
     limit: RemarkLimit = 50,
     cursor: Annotated[
-        str | None, Query(description="`nextCursor` of the page before.", pattern=id_pattern("fb"))
+        str | None, Query(description="`nextCursor` of the previous page.", pattern=id_pattern("fb"))
     ] = None,
 ) -> Response:
-    """What readers said, newest first."""
+    """Returns feedback from readers, newest first."""
     stored_remarks, next_cursor = await report_request.run_query(
         lambda: report_request.desk.feedback.list_entries(project_id, date_range, limit, cursor)
     )
@@ -218,7 +218,7 @@ async def feedback_by_page(
     limit: RemarkLimit = 50,
     offset: Offset = 0,
 ) -> Response:
-    """What readers said, by page, most first."""
+    """Returns feedback per page, highest first."""
     pages, has_more = await report_request.run_query(
         lambda: report_request.desk.feedback.count_by_page(project_id, date_range, limit, offset)
     )

@@ -1,4 +1,4 @@
-"""A job's events: so far as JSON, or live as server-sent events that resume where a client left off."""
+"""A job's events: the events so far as JSON, or live server-sent events that a client can resume."""
 
 import asyncio
 import json
@@ -33,9 +33,10 @@ async def build_events_response(desk: Desk, project_id: str, job_id: str, after:
 
 
 class EventStreamResponse(StreamingResponse):
-    """Ends when the job does, or whoever listens may no longer; `also` adds to each event's data.
+    """Streams a job's events until the job ends or the client loses access. `extra_data` adds to each event's data.
 
-    Takes its place among the streams when it is sent, and gives it back however it ends."""
+    Counts as an open stream from when it is sent until it ends.
+    """
 
     def __init__(
         self,
@@ -62,11 +63,11 @@ class EventStreamResponse(StreamingResponse):
             stream.wake_event.clear()
             try:
                 job, events = await self._streams.read(stream)
-            except StoreUnavailable:  # it will be back, and nobody has to listen anew for that
-                yield b": the store is away\n\n"
+            except StoreUnavailable:  # temporary: the client need not reconnect
+                yield b": store unavailable\n\n"
                 await asyncio.sleep(STORE_RETRY_SECONDS)
                 continue
-            except RequestError:  # the job is gone
+            except RequestError:  # the job no longer exists
                 return
             for event in events:
                 stream.last_sent_seq = event.seq
@@ -76,11 +77,11 @@ class EventStreamResponse(StreamingResponse):
             if job.status is not ACTIVE and stream.last_sent_seq >= job.last_event:
                 return
             while not await _wait_until_woken(stream.wake_event):
-                yield b": still at work\n\n"
+                yield b": keep-alive\n\n"
 
 
 async def _wait_until_woken(wake_event: asyncio.Event) -> bool:
-    """Returns whether the bell rings before the client should hear that the connection is alive."""
+    """Waits for the event. Returns False after PING_SECONDS, when it is time for a keep-alive."""
     try:
         await asyncio.wait_for(wake_event.wait(), PING_SECONDS)
     except TimeoutError:

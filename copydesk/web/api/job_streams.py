@@ -1,4 +1,4 @@
-"""Live streams of jobs' events: how many there may be, which has something to send, and who may still listen."""
+"""Live streams of job events: their limits, which of them have something to send, and who still has access."""
 
 import asyncio
 import logging
@@ -21,10 +21,10 @@ from copydesk.jobs.storage.records import JobEvent, JobProgress, job_topic
 log = logging.getLogger(__name__)
 
 ACCESS_CHECK_SECONDS = 2.0
-"""How long at most until a stream ends whose key or session did, where the database sends no signal of it."""
+"""How often access is checked without a notification: a stream ends this soon after its key or session."""
 STORE_RETRY_SECONDS = 1.0
 POLL_REST_FACTOR = 4
-"""After a look at the database, the next one waits this multiple of its duration."""
+"""After a poll of the database, the next one waits this multiple of its duration."""
 RETRY_AFTER_HEADERS = {"Retry-After": "10"}
 
 
@@ -35,11 +35,11 @@ class TooManyStreams(TooManyRequests):
 
 class StreamsBusy(RequestError):
     status, code = 503, "streams_busy"
-    message = "The server has reached its limit of live event streams; try again later, or poll the job."
+    message = "The server has reached its limit of live event streams. Try again later, or poll the job."
 
 
 class StreamHolder(NamedTuple):
-    """Who listens: an API key, or a person in a session of the dashboard. A person's sessions share one cap."""
+    """The client of a stream: an API key, or a session of the dashboard. A person's sessions share one limit."""
 
     key_id: str | None
     session_id: str | None
@@ -61,11 +61,11 @@ class LiveStream:
     project_id: str
     job_id: str
     last_sent_seq: int
-    """The number of the last event that was sent."""
+    """The sequence number of the last event that was sent."""
     wake_event: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when there is something to send, or the stream is over."""
+    """Set when there is something to send, or the stream must end."""
     is_over: bool = False
-    """Whether its holder may listen no longer."""
+    """Whether the holder has lost access."""
 
     def may_listen(self, snapshot: "StreamSnapshot") -> bool:
         if self.holder.session_id is not None:
@@ -76,7 +76,7 @@ class LiveStream:
 
 
 class StreamSnapshot(NamedTuple):
-    """What one look at the database tells of all streams."""
+    """The state of all streams, from one poll of the database."""
 
     jobs: dict[str, JobProgress]
     keys: dict[str, ApiKey]
@@ -84,8 +84,10 @@ class StreamSnapshot(NamedTuple):
 
 
 class StreamRegistry:
-    """Looks at the database once for all streams, and wakes only those that have something to send: a stream costs
-    nothing while its job does nothing, however much goes on elsewhere."""
+    """The open streams. Polls the database once for all of them, and wakes only those that have something to send.
+
+    So a stream costs nothing while its job is idle, even if other jobs are busy.
+    """
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -97,16 +99,16 @@ class StreamRegistry:
         self._pending_reads: dict[tuple[str, int], asyncio.Future[tuple[Job, list[JobEvent]]]] = {}
 
     def check_capacity(self, holder: StreamHolder) -> None:
-        """Raises TooManyStreams or StreamsBusy where another stream would be one too many."""
+        """Raises TooManyStreams or StreamsBusy if another stream would exceed a limit."""
         if self._open_by_owner[holder.owner] >= self._max_per_owner:
-            message = f"{self._max_per_owner} live streams of events are open for this API key or person; close some."
+            message = f"{self._max_per_owner} live event streams are open for this API key or person. Close some."
             raise TooManyStreams(message, headers=RETRY_AFTER_HEADERS)
         if len(self._open) >= self._max_total:
             raise StreamsBusy(headers=RETRY_AFTER_HEADERS)
 
     @contextmanager
     def open(self, holder: StreamHolder, project_id: str, job_id: str, after: int) -> Iterator[LiveStream]:
-        """Takes a place for a stream, unless `check_room` raises."""
+        """Registers a stream while the context lasts. Raises the same errors as `check_capacity`."""
         self.check_capacity(holder)
         stream, topic = LiveStream(holder, project_id, job_id, after), job_topic(job_id)
         self._open.add(stream)
@@ -125,7 +127,7 @@ class StreamRegistry:
                 self._watch_task = None
 
     async def read(self, stream: LiveStream) -> tuple[Job, list[JobEvent]]:
-        """Returns the job and its events that the stream has not sent. Streams that are as far share one read."""
+        """Returns the job and the events that the stream has not sent. Streams at the same event share one read."""
         key = stream.job_id, stream.last_sent_seq
         pending_read = self._pending_reads.get(key)
         if pending_read is None:
@@ -154,18 +156,18 @@ class StreamRegistry:
             stream.wake_event.set()
 
     async def _wake_ready_streams(self) -> float:
-        """Rings the bells of streams that have something to send or are over. Returns the seconds that it took."""
+        """Wakes streams that have something to send or must end. Returns the duration in seconds."""
         streams, began = list(self._open), asyncio.get_running_loop().time()
         try:
             snapshot = await run_in_thread(self._read_snapshot, streams)
-        except StoreUnavailable:  # it will be back, and nobody has to listen anew for that
+        except StoreUnavailable:  # temporary: clients need not reconnect
             await asyncio.sleep(STORE_RETRY_SECONDS)
             return 0
         except Exception:
-            log.exception("live streams could not be looked after; trying again")
+            log.exception("checking the live event streams failed; retrying")
             await asyncio.sleep(STORE_RETRY_SECONDS)
             return 0
-        self._pending_reads.clear()  # what began before this look may lack what it found
+        self._pending_reads.clear()  # a read that began before this poll may miss the events that it found
         for stream in streams:
             job = snapshot.jobs.get(stream.job_id)
             stream.is_over = not stream.may_listen(snapshot)

@@ -26,7 +26,7 @@ from copydesk.web.api.schemas import (
     NewJobRequest,
 )
 
-bearer = HTTPBearer(bearerFormat="desk_…", description="An admin API key of the project.", auto_error=False)
+bearer = HTTPBearer(bearerFormat="desk_…", description="An API key of the project.", auto_error=False)
 
 
 async def get_desk(request: Request) -> Desk:
@@ -35,7 +35,7 @@ async def get_desk(request: Request) -> Desk:
 
 
 async def get_current_project(request: Request) -> Project:
-    """The project that the request's key opened."""
+    """Returns the project of the request's API key."""
     project: Project = request.state.project
     return project
 
@@ -46,8 +46,8 @@ def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 OpenDesk = Annotated[Desk, Depends(get_desk)]
 CurrentProject = Annotated[Project, Depends(get_current_project)]
-ProjectId = Annotated[str, Path(alias="projectId", description="The project, as its API keys page shows it.")]
-JobId = Annotated[str, Path(alias="id", description="The job's id.")]
+ProjectId = Annotated[str, Path(alias="projectId", description="The project ID, as shown on the page API keys.")]
+JobId = Annotated[str, Path(alias="id", description="The job ID.")]
 
 router = APIRouter(prefix="/v2/agent/{projectId}", tags=["jobs"], dependencies=[Depends(bearer)])
 
@@ -68,10 +68,16 @@ async def create_job(
     desk: OpenDesk,
     response: Response,
     idempotency_key: Annotated[
-        str | None, Header(min_length=1, max_length=128, pattern="^[!-~]*$", description="Makes a repeat harmless.")
+        str | None,
+        Header(
+            min_length=1,
+            max_length=128,
+            pattern="^[!-~]*$",
+            description="A unique key. Repeating a request with the same key creates no second job.",
+        ),
     ] = None,
 ) -> JobResponse:
-    """Creates a job: the agent starts to work on the prompt in the background."""
+    """Creates a job. The agent works on the prompt in the background."""
     created = await run_in_thread(desk.jobs.create, project, body.to_new_job(), idempotency_key)
     response.headers.update(created.headers)
     response.headers["Location"] = f"/v2/agent/{project.id}/job/{created.job.id}"
@@ -83,7 +89,7 @@ async def create_job(
 
 @router.get("/job/{id}", responses=error_responses(), operation_id="getJob")
 async def get_job(project_id: ProjectId, job_id: JobId, project: CurrentProject, desk: OpenDesk) -> JobResponse:
-    """The job as it is now. Poll it until its status is not `active`."""
+    """Returns the current state of a job. Poll it until its status is not `active`."""
     return await _run_on_job(desk, desk.jobs.get, project, job_id)
 
 
@@ -96,7 +102,7 @@ async def message_job(
     desk: OpenDesk,
     response: Response,
 ) -> JobResponse:
-    """A follow-up: the job becomes active again, on the same branch and the same pull request."""
+    """Sends a follow-up. The job becomes active again, on the same branch and pull request."""
     job, headers = await run_in_thread(desk.jobs.add_message, project, job_id, body.prompt)
     response.headers.update(headers)
     return await _load_job_view(desk, job)
@@ -110,10 +116,10 @@ async def list_jobs(
     status: Status | None = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     cursor: Annotated[
-        str | None, Query(description="`nextCursor` of the page before.", pattern=id_pattern("job"))
+        str | None, Query(description="`nextCursor` of the previous page.", pattern=id_pattern("job"))
     ] = None,
 ) -> JobListResponse:
-    """The project's jobs, newest first."""
+    """Lists the project's jobs, newest first."""
     page, next_cursor = await run_in_thread(desk.jobs.list_page, project.id, status, limit, cursor)
     files = await run_in_thread(desk.jobs.changed_files, [job.id for job in page])
     return JobListResponse(jobs=[JobResponse.from_job(job, files[job.id]) for job in page], next_cursor=next_cursor)
@@ -121,25 +127,25 @@ async def list_jobs(
 
 @router.post("/job/{id}/cancel", responses=error_responses(409, 413), operation_id="cancelJob")
 async def cancel_job(project_id: ProjectId, job_id: JobId, project: CurrentProject, desk: OpenDesk) -> JobResponse:
-    """Stops an active job, even in the middle of a model call."""
+    """Cancels an active job, even in the middle of a model call."""
     return await _run_on_job(desk, desk.jobs.cancel, project, job_id)
 
 
 @router.post("/job/{id}/archive", responses=error_responses(413), operation_id="archiveJob")
 async def archive_job(project_id: ProjectId, job_id: JobId, project: CurrentProject, desk: OpenDesk) -> JobResponse:
-    """Archives the job; an active one is cancelled. Doing it twice is the same as once."""
+    """Archives a job. If the job is active, this also cancels it. Archiving it again changes nothing."""
     return await _run_on_job(desk, desk.jobs.archive, project, job_id)
 
 
 @router.post("/job/{id}/unarchive", responses=error_responses(413), operation_id="unarchiveJob")
 async def unarchive_job(project_id: ProjectId, job_id: JobId, project: CurrentProject, desk: OpenDesk) -> JobResponse:
-    """Gives an archived job the status back that it had before."""
+    """Restores the previous status of an archived job."""
     return await _run_on_job(desk, desk.jobs.unarchive, project, job_id)
 
 
 @router.get("/models", responses=error_responses(), operation_id="listModels")
 async def list_models(project_id: ProjectId, project: CurrentProject, desk: OpenDesk) -> ModelListResponse:
-    """The models that this project can use, and the one it uses when a job names none."""
+    """Lists the models that this project can use, and its default model."""
     names = desk.jobs.allowed_models(project)
     secrets = await run_in_thread(desk.secrets.all, project.id)
     models = []
@@ -156,7 +162,7 @@ async def list_models(project_id: ProjectId, project: CurrentProject, desk: Open
     operation_id="diffJob",
 )
 async def diff_job(project_id: ProjectId, job_id: JobId, project: CurrentProject, desk: OpenDesk) -> Response:
-    """What the job changed so far, also before there is a pull request."""
+    """Returns the job's changes so far as a unified diff, also before there is a pull request."""
     return Response(await run_in_thread(desk.jobs.diff, project.id, job_id), media_type="text/x-diff")
 
 
@@ -166,7 +172,7 @@ async def diff_job(project_id: ProjectId, job_id: JobId, project: CurrentProject
     responses={
         **error_responses(429),
         200: {
-            "description": "The job's progress, live or so far.",
+            "description": "The job's events, live or so far.",
             "content": {
                 "text/event-stream": {},
                 "application/json": {"schema": JobEventListResponse.model_json_schema()},
@@ -183,10 +189,10 @@ async def job_events(
     streams: CurrentStreams,
     request: Request,
     last_event_id: Annotated[
-        str, Header(description="The number of the last event seen.", pattern="^[0-9]{1,9}$")
+        str, Header(description="The number of the last event that the client has seen.", pattern="^[0-9]{1,9}$")
     ] = "0",
 ) -> Response:
-    """The job's progress: live as `text/event-stream`, or, with `Accept: application/json`, the events so far."""
+    """Streams the job's progress as `text/event-stream`. With `Accept: application/json`, returns the events so far."""
     after = int(last_event_id)
     if wants_json(request.headers.get("accept", "")):
         return await build_events_response(desk, project.id, job_id, after)

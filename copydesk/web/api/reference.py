@@ -1,4 +1,4 @@
-"""/docs: the API's reference as a plain page, made from the same description that /openapi.json gives."""
+"""The page /docs: the API reference, rendered from the OpenAPI description."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Answers with numbers: as JSON or CSV, tagged, so that a client that has them already is told so in few bytes."""
+"""Responses with reports, as JSON or CSV, with an ETag: a client that already has the report gets a short 304."""
 
 from collections.abc import Callable
 from hashlib import blake2b
@@ -21,20 +21,20 @@ NEXT_PAGE_PARAMS = ("dateFrom", "dateTo", "limit")
 
 
 class ReportRequest:
-    """One request for a project's numbers."""
+    """One request for a report of a project."""
 
     def __init__(self, request: Request, desk: Desk, project: Project) -> None:
         self.request, self.desk, self.project = request, desk, project
         self._headers = {"Cache-Control": "private, no-cache"}
 
     async def run_query(self, query: Callable[[], T]) -> T:
-        """Counts as one export, so it is called once the request is known to be right."""
+        """Runs the query in a thread. It counts towards the rate limit, so call it only for a valid request."""
         rate: SharedRateLimiter = self.request.app.state.exports
         self._headers |= rate.consume(self.project.id)
         return await run_in_thread(query)
 
     async def query_store(self, query: Callable[[Store], T]) -> T:
-        """Asks the store, which first counts what has arrived."""
+        """Queries the store, which first folds the views that have arrived."""
         options = self.project.collecting
         self._headers |= {
             "Copydesk-Visitor-Key": options.privacy,
@@ -43,9 +43,9 @@ class ReportRequest:
         return await self.run_query(lambda: query(self.desk.up_to_date_store(self.project)))
 
     def render_table(self, name: str, report: ApiModel, next_offset: int | None = None) -> Response:
-        """The report of this name in the form that the client prefers; its rows are the view's field of that name."""
+        """Returns the report as JSON or CSV, as the client prefers. Its rows are in the field of this name."""
         self._headers["Vary"] = "Accept"
-        if next_offset is not None:  # CSV has no other place to say that there is more
+        if next_offset is not None:  # CSV has no other place for the link to the next page
             params = {one: self.request.query_params.get(one) for one in NEXT_PAGE_PARAMS}
             query = {one: value for one, value in params.items() if value is not None}
             self._headers["Link"] = f'<?{urlencode({**query, "offset": next_offset})}>; rel="next"'

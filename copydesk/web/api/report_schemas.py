@@ -1,4 +1,4 @@
-"""How numbers and feedback look in JSON."""
+"""JSON schemas of reports and feedback."""
 
 from collections.abc import Sequence
 
@@ -35,9 +35,9 @@ class PageCountResponse(ApiModel):
 
 class VisitorsResponse(ApiModel):
     totals: CountResponse
-    """Unique visitors of the whole site over the range, whatever the page of results; `total` is the union."""
+    """Unique visitors of the whole site over the range, on every page of results. `total` counts each visitor once."""
     visitors: list[PageCountResponse]
-    """Most first, then by path."""
+    """Highest first, then by path."""
     has_more: bool
 
     @classmethod
@@ -51,9 +51,9 @@ class VisitorsResponse(ApiModel):
 
 class ViewsResponse(ApiModel):
     totals: CountResponse
-    """Views of the whole site over the range, whatever the page of results; `total` is the sum."""
+    """Views of the whole site over the range, on every page of results. `total` is the sum."""
     views: list[PageCountResponse]
-    """Most first, then by path."""
+    """Highest first, then by path."""
     has_more: bool
 
     @classmethod
@@ -68,7 +68,7 @@ class ViewsResponse(ApiModel):
 class AgentResponse(ApiModel):
     agent: str | None
     operator: str | None
-    """Who runs it, where that is known."""
+    """The company or project that runs the agent, if known."""
     kind: VisitorClass = Field(alias="class")
     visitors: int
     views: int
@@ -76,7 +76,7 @@ class AgentResponse(ApiModel):
 
 class AgentsResponse(ApiModel):
     agents: list[AgentResponse]
-    """Every agent of every class, those that count as neither human nor AI too."""
+    """Agents of every class, including those that count as neither human nor AI."""
     has_more: bool
 
     @classmethod
@@ -96,18 +96,18 @@ class AgentsResponse(ApiModel):
 
 class TimeseriesPointResponse(ApiModel):
     date: str = Field(json_schema_extra={"format": "date"})
-    """The first day of the interval, which may lie before `dateFrom`."""
+    """The first day of the interval, which can be before `dateFrom`."""
     human: int
     ai: int
     total: int
-    """Unique visitors of the interval, as far as it lies in the range."""
+    """Unique visitors in the part of the interval that is within the range."""
     views: CountResponse
 
 
 class TimeseriesResponse(ApiModel):
     interval: Interval
     timeseries: list[TimeseriesPointResponse]
-    """Oldest first; intervals in which there was nothing are left out."""
+    """Oldest first, without intervals that have no views."""
 
     @classmethod
     def from_points(cls, interval: Interval, points: Sequence[TimeseriesPoint]) -> "TimeseriesResponse":
@@ -128,7 +128,7 @@ class FeedbackEntryResponse(ApiModel):
     id: str
     path: str
     helpful: bool | None
-    """Null where the reader left a comment alone."""
+    """Null if the reader only left a comment."""
     comment: str | None
     created_at: str
 
@@ -158,5 +158,5 @@ class PageFeedbackResponse(ApiModel):
 
 class FeedbackByPageResponse(ApiModel):
     pages: list[PageFeedbackResponse]
-    """Most first, then by path."""
+    """Highest first, then by path."""
     has_more: bool

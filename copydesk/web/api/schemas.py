@@ -1,4 +1,4 @@
-"""How things look in JSON."""
+"""JSON schemas of requests and responses."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -25,13 +25,13 @@ class ErrorDetailResponse(ApiModel):
 
 class ErrorResponse(ApiModel):
     error: str
-    """One sentence for a person."""
+    """A message for people."""
     code: str
-    """A stable word for a program."""
+    """A stable code for programs."""
     details: list[ErrorDetailResponse] | None = None
-    """Each fault, where there are several or they belong to a field."""
+    """Each error, if there are several or they belong to a field."""
     request_id: str
-    """The same as in the header `X-Request-Id`."""
+    """The request ID, as in the header `X-Request-Id`."""
 
 
 class RequestModel(BaseModel):
@@ -64,17 +64,17 @@ class NewJobRequest(JobMessageRequest):
     model: Annotated[str, Field(max_length=200, json_schema_extra={"pattern": MODEL_NAME_PATTERN})] | None = Field(
         None, examples=["mechanic"]
     )
-    """The model to use; the project's default when left out."""
+    """The model to use. The default is the project's model."""
     ref: Annotated[str, Field(max_length=MAX_REF_CHARS, json_schema_extra={"pattern": REF_PATTERN})] | None = Field(
         None, examples=["main"]
     )
-    """The branch to start from; the project's default when left out."""
+    """The branch to start from. The default is the project's branch."""
     draft: bool = False
     """Open the pull request as a draft."""
     title: Annotated[str, Field(min_length=1, max_length=200, json_schema_extra={"pattern": NO_NUL_PATTERN})] | None = (
         None
     )
-    """The pull request's title; the agent's own when left out."""
+    """The title of the pull request. By default, the agent writes it."""
 
     @field_validator("model", "ref", "title")
     @classmethod
@@ -107,7 +107,7 @@ class ChangedFileResponse(ApiModel):
     path: str
     change: Literal["added", "modified", "renamed", "deleted"]
     previous: str | None
-    """The path it had before, where it was renamed."""
+    """The previous path of a renamed file."""
     additions: int
     deletions: int
 
@@ -120,14 +120,14 @@ class FindingResponse(ApiModel):
 
 class CheckResponse(ApiModel):
     name: str
-    """The rule, or `command` for the project's own check command."""
+    """The name of the rule, or `command` for the project's check command."""
     status: Literal["passed", "failed"]
     introduced: int
-    """Faults that the job's change brings; these count."""
+    """The number of problems that the change introduces. Only these make a check fail."""
     old: int
-    """Faults that were there before."""
+    """The number of problems that existed before."""
     findings: list[FindingResponse]
-    """The first of those that the change brings."""
+    """The first problems that the change introduces."""
 
 
 class JobResponse(ApiModel):
@@ -136,24 +136,24 @@ class JobResponse(ApiModel):
     source: JobSourceResponse
     model: str
     pr_link: str | None
-    """The pull request; null while the job is active, and null when it changed no file."""
+    """The URL of the pull request. Null while the job is active, and if it changed no file."""
     created_at: str
     archived_at: str | None
     prompt: str
     title: str | None
     summary: str | None
-    """What the agent did, in its words."""
+    """The agent's summary of its changes."""
     phase: Phase
     reason: Reason | None
-    """Why the job ended as it did, where that needs a reason."""
+    """Why the job failed, or why it completed without a pull request."""
     message: str | None
-    """The reason in a sentence."""
+    """The reason as a sentence."""
     branch: str
     updated_at: str
     finished_at: str | None
     files_changed: list[ChangedFileResponse]
     checks: list[CheckResponse]
-    """What was checked before publishing; empty until then."""
+    """The results of the checks before publishing. Empty until then."""
     usage: UsageResponse
 
     @classmethod
@@ -190,9 +190,9 @@ class ModelResponse(ApiModel):
     id: str
     default: bool
     available: bool
-    """Whether everything that it needs is set here; the provider is not asked."""
+    """Whether the model is configured. Copydesk does not ask the provider."""
     missing: str | None
-    """What is not set."""
+    """The missing requirement, if the model is not available."""
 
 
 class ModelListResponse(ApiModel):

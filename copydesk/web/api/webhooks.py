@@ -1,4 +1,4 @@
-"""Webhooks of forges: POST /webhooks/{projectId}. The project's webhook secret opens it, not an API key."""
+"""Webhooks of forges: POST /webhooks/{projectId}. Authenticated by the project's webhook secret, not by an API key."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ router = APIRouter(include_in_schema=False)
 
 @router.post("/webhooks/{projectId}")
 async def receive_webhook(project_id: ProjectId, request: Request, desk: OpenDesk) -> Response:
-    """Says what became of the delivery: forges show the answer to whoever looks why nothing happened."""
-    # A forge may be slow to answer, so not in the few threads that the API's own calls share.
+    """Handles a delivery and returns its outcome. Forges show the response, so it says why a delivery was ignored."""
+    # Runs outside of the API's thread pool, because calls to a forge may be slow.
     result = await asyncio.to_thread(
         _create_receiver(desk).handle_delivery, project_id, dict(request.headers), await request.body()
     )
@@ -24,7 +24,7 @@ async def receive_webhook(project_id: ProjectId, request: Request, desk: OpenDes
 
 
 def check_project(desk: Desk, project_id: str, headers: Mapping[str, str]) -> None:
-    """Raises SignatureRejected for a delivery that cannot be genuine, before its body is read."""
+    """Raises SignatureRejected before the body is read, if the delivery cannot be genuine."""
     _create_receiver(desk).check_project(project_id, headers)
 
 

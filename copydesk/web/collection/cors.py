@@ -1,4 +1,4 @@
-"""Which sites' pages may send views from a browser, and what a browser must hear to be content."""
+"""CORS: which origins may send views from a browser, and the headers that the browser needs."""
 
 from collections.abc import Sequence
 from urllib.parse import urlsplit
@@ -11,7 +11,7 @@ PREFLIGHT_HEADERS = {
     "Access-Control-Max-Age": "86400",
 }
 CROSS_ORIGIN_HEADERS = {"Cross-Origin-Resource-Policy": "cross-origin"}
-"""For what pages of other sites load: those that isolate themselves would not get it otherwise."""
+"""Headers for files that other sites load. Sites with cross-origin isolation could not load them otherwise."""
 
 
 class OriginRefused(RequestError):
@@ -20,8 +20,10 @@ class OriginRefused(RequestError):
 
 
 def build_cors_headers(origins: Sequence[str], origin: str | None) -> dict[str, str]:
-    """The headers that let the page read the answer. A list keeps other sites' copies out, not forgers, who can name
-    any origin."""
+    """Returns the headers that let the page read the response. Raises OriginRefused for an origin that is not allowed.
+
+    The list keeps out copies of the site on other domains. It does not stop forged requests, which can send any origin.
+    """
     if not origins:
         return {"Access-Control-Allow-Origin": "*"}
     if origin is None or not any(_matches_origin(origin.lower(), each) for each in origins):
@@ -38,6 +40,6 @@ def parse_origin(url: str) -> str | None:
 
 
 def _matches_origin(origin: str, pattern: str) -> bool:
-    """`*.` stands for any subdomain, however deep."""
+    """Returns whether the origin matches. `*.` in the pattern matches subdomains at any depth."""
     scheme, _, host = pattern.partition("://*")
     return origin == pattern if not host else origin.startswith(f"{scheme}://") and origin.endswith(host)

@@ -1,4 +1,4 @@
-"""Where views arrive: as a project's events, from a browser's beacon, by a pixel. Answered once they are durable."""
+"""Receives views: events from a project's server, beacons from browsers, and pixels. Responds once they are durable."""
 
 import asyncio
 import json
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 MINUTE_MS = 60_000
 MAX_INLINE_BODY_BYTES = 8 * 1024
-"""Bytes that are read at once; what takes longer, or may unpack to more, is read beside the event loop."""
+"""Larger bodies, and compressed ones, are parsed in a thread, so that they do not block the event loop."""
 MAX_WAITING_BODIES = 64
-"""Larger ones that may wait to be read."""
+"""How many of these bodies may wait for the thread."""
 PIXEL_GIF = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\4\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;"
 NO_STORE_HEADERS = {"Cache-Control": "no-store"}
 NOTHING_LOGGED = LogResult(0)
@@ -48,11 +48,11 @@ NumberedDrops = Sequence[tuple[int, Dropped]]
 
 
 class CollectRequest(NamedTuple):
-    """A browser, or whatever else calls the public collector."""
+    """A request to the public collector, from a browser or any other client."""
 
     method: str
     target: str
-    """The path and query that it asked for."""
+    """The path and query of the request."""
     headers: Headers
     address: str | None
 
@@ -103,7 +103,7 @@ class ViewIntake:
         return _build_response(logged.accepted, len(logged.duplicates), (), cors_headers)
 
     async def receive_pixel(self, site_id: str, request: CollectRequest, page_url: str | None) -> Response:
-        """The page gets its image whatever becomes of the view; why it was dropped is for whoever looks."""
+        """Counts a view and returns the image. If the view is dropped, a header of the response has the reason."""
         project, site = await self._admit(site_id, request)
         referrer = request.headers.get("referer", "")
         cors.build_cors_headers(project.collecting.origins, cors.parse_origin(referrer or page_url or ""))
@@ -130,7 +130,10 @@ class ViewIntake:
         return project_and_site
 
     async def _look_up(self, name: str, load: Callable[[], T]) -> T:
-        """A first look may have tables to read and a key to make: it is done in a thread, and shared."""
+        """Runs the first look-up of a site in a thread and shares it between requests (single flight).
+
+        It may load tables and create a key.
+        """
         if name in self._loaded_names:
             return load() if self._desk.database.is_sqlite else await run_in_thread(load)
         lookup = self._pending_lookups.get(name)
@@ -144,7 +147,7 @@ class ViewIntake:
     async def _parse_in_thread(
         self, headers: Headers, body: bytes, site: SiteConfig
     ) -> tuple[list[PageView], NumberedDrops]:
-        """One body after the other: more threads would only queue for the interpreter."""
+        """Parses one body at a time in a thread. More threads would only wait for the interpreter lock."""
         if self._waiting_bodies >= MAX_WAITING_BODIES:
             raise CollectorBusy
         self._waiting_bodies += 1
@@ -156,7 +159,10 @@ class ViewIntake:
     async def _build_view(
         self, project: Project, site: SiteConfig, request: CollectRequest, payload: ViewBeacon
     ) -> PageView | Dropped:
-        """Who is there is what the request itself shows. Its Accept is not read: it asks for our answer, not a page."""
+        """Builds the view. The visitor is identified from the headers of this request.
+
+        Ignores its Accept header, which is about our response and not about the page.
+        """
         headers = request.headers
         if project.collecting.do_not_track and (headers.get("dnt") == "1" or headers.get("sec-gpc") == "1"):
             return Dropped(DropReason.DO_NOT_TRACK)
@@ -192,12 +198,12 @@ class ViewIntake:
         if isinstance(location, Dropped):
             return _build_response(0, 0, [(0, location)], cors_headers)
         await run_in_thread(self._desk.feedback.add, project.id, location.path, payload.h, payload.c or "", clock.now())
-        self._desk.fold_scheduler.notify_new_views()  # which deletes feedback that is too old
+        self._desk.fold_scheduler.notify_new_views()  # the scheduler also deletes expired feedback
         return _build_response(1, 0, (), cors_headers)
 
 
 def _rate_limit_key(request: CollectRequest) -> bytes:
-    """Returns what one sender has at once: an IPv4 address, or a whole network of IPv6."""
+    """Returns the key for rate limits: an IPv4 address, or an IPv6 network, as one sender usually has a whole one."""
     address = parse_ip(request.address or "") or b""
     return address if len(address) == 4 else address[:IPV6_NETWORK_BYTES]
 

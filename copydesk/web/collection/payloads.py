@@ -1,4 +1,4 @@
-"""Bodies of events and beacons: unpacked within bounds, and read as JSON or line by line."""
+"""Parses the bodies of events and beacons: decompresses them within limits, and decodes JSON or lines of JSON."""
 
 import zlib
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ MAX_EVENTS = 1_000
 MAX_LINES = 10_000
 MAX_GZIP_MEMBERS = 1_000
 MAX_JSON_MARKS = 200 * MAX_EVENTS
-"""Commas, quotes and opening brackets in what is built at one go. An event with all its fields has about sixty, so this
-bounds the objects that are built before they are counted, and refuses no array that MOST_EVENTS allows."""
+"""The limit of commas, quotes and opening brackets in JSON that is parsed at once. It bounds how many objects are built
+before they are counted. An event with all fields has about sixty, so every array of MAX_EVENTS events is allowed."""
 CHUNK_BYTES = 64 * 1024
 GZIP_WBITS = 16 + zlib.MAX_WBITS
 NDJSON_MEDIA_TYPES = frozenset(
@@ -42,7 +42,7 @@ def parse_media_type(headers: Headers) -> str:
 
 
 def parse_events(headers: Headers, body: bytes) -> list[NumberedEvent]:
-    """The events, numbered as they were sent; of lines, one that is not JSON is an event that is dropped."""
+    """Returns the events with their positions in the body. A line that is not JSON becomes a dropped event."""
     content_type = parse_media_type(headers)
     if content_type in NDJSON_MEDIA_TYPES:
         return _parse_lines(_decompress(headers, body))
@@ -59,7 +59,7 @@ def parse_json(body: bytes) -> object:
 
 
 def has_too_many_values(body: bytes) -> bool:
-    """Returns whether building this JSON could take far more memory than a thousand events, without building any."""
+    """Returns whether parsing this JSON could take far more memory than MAX_EVENTS events. Only counts characters."""
     if len(body) <= MAX_JSON_MARKS:
         return False
     marks = 0
@@ -74,14 +74,14 @@ def _parse_json_events(body: bytes) -> list[NumberedEvent]:
     body = body.removeprefix(BYTE_ORDER_MARK).strip()
     if has_too_many_values(body):
         raise RequestTooLarge(
-            f"An array may hold {MAX_EVENTS:,} events; this one holds far more values than so many have."
+            f"An array can contain up to {MAX_EVENTS:,} events. This one contains far more values than that."
         )
-    try:  # the way of nearly all: read and checked in one pass
+    try:  # the fast path for valid events: decodes and validates in one pass
         events: Sequence[Event | Dropped] = decode_events(body) if body.startswith(b"[") else [decode_event(body)]
     except DECODE_ERRORS:
         events = _validate_events(parse_json(body))
     if len(events) > MAX_EVENTS:
-        raise RequestTooLarge(f"An array may hold {MAX_EVENTS:,} events; this one has {len(events):,}.")
+        raise RequestTooLarge(f"An array can contain up to {MAX_EVENTS:,} events. This one contains {len(events):,}.")
     return list(enumerate(events))
 
 
@@ -89,14 +89,14 @@ def _validate_events(value: object) -> Sequence[Event | Dropped]:
     if isinstance(value, dict):
         return [validate_event(value)]
     if not isinstance(value, list):
-        raise InvalidRequest("The body must be an event, which is a JSON object, or an array of events.")
+        raise InvalidRequest("The body must be an event (a JSON object) or an array of events.")
     return [validate_event(event) for event in value[: MAX_EVENTS + 1]]
 
 
 def _parse_lines(body: bytes) -> list[NumberedEvent]:
-    """Numbered as in the file, so that a person finds them; blank lines are none."""
+    """Parses each line and skips blank lines. Numbers count all lines, so that they match the file that was sent."""
     if body.count(b"\n") > MAX_LINES:
-        raise RequestTooLarge(f"A body may hold {MAX_LINES:,} lines; send the rest in another request.")
+        raise RequestTooLarge(f"A body can contain up to {MAX_LINES:,} lines. Send the rest in another request.")
     lines = body.removeprefix(BYTE_ORDER_MARK).split(b"\n")
     return [(number, _parse_line(line)) for number, line in enumerate(lines) if line and not line.isspace()]
 
@@ -119,26 +119,27 @@ def _decompress(headers: Headers, body: bytes) -> bytes:
     if encoding in ("gzip", "x-gzip"):
         body = gunzip(body)
     elif encoding not in ("identity", ""):
-        raise WrongMediaType("The body may be packed with gzip alone.", headers={"Accept-Encoding": "gzip"})
+        raise WrongMediaType("The body can only be compressed with gzip.", headers={"Accept-Encoding": "gzip"})
     if len(body) > MAX_UNPACKED_BYTES:
-        raise RequestTooLarge(f"The body is larger than {MAX_UNPACKED_BYTES // 1024 // 1024} MiB when unpacked.")
+        raise RequestTooLarge(f"The body is larger than {MAX_UNPACKED_BYTES // 1024 // 1024} MiB when decompressed.")
     return body
 
 
 def gunzip(body: bytes) -> bytes:
-    """At most one byte more than is allowed, whatever the body says of itself. It may consist of several members."""
+    """Decompresses a body of one or more gzip members. Returns at most MAX_UNPACKED_BYTES + 1 bytes, so that the caller
+    detects a body that is too large without decompressing all of it."""
     unpacked, offset = bytearray(), 0
     for _ in range(MAX_GZIP_MEMBERS):
         offset = _gunzip_member(body, offset, unpacked)
         if offset == len(body) or len(unpacked) > MAX_UNPACKED_BYTES:
             return bytes(unpacked)
-        if body[offset] == 0 and body.count(0, offset) == len(body) - offset:  # padding, as of tape
+        if body[offset] == 0 and body.count(0, offset) == len(body) - offset:  # zero padding, which gzip allows
             return bytes(unpacked)
-    raise RequestTooLarge(f"The body is packed as more than {MAX_GZIP_MEMBERS:,} gzip members.")
+    raise RequestTooLarge(f"The body has more than {MAX_GZIP_MEMBERS:,} gzip members.")
 
 
 def _gunzip_member(body: bytes, offset: int, unpacked: bytearray) -> int:
-    """Unpacks what begins here, up to its end, which is returned, or until there is too much."""
+    """Decompresses the gzip member at `offset`, until its end or the size limit. Returns the new offset."""
     decompressor = zlib.decompressobj(wbits=GZIP_WBITS)
     while not decompressor.eof and len(unpacked) <= MAX_UNPACKED_BYTES:
         chunk = body[offset : offset + CHUNK_BYTES]
@@ -154,29 +155,29 @@ def _gunzip_member(body: bytes, offset: int, unpacked: bytearray) -> int:
 
 class ViewBeacon(RequestModel):
     u: str = Field(min_length=1, examples=["https://docs.example.com/guide/install"])
-    """The page's address."""
+    """The URL of the page."""
     r: str | None = Field(None, examples=["https://www.example.org/"])
-    """The address it was reached from."""
+    """The referrer: the URL that the visitor came from."""
     v: Annotated[str, Field(max_length=MAX_ID_CHARS)] | int | None = None
-    """The site's own id of the visitor."""
+    """The site's own ID for the visitor."""
     e: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
-    """The event's id: seen before, it is not counted again."""
+    """The ID of the event. An event with a known ID is not counted again."""
 
 
 class FeedbackBeacon(RequestModel):
     k: Literal["feedback"]
     u: str = Field(min_length=1)
-    """The page's address."""
+    """The URL of the page."""
     h: bool
     """Whether the page was helpful."""
     c: Annotated[str, Field(max_length=MAX_COMMENT_CHARS)] | None = None
-    """What the reader says of it."""
+    """The reader's comment."""
     v: Annotated[str, Field(max_length=MAX_ID_CHARS)] | int | None = None
     e: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
 
 
 def parse_beacon(headers: Headers, body: bytes) -> ViewBeacon | FeedbackBeacon:
-    """As text too, which a browser sends to another site without asking first."""
+    """Parses a view or feedback. Also accepts text/plain, which browsers send to other sites without a preflight."""
     if parse_media_type(headers) not in ("text/plain", "application/json"):
         raise WrongMediaType("Send the beacon's JSON as text/plain or application/json.")
     payload = parse_json(body)

@@ -1,4 +1,4 @@
-"""Collecting over HTTP: /v1/analytics/{projectId}/events for servers, the beacon, /v1/collect/… for browsers."""
+"""Routes that collect views: /v1/analytics/{projectId}/events for servers, /v1/collect/… and /beacon.js for pages."""
 
 from functools import lru_cache
 from hashlib import sha256
@@ -23,21 +23,21 @@ BEACON_SCRIPT = File(__file__).parents[1] / "static" / "beacon.js"
 
 class DroppedEventResponse(ApiModel):
     index: int
-    """Which event it was, counted from 0; of lines, the number of the line, counted from 0."""
+    """The position of the event in the array, or the number of its line, starting at 0."""
     reason: DropReason
     field: str | None = None
-    """The field that is at fault, where it is one."""
+    """The field with the error, if one field is the reason."""
     message: str
-    """The reason in a sentence."""
+    """The reason as a sentence."""
 
 
 class CollectedResponse(ApiModel):
     accepted: int
-    """Views that are kept: durable before this answer."""
+    """The number of views that were stored. They are durable."""
     duplicates: int
-    """Events that were known before."""
+    """The number of events that were already known."""
     dropped: list[DroppedEventResponse]
-    """Events that are no views, each with its reason. With the other two this adds up to what was sent."""
+    """Events that were not counted, each with its reason. The three numbers add up to the number of events sent."""
 
 
 EVENT_SCHEMA = msgspec.json.schema_components((Event,))[1]["Event"]
@@ -50,7 +50,10 @@ EVENTS_BODY = {
         },
     },
     "application/x-ndjson": {
-        "schema": {"type": "string", "description": 'Such as `{"path": "/a"}\\n{"path": "/b", "visitorId": "42"}\\n`.'}
+        "schema": {
+            "type": "string",
+            "description": 'For example: `{"path": "/a"}\\n{"path": "/b", "visitorId": "42"}\\n`.',
+        }
     },
 }
 BEACON_BODY = {
@@ -74,7 +77,7 @@ async def get_intake(request: Request) -> ViewIntake:
 
 
 CurrentIntake = Annotated[ViewIntake, Depends(get_intake)]
-SiteId = Annotated[str, Path(alias="siteId", description="The site, as `copydesk project show` prints it.")]
+SiteId = Annotated[str, Path(alias="siteId", description="The site ID, as shown by `copydesk project show`.")]
 
 
 @router.post(
@@ -89,11 +92,12 @@ SiteId = Annotated[str, Path(alias="siteId", description="The site, as `copydesk
 async def send_events(
     project_id: ProjectId, project: CurrentProject, intake: CurrentIntake, request: Request
 ) -> Response:
-    """Page views as the site's server saw them: one event, an array of up to 1,000, or one on each of up to 10,000
-    lines (`application/x-ndjson`); with `Content-Encoding: gzip` where it is packed. Answers once they are durable.
+    """Sends page views from the site's server. The body is one event, an array of up to 1,000 events, or up to 10,000
+    lines with one event each (`application/x-ndjson`). It can be compressed with `Content-Encoding: gzip`. The response
+    comes once the views are durable.
 
-    What can be read is taken: an event that is no view, or has an unknown or wrong field, is dropped with its reason,
-    and the others are kept."""
+    An event that is not a page view, or has an unknown or invalid field, is dropped with a reason. All other events
+    are counted."""
     return await intake.receive_events(project, request.headers, await request.body())
 
 
@@ -106,8 +110,8 @@ async def send_events(
     operation_id="sendBeacon",
 )
 async def send_beacon(site_id: SiteId, intake: CurrentIntake, request: Request) -> Response:
-    """What the beacon sends from a page: a view, or feedback. Public, and open to the origins that the project allows.
-    The same JSON is taken as `text/plain`, which a browser sends to another site without asking first."""
+    """Receives a view or feedback from the beacon on a page. Public, for the origins that the project allows.
+    Also accepts the JSON as `text/plain`, which browsers send to other sites without a preflight request."""
     return await intake.receive_beacon(
         site_id, collect_request_from_scope(request.scope, request.headers), await request.body()
     )
@@ -121,27 +125,30 @@ async def preflight(site_id: SiteId, intake: CurrentIntake, request: Request) ->
 @router.get(
     "/v1/collect/{siteId}/pixel.gif",
     response_class=Response,
-    responses={**PUBLIC_ERRORS, 200: {"description": "An image of one pixel.", "content": {"image/gif": {}}}},
+    responses={**PUBLIC_ERRORS, 200: {"description": "An image with one pixel.", "content": {"image/gif": {}}}},
     operation_id="pixel",
 )
 async def pixel(
     site_id: SiteId,
     intake: CurrentIntake,
     request: Request,
-    u: Annotated[str | None, Query(description="The page; the `Referer` header says it otherwise.")] = None,
+    u: Annotated[str | None, Query(description="The URL of the page; the default is the `Referer` header.")] = None,
 ) -> Response:
-    """Counts a view where no script runs. The header `X-Dropped` gives the reason when it is not counted."""
+    """Counts a view without a script. If the view is not counted, the header `X-Dropped` contains the reason."""
     return await intake.receive_pixel(site_id, collect_request_from_scope(request.scope, request.headers), u)
 
 
 @router.get(
     "/beacon.js",
     response_class=Response,
-    responses={200: {"description": "The script.", "content": {"text/javascript": {}}}, 304: {"description": "Known."}},
+    responses={
+        200: {"description": "The script.", "content": {"text/javascript": {}}},
+        304: {"description": "The script has not changed."},
+    },
     operation_id="beacon",
 )
 async def beacon(if_none_match: Annotated[str, Header()] = "") -> Response:
-    """The script that a page loads to be counted."""
+    """Returns the script that counts the views of the page that loads it."""
     script, etag = _load_script()
     headers = {
         "ETag": etag,

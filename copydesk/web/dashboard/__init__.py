@@ -1,5 +1,7 @@
-"""The dashboard: pages for people, on the same process as the API. Whoever looks is signed in; whatever changes is a
-form that was posted from a page of ours."""
+"""The dashboard: HTML pages, served by the same process as the API.
+
+Every page needs a session. Every change is a form that was posted from one of these pages.
+"""
 
 from fastapi import APIRouter
 

@@ -1,1 +1,1 @@
-"""What a client may ask of the server before anything is known of it: connections, headers, bodies, and their time."""
+"""Limits on clients before authentication: connections, headers, bodies and timeouts."""

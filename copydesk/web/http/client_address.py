@@ -1,4 +1,4 @@
-"""Finds the address that a request came from, also behind proxies."""
+"""Finds the client address of a request, also behind proxies."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,16 +11,17 @@ from copydesk.analytics.ip_addresses import build_trusted_networks, find_client_
 
 
 class ClientAddressFinder:
-    """Believes `X-Forwarded-For` of trusted proxies alone, by the same rules as the import of access logs."""
+    """Finds client addresses. Trusts `X-Forwarded-For` only from trusted proxies, like the import of access logs."""
 
     def __init__(self, trusted_proxies: Sequence[str]) -> None:
         self._proxies = build_trusted_networks(trusted_proxies)
         self._has_proxies = bool(trusted_proxies)
 
     def find_address(self, scope: Scope, headers: Headers) -> str | None:
-        """Returns the caller's address without port, brackets or zone, and IPv4 within IPv6 as IPv4.
+        """Returns the client address without port, brackets or zone, and an IPv4-mapped IPv6 address as IPv4.
 
-        None means that it is not known: a local socket, or a trusted proxy that names no address."""
+        None means unknown: a local socket, or a trusted proxy that sends no address.
+        """
         peer = scope["client"][0] if scope.get("client") else None
         if not self._has_proxies:
             return normalize_address(peer) if peer else None

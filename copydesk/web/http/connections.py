@@ -1,4 +1,4 @@
-"""Open connections, counted in total and by address, so that no one client takes the place of all others."""
+"""Counts open connections, in total and per address, so that one client cannot use up all of them."""
 
 import logging
 import resource
@@ -12,14 +12,14 @@ log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 10_000
 LOG_INTERVAL_SECONDS = 60.0
 RESERVED_FILES = 256
-"""Files that the databases, the worker and the log need beside the connections."""
+"""File descriptors reserved for the databases, the worker and the log."""
 IPV6_NETWORK_BYTES = 8
-"""A home or a server has a whole /64 of IPv6 addresses, so they count as one."""
+"""IPv6 addresses are counted per /64, since a home or a server usually has a whole /64."""
 
 
 class TooManyConnections(RequestError):
     status, code = 429, "too_many_connections"
-    message = "Too many connections are open from this address; close some or reuse them."
+    message = "Too many connections are open from this address. Close some or reuse them."
 
     def __init__(self) -> None:
         super().__init__(headers={"Retry-After": "5"})
@@ -27,30 +27,31 @@ class TooManyConnections(RequestError):
 
 class ServerFull(RequestError):
     status, code = 503, "server_full"
-    message = "The server has reached its limit of open connections; try again shortly."
+    message = "The server has reached its limit of open connections. Try again shortly."
 
     def __init__(self) -> None:
         super().__init__(headers={"Retry-After": "5"})
 
 
 class Connections:
-    """Admits connections up to a number per address and up to one in total.
+    """Admits connections up to a limit per address and a total limit.
 
-    A trusted proxy carries the connections of many clients, so only the total holds for it."""
+    A trusted proxy forwards the connections of many clients, so only the total limit applies to it.
+    """
 
     def __init__(self, per_address: int, proxies: NetworkTable[bool], total: int | None = None) -> None:
-        """`per_address` 0 means no cap of an address, except that no one address gets more than half of the total."""
+        """`per_address` 0 means no limit per address, but one address never gets more than half of the total."""
         self.total = total or max_connections()
         self.per_address = min(per_address or self.total, max(1, self.total // 2))
         self._proxies = proxies
         self.lingering = 0
-        """Refused connections that are not closed yet."""
+        """The number of refused connections that are not closed yet."""
         self._next_log_at = 0.0
         self._open = 0
         self._open_by_address: dict[bytes, int] = {}
 
     def admit(self, peer: str | None) -> RequestError | None:
-        """Counts a connection; returns why it must be closed where it is one too many. Call `release` in any case."""
+        """Counts a connection. Returns the error if it exceeds a limit, else None. Call `release` in both cases."""
         self._open += 1
         address = self._counted_address(peer)
         if address is not None:
@@ -69,13 +70,13 @@ class Connections:
             self._open_by_address[address] = count
 
     def log_refusal(self, refusal: RequestError) -> None:
-        """Logs at most one line a minute: a flood of connections must not become a flood of lines."""
+        """Logs at most one line per minute, so that a flood of connections does not flood the log."""
         if time.monotonic() >= self._next_log_at:
             self._next_log_at = time.monotonic() + LOG_INTERVAL_SECONDS
-            log.warning("connections are refused: %s", refusal.code)
+            log.warning("refusing connections: %s", refusal.code)
 
     def _counted_address(self, peer: str | None) -> bytes | None:
-        """Returns whom a connection counts for; None for a trusted proxy and for a local socket."""
+        """Returns the address that a connection is counted by, or None for a trusted proxy and for a local socket."""
         address = parse_ip(peer) if peer else None
         if address is None or self._proxies.get(address):
             return None
@@ -83,7 +84,7 @@ class Connections:
 
 
 def max_connections() -> int:
-    """Returns how many connections the process may hold: as many as it may open files, less those it needs itself."""
+    """Returns the total limit: the process's limit of open files minus RESERVED_FILES, at most MAX_CONNECTIONS."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS

@@ -1,6 +1,7 @@
-"""HTTP on one connection, with bounds on what a client may send before anything is known of it.
+"""HTTP on one connection, with limits on what a client may send before it is authenticated.
 
-Refusals of this level, such as a head that is too large, are answered in the API's error format."""
+Errors at this level, such as headers that are too large, are sent in the API's error format.
+"""
 
 import asyncio
 import json
@@ -19,13 +20,13 @@ from copydesk.web.http.request_body import MAX_DRAINED_BYTES, BodyTimeout
 MAX_HEAD_BYTES = 64 * 1024
 MAX_PIPELINED_REQUESTS = 100
 MAX_UNCHECKED_CHUNKS, MIN_AVERAGE_CHUNK_BYTES = 2_000, 16
-"""After so many pieces of a body, they must have this size on average: each costs the same, however small it is."""
+"""After this many chunks of a body, they must have this average size, since each chunk costs the same CPU time."""
 LINGER_SECONDS = 5.0
 DRAIN_SECONDS = 15.0
 STALLED_SECONDS = 60.0
-"""How long a client may read nothing of an answer that waits for it."""
+"""How long a client may stop reading while a response waits for it."""
 MAX_LINGERING_REFUSALS = 64
-"""Refused connections that stay open for a moment, so that the client gets to read why."""
+"""How many refused connections may stay open for a moment, so that the client can read the error."""
 
 
 class NotHttp(RequestError):
@@ -33,7 +34,7 @@ class NotHttp(RequestError):
 
 
 class UpgradeWithBody(NotHttp):
-    message = "The server supports no other protocol; send the request without Upgrade."
+    message = "The server supports no other protocol. Send the request without the Upgrade header."
 
 
 class HeadersTooLarge(RequestError):
@@ -46,14 +47,15 @@ class HeadersTimeout(BodyTimeout):
 
 
 class ParserStopped(Exception):
-    """Stops the parser; `Protocol.refusal` says why."""
+    """Stops the parser. `HttpProtocol.refusal` is the reason."""
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """Closes a connection that breaks a bound. Deadlines are looked at once a second, by `Deadlines.enforce`.
+    """Closes a connection that exceeds a limit. `enforce_deadlines` checks the deadlines once per second.
 
-    `deadline` is when the head must be complete, or a body that was already answered; infinite while the request is
-    at work, whose body has its own time (see `body.py`)."""
+    `deadline` is when the head must be complete, or the rest of a body whose request has already been answered. It is
+    infinite while a request is running; its body has a separate timeout (see `request_body.py`).
+    """
 
     open_connections: ClassVar[Connections]
     header_seconds: ClassVar[float]
@@ -64,12 +66,12 @@ class HttpProtocol(HttpToolsProtocol):
     _is_lingering = False
     _is_refused = False
     _least_unread_bytes = math.inf
-    """The least that was left of an answer to send, at any look since it began to wait for its reader."""
+    """The smallest number of unsent response bytes seen since the response began to wait for its reader."""
     _is_in_message = False
     _bytes_since_report = 0
-    """Bytes since the parser last reported a complete head or a part of a body, this report's own feed not counted."""
+    """Bytes received after the feed in which the parser last reported a complete head or a part of a body."""
     _last_feed_bytes = 0
-    """Size of the feed with that report: the next head may have begun in it."""
+    """The size of that feed. The next head may have begun in it."""
     _body_chunks = _body_chunk_bytes = _dropped_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -80,7 +82,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse_connection(refusal)
 
     def _refuse_connection(self, refusal: RequestError) -> None:
-        """Answers before any request. A connection that is closed while its client sends would be reset, unread."""
+        """Sends the error before any request, and closes later. Closing at once while the client sends would reset the
+        connection, and the client could not read the error."""
         self.open_connections.log_refusal(refusal)
         self._send_error(refusal)
         if self.open_connections.lingering >= MAX_LINGERING_REFUSALS:
@@ -109,29 +112,27 @@ class HttpProtocol(HttpToolsProtocol):
             self.refuse(NotHttp() if self._is_in_message else HeadersTooLarge())
 
     def _feed(self, data: bytes) -> None:
-        """Does what the base class does, without a line in the log for every request that is not HTTP."""
+        """Feeds the parser like the base class, but does not log every request that is not HTTP."""
         self._unset_keepalive_if_required()
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # there is nothing to change to: the request is answered as any other
+            pass  # no other protocol is supported: the request is handled like any other
         except httptools.HttpParserError:
             self.send_400_response("")
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade() and _has_body(self.headers):
-            self._stop_parser(UpgradeWithBody())  # the parser takes the body for something else than HTTP
+            self._stop_parser(UpgradeWithBody())  # the parser would treat the body as another protocol
         if self._bytes_since_report + self._last_feed_bytes > MAX_HEAD_BYTES and self._head_bytes() > MAX_HEAD_BYTES:
             self._stop_parser(HeadersTooLarge())
         if len(self.pipeline) >= MAX_PIPELINED_REQUESTS:
-            self._stop_parser(
-                NotHttp(f"At most {MAX_PIPELINED_REQUESTS} requests may be sent ahead on one connection.")
-            )
+            self._stop_parser(NotHttp(f"You can pipeline at most {MAX_PIPELINED_REQUESTS} requests on one connection."))
         self.deadline = math.inf
         self._is_in_message = True
         self._bytes_since_report = self._body_chunks = self._body_chunk_bytes = self._dropped_bytes = 0
         super().on_headers_complete()
-        self.headers = []  # trailers, which would come here, are not part of the request's headers
+        self.headers = []  # so that trailers do not become headers of the request
 
     def on_body(self, body: bytes) -> None:
         self._bytes_since_report = 0
@@ -141,7 +142,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._body_chunks > MAX_UNCHECKED_CHUNKS
             and self._body_chunk_bytes < self._body_chunks * MIN_AVERAGE_CHUNK_BYTES
         ):
-            self._stop_parser(NotHttp("The body is sent in too many, too small chunks."))
+            self._stop_parser(NotHttp("The body has too many small chunks."))
         if self.cycle.response_complete:
             self._count_drained(len(body))
         super().on_body(body)
@@ -172,7 +173,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._least_unread_bytes = math.inf
 
     def _is_being_read(self) -> bool:
-        """Returns whether the client reads the answer that it was sent, however slowly."""
+        """Returns whether the client is reading the response, even if slowly."""
         unread = self.transport.get_write_buffer_size()
         if not unread or self._is_lingering:
             return False
@@ -184,7 +185,7 @@ class HttpProtocol(HttpToolsProtocol):
         return self.loop.time() <= self.write_deadline
 
     def time_out(self) -> None:
-        """Ends a connection whose deadline is over, with an answer where one is possible."""
+        """Closes a connection whose deadline has passed. Sends an error if possible."""
         if self._is_being_read():
             return
         has_begun_head = self._bytes_since_report and not self._is_in_message and not self._is_lingering
@@ -196,16 +197,16 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Answers with the reason that stopped the parser."""
+        """Sends the error that stopped the parser."""
         self.refuse(self.refusal or NotHttp())
 
     def refuse(self, refusal: RequestError) -> None:
-        """Answers, and closes the connection once the client has: else it might not get to read the answer."""
+        """Sends the error. Closes the connection only after the client has, so that the client can read the error."""
         self.deadline = self.loop.time() + LINGER_SECONDS
         self._is_lingering = True
         self._unset_keepalive_if_required()
         self.flow.resume_reading()
-        if self.pipeline:  # the answer would come before those of earlier requests
+        if self.pipeline:  # the error would overtake the responses to earlier requests
             self.transport.abort()
             return
         is_at_work = self.cycle is not None and not self.cycle.response_complete
@@ -238,7 +239,10 @@ class HttpProtocol(HttpToolsProtocol):
         raise ParserStopped
 
     def _count_drained(self, size: int) -> None:
-        """Reads on for a while after the answer, which a client may look at only once it has sent all it has."""
+        """Counts bytes that are read and dropped after the response. Aborts the connection beyond MAX_DRAINED_BYTES.
+
+        A client may read the response only after it has sent everything.
+        """
         self._dropped_bytes += size
         if self._dropped_bytes > MAX_DRAINED_BYTES:
             self.transport.abort()
@@ -253,6 +257,6 @@ def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def enforce_deadlines(connections: "set[HttpProtocol]", now: float) -> None:
-    """Ends the connections whose time is over. One look at all of them a second costs less than a timer for each."""
+    """Times out connections whose deadline has passed. One check per second costs less than a timer per connection."""
     for connection in [each for each in connections if each.deadline < now or each.write_deadline < now]:
         connection.time_out()

@@ -1,4 +1,4 @@
-"""Bodies of requests: read whole before anything parses them, within bounds of size, time and memory."""
+"""Reads request bodies completely before they are parsed, with limits on size, time and memory."""
 
 import asyncio
 
@@ -9,10 +9,10 @@ from starlette.types import Message, Receive
 from copydesk.core.errors import RequestError, RequestTooLarge
 
 MAX_DRAINED_BYTES = 64 * 1024 * 1024
-"""What is too large is read and dropped up to here, so that the client is there to hear the answer."""
+"""How much of a body that is too large is read and dropped, so that the client gets to read the error."""
 MIN_BYTES_PER_SECOND = 32 * 1024
 FREE_BYTES_PER_BODY = 64 * 1024
-"""The part of every body that takes nothing of the memory for bodies: small requests never wait for large ones."""
+"""The part of every body that the memory limit does not count, so that large requests never block small ones."""
 
 
 class BodyTimeout(RequestError):
@@ -25,23 +25,24 @@ class BodyTimeout(RequestError):
 
 class BodyMemoryFull(RequestError):
     status, code = 503, "server_busy"
-    message = "The server is busy with other large requests; try again shortly."
+    message = "The server is busy with other large requests. Try again shortly."
 
     def __init__(self) -> None:
         super().__init__(headers={"Retry-After": "1"})
 
 
 class BodyMemory:
-    """The bytes that bodies of all requests hold together, beyond the free part of each.
+    """Limits the memory that all bodies use together, not counting the free part of each.
 
-    Requests without an API key get half of it, so that they cannot keep those out that have one."""
+    Requests without an API key get at most half of it, so that they cannot block requests with a key.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._limits = {True: max_bytes, False: max_bytes // 2}
         self._held = {True: 0, False: 0}
 
     def grow(self, before: int, after: int, has_key: bool) -> None:
-        """Counts a body that grows from one size to another; raises BodiesBusy, and counts nothing, without room."""
+        """Counts a body that grows from one size to another. Raises BodyMemoryFull if the limit is reached."""
         growth = max(0, after - FREE_BYTES_PER_BODY) - max(0, before - FREE_BYTES_PER_BODY)
         held = sum(self._held.values()) if has_key else self._held[False]
         if growth > 0 and held + growth > self._limits[has_key]:
@@ -54,13 +55,14 @@ class BodyMemory:
 
 class BodyReader:
     def __init__(self, memory: BodyMemory, seconds: float) -> None:
-        """A body must arrive in so many seconds, and one more for every 32 KiB of it."""
+        """A body must arrive within `seconds`, plus one second for every MIN_BYTES_PER_SECOND of it."""
         self.memory, self._seconds = memory, seconds
 
     async def read(self, headers: Headers, receive: Receive, max_bytes: int, has_key: bool) -> bytes:
-        """Returns the whole body, whose memory the caller releases; raises TooLarge as soon as it is too large.
+        """Returns the whole body, whose memory the caller must release. Raises RequestTooLarge if it is too large.
 
-        Counts what arrives, whatever the headers say of it."""
+        Counts the bytes that arrive and does not rely on the headers.
+        """
         declared = headers.get("content-length", "")
         expects_continue = "100-continue" in headers.get("expect", "").lower()
         if declared.isdecimal() and int(declared) > (max_bytes if expects_continue else MAX_DRAINED_BYTES):
@@ -96,7 +98,7 @@ class BodyReader:
 
 
 class _Body:
-    """A body as it arrives. Once it is too large, nothing of it is kept."""
+    """A body that is being received. Drops its content once it is too large."""
 
     def __init__(self, memory: BodyMemory, max_bytes: int, has_key: bool) -> None:
         self.content, self.size = bytearray(), 0
@@ -128,7 +130,7 @@ def _read_part(message: Message) -> tuple[bytes, bool]:
 
 
 def replay(message: Message, receive: Receive) -> Receive:
-    """Returns a `receive` that gives this message, and then what happens on the connection."""
+    """Returns a `receive` that first returns this message, and then the next messages of the connection."""
     is_replayed = False
 
     async def receive_again() -> Message:

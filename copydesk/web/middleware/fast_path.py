@@ -1,7 +1,8 @@
-"""The short way to the calls that are made most, to create and poll a job and to send views, for plain requests.
+"""The fast path for the most frequent requests: create a job, poll a job, send views. It bypasses FastAPI.
 
-Whatever is unusual about a request (a wrong body, another media type, an Idempotency-Key) takes the framework's way,
-which ends in the same calls and describes both."""
+A request with anything unusual (an invalid body, another media type, an Idempotency-Key) goes to the FastAPI routes.
+They make the same calls, and their OpenAPI description covers both paths.
+"""
 
 import re
 
@@ -31,7 +32,7 @@ class FastPath:
         self.run_write = WriteBatcher(desk.database).run if desk.database.is_sqlite else run_in_thread
 
     async def try_respond(self, scope: Scope, headers: Headers, body: bytes) -> Response | None:
-        """None when the request should take the framework's way. Refusals are raised, as they are there."""
+        """Returns the response, or None when FastAPI must handle the request. Raises the same errors as the routes."""
         method, path, project = scope["method"], scope["path"], scope["state"]["project"]
         if method == "POST":
             content_type = headers.get("content-type", "")

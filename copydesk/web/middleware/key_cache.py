@@ -1,4 +1,4 @@
-"""Opening projects with keys: what a key opened is remembered for as long as nothing in the database changes."""
+"""Authenticates API keys, with a cache that is valid until the database changes."""
 
 import re
 from hashlib import sha256
@@ -22,8 +22,11 @@ def required_scope(method: str, path: str) -> str:
 
 
 class ApiKeyCache:
-    """A server that sends every page view by itself uses its key a thousand times a second. A revoked key is refused
-    at once all the same: revoking it is a change."""
+    """Caches successful key checks until the database changes.
+
+    A site's server may use its key a thousand times per second. Revoking a key changes the database, so it takes
+    effect at once.
+    """
 
     def __init__(self, desk: Desk) -> None:
         self._keys, self._database = desk.keys, desk.database
@@ -42,6 +45,6 @@ class ApiKeyCache:
         entry = self._entries.get(cache_key)
         if entry and (entry[0].expires_at is None or clock.now() < entry[0].expires_at):
             return entry
-        # SQLite's readers never wait, so this costs less than going to a thread.
+        # Readers of SQLite never wait, so a direct call costs less than a thread.
         self._entries[cache_key] = new_entry = self._keys.authenticate(secret, project_id, scope, address)
         return new_entry

@@ -1,4 +1,4 @@
-"""What every request passes first: an id, bounds on its body, and the key that opens the project."""
+"""Middleware for every request: assigns a request ID, limits the body, and authenticates the API key."""
 
 import logging
 import re
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_WEBHOOK_BYTES = MAX_EVENTS_BYTES = 5 * 1024 * 1024
-MAX_BEACON_BYTES = 64 * 1024  # as much as a browser lets a page send when it is left
+MAX_BEACON_BYTES = 64 * 1024  # the most that browsers let a page send while it unloads
 REQUEST_ID_PATTERN = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 API_PATH = re.compile(r"/v[0-9]+/")
 COLLECTOR_PATH = re.compile(r"/v1/collect/[^/]+(?:/pixel\.gif)?")
@@ -43,13 +43,14 @@ PROJECT_PATH = re.compile(r"/v[0-9]+/[a-z]+/([^/]+)(/.*)?")
 
 class InternalError(RequestError):
     status, code = 500, "internal_error"
-    message = "Something went wrong on the server; its log has the details under this request's ID."
+    message = "Something went wrong on the server. Its log contains the details under this request ID."
 
 
 class RequestGate:
-    """Sits before routing, so that no route can forget it: everything under /v1 and /v2 needs a project's key.
+    """Requires a project's API key under /v1 and /v2. Runs before routing, so that no route can forget it.
 
-    The one exception is the collector, which browsers call: nobody can keep a secret in a public page."""
+    The only exception is the collector, which browsers call: a public page cannot keep a key secret.
+    """
 
     def __init__(self, app: ASGIApp, desk: Desk, readiness: Readiness) -> None:
         self.app = app
@@ -83,7 +84,7 @@ class RequestGate:
                 )
                 response_headers = MutableHeaders(scope=message)
                 response_headers["X-Request-Id"] = request_id
-                if self.readiness.is_draining:  # the next request is to find another server
+                if self.readiness.is_draining:  # so that the client's next request reaches another server
                     response_headers["Connection"] = "close"
             await send(message)
 
@@ -117,14 +118,17 @@ class RequestGate:
 
     @contextmanager
     def _trace_request(self, kind: str, scope: Scope, headers: Headers) -> Iterator[None]:
-        """Only who has a key may say which trace this belongs to."""
+        """Starts a span. Uses the caller's `traceparent` only if the request has an API key."""
         parent = headers.get("traceparent") if scope["state"]["project"] else None
         with traces.start_span(f"{scope['method']} {kind}", parent=parent, serves=True) as span:
             logs.bind_log_context(traceId=span.trace_id)
             yield
 
     async def _authenticate(self, scope: Scope, headers: Headers) -> None:
-        """Puts the caller's address and, in the closed areas, the project into the request's state; or refuses."""
+        """Stores the client address and, for API paths, the project and key in the request state.
+
+        Raises a RequestError if access is denied.
+        """
         path, state = scope["path"], scope["state"]
         state["address"] = address = self.client_addresses.find_address(scope, headers)
         state["project"] = None
@@ -137,13 +141,13 @@ class RequestGate:
         key_scope = required_scope(scope["method"], path)
         key, project = await self.key_cache.authenticate(secret, match[1] if match else "", key_scope, address)
         if key.should_record_use:
-            with suppress(StoreUnavailable):  # not worth refusing a request
+            with suppress(StoreUnavailable):  # the time of last use is not worth failing the request
                 await run_in_thread(self.desk.keys.record_use, key)
         state["project"], state["key"] = project, key
 
 
 def max_body_bytes(method: str, path: str) -> int:
-    """Returns how large a body may be: a form of somebody who is not signed in is small, and so is what GET ignores."""
+    """Returns the size limit of a body. It is small for forms that need no session, and for GET, which ignores it."""
     if method in METHODS_WITHOUT_BODY or SIGN_IN_FORM_PATH.fullmatch(path):
         return MAX_BEACON_BYTES
     if path.startswith("/webhooks/"):
@@ -166,7 +170,7 @@ def _parse_bearer_token(header: str | None) -> str:
         raise KeyMissing
     scheme, _, secret = header.partition(" ")
     if scheme.casefold() != "bearer":
-        raise KeyRejected("Send the API key as 'Authorization: Bearer desk_…'; other schemes are not known here.")
+        raise KeyRejected("Send the API key as 'Authorization: Bearer desk_…'. Other schemes are not supported.")
     return secret.strip()
 
 

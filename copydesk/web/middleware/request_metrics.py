@@ -1,4 +1,4 @@
-"""What is noted of each request: its kind, how it ended, and how long that took. Never who asked, nor for what."""
+"""Metrics and log lines of requests: kind, status and duration. They never contain the caller or the path."""
 
 import logging
 
@@ -9,11 +9,11 @@ log = logging.getLogger("copydesk.requests")
 PROBE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 STATUS_CLASSES = ("", "1xx", "2xx", "3xx", "4xx", "5xx")
 TRACED_KINDS = frozenset({"create", "jobs", "webhook", "page"})
-"""The kinds that may begin or end a run, where they change something."""
+"""The kinds of requests that can start or end a run. Their requests other than GET are traced."""
 
 
 def classify_request(method: str, path: str) -> str:
-    """One of a dozen words: addresses hold ids, and some of them secrets."""
+    """Returns the kind of the request, for metrics and logs. Paths are not used there: they contain IDs and secrets."""
     if path.startswith("/v1/collect/"):
         return "beacon"
     if path.startswith("/v1/analytics/"):

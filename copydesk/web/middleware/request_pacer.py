@@ -1,4 +1,4 @@
-"""Lets requests begin a few at a time, so that a burst of them does not hold up the event loop."""
+"""Starts a few requests at a time, so that a burst does not block the event loop."""
 
 import asyncio
 from collections import deque
@@ -7,9 +7,10 @@ MAX_REQUESTS_PER_TURN = 8
 
 
 class RequestPacer:
-    """Lets at most so many requests begin in one turn of the event loop; the others follow in order.
+    """Starts at most MAX_REQUESTS_PER_TURN requests per iteration of the event loop. The others follow in order.
 
-    Between two turns the loop looks at its connections, and answers what does not wait here, such as /healthz."""
+    Between two iterations the loop handles its connections, and requests that do not wait here, such as /healthz.
+    """
 
     def __init__(self) -> None:
         self._started_this_turn = 0
@@ -29,9 +30,9 @@ class RequestPacer:
         self._started_this_turn = 0
         while self._waiting and self._started_this_turn < MAX_REQUESTS_PER_TURN:
             turn = self._waiting.popleft()
-            if not turn.done():  # its client went away
+            if not turn.done():  # canceled: its client disconnected
                 turn.set_result(None)
                 self._started_this_turn += 1
         if self._started_this_turn:
-            self._started_this_turn += len(self._waiting)  # who comes now waits behind them
+            self._started_this_turn += len(self._waiting)  # new requests wait behind them
             asyncio.get_running_loop().call_soon(self._next_turn)

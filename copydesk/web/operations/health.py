@@ -1,4 +1,4 @@
-"""For whoever watches over the service: alive, ready, and in figures."""
+"""The routes /healthz, /readyz and /metrics."""
 
 from typing import Annotated
 
@@ -15,11 +15,14 @@ from copydesk.web.operations.metrics import MetricsCollector
 from copydesk.web.operations.readiness import Readiness
 
 router = APIRouter(tags=["operations"])
-WITHOUT_HELP = "A part that does not decide: `analytics`, where jobs are to go on while the store of views is away."
+WITHOUT_HELP = (
+    "A part to ignore. With `analytics`, the service stays ready for jobs while the analytics store is unavailable."
+)
 
 
 class Health:
-    """Asked in a thread apart: those that the API's own calls share may all wait for a database that hangs."""
+    """Readiness and metrics of this process. Both run in a separate thread pool, because all threads of the API may be
+    waiting for a database that hangs."""
 
     def __init__(self, desk: Desk, worker: Worker | None = None) -> None:
         self.readiness = Readiness(desk, with_analytics=True)
@@ -30,12 +33,12 @@ class Health:
 class ReadinessResponse(ApiModel):
     status: str
     parts: dict[str, str]
-    """Each part of the service: `ok`, or what is wrong with it."""
+    """Each part of the service: `ok`, or the problem."""
 
 
 class ServiceNotReady(RequestError):
     status, code = 503, "not_ready"
-    message = "The service is not ready; the details say which part."
+    message = "The service is not ready. The details say which part."
 
 
 async def get_health(request: Request) -> Health:
@@ -48,7 +51,7 @@ CurrentHealth = Annotated[Health, Depends(get_health)]
 
 @router.get("/healthz", operation_id="healthz")
 async def healthz() -> dict[str, str]:
-    """The process is alive."""
+    """Returns 200 while the process is alive."""
     return {"status": "ok", "version": __version__}
 
 
@@ -56,8 +59,8 @@ async def healthz() -> dict[str, str]:
 async def readyz(
     health: CurrentHealth, without: Annotated[str, Query(description=WITHOUT_HELP)] = ""
 ) -> ReadinessResponse:
-    """Whether requests should be sent here: the stores answer, and it is not about to stop. It says so in two
-    seconds, whatever has become of them."""
+    """Returns 200 if this process can take requests: the stores respond, and it is not about to stop. Responds within
+    two seconds, even if a store hangs."""
     report = await run_in_pool("health", health.readiness.check)
     faults = [ErrorDetail(part, fault) for part, fault in report.faults.items() if fault and part != without]
     if faults:
@@ -72,7 +75,7 @@ async def readyz(
     operation_id="metrics",
 )
 async def metrics(health: CurrentHealth) -> Response:
-    """How the service is doing in figures, for Prometheus; not here where they have a port of their own."""
+    """Returns metrics for Prometheus. Returns 404 if they have a separate port."""
     if health.metrics_on_own_port:
         raise NotFound
     exposition = await run_in_pool("health", health.metrics.render)

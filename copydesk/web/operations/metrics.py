@@ -1,4 +1,4 @@
-"""All that /metrics tells: what this process counted, and how the stores, the queue and the worker are right now."""
+"""Collects the metrics: the counters of this process, and the state of the stores, the queue and the worker."""
 
 import platform
 from concurrent.futures import Future
@@ -16,7 +16,7 @@ from copydesk.web.operations.readiness import PROBE_TIMEOUT_SECONDS, Readiness, 
 
 
 class MetricsCollector:
-    """What cannot be asked right now is left out, and `copydesk_ready` says which part is away."""
+    """Collects all metrics. Leaves out those of an unavailable part; `copydesk_ready` shows which part that is."""
 
     def __init__(self, desk: Desk, readiness: Readiness, worker: Worker | None = None) -> None:
         self.desk, self.readiness, self.worker = desk, readiness, worker
@@ -34,7 +34,7 @@ class MetricsCollector:
         gauges = [
             Gauge(
                 "copydesk_ready",
-                "1 for each part that can do its work.",
+                "1 for each part that works, else 0.",
                 [({"part": part}, float(fault is None)) for part, fault in report.faults.items()],
             ),
             Gauge(
@@ -46,9 +46,11 @@ class MetricsCollector:
         if report.backlog is not None:
             keeper = self.desk.fold_scheduler
             gauges += [
-                Gauge("copydesk_views_waiting", "Views that wait to be folded.", report.backlog),
-                Gauge("copydesk_fold_lag_seconds", "For how long the oldest of them has waited.", keeper.lag),
-                Gauge("copydesk_fold_failing", "1 while folding fails and is tried again.", float(keeper.is_failing)),
+                Gauge("copydesk_views_waiting", "Views waiting to be folded.", report.backlog),
+                Gauge("copydesk_fold_lag_seconds", "How long the oldest of these views has waited.", keeper.lag),
+                Gauge(
+                    "copydesk_fold_failing", "1 while folding fails and is retried, else 0.", float(keeper.is_failing)
+                ),
             ]
         return gauges
 
@@ -58,10 +60,10 @@ class MetricsCollector:
         busy = self.worker.running_count
         slots = [({"state": "busy"}, busy), ({"state": "free"}, max(0, self.worker.slots - busy))]
         return [
-            Gauge("copydesk_worker_slots", "Jobs that this worker has under way, and could take.", slots),
+            Gauge("copydesk_worker_slots", "Job slots of this worker, busy and free.", slots),
             Gauge(
                 "copydesk_worker_heartbeat_timestamp_seconds",
-                "When this worker last renewed its leases, since 1970.",
+                "When this worker last renewed its leases, in seconds since 1970.",
                 self.worker.last_heartbeat_at,
             ),
         ]
@@ -69,24 +71,25 @@ class MetricsCollector:
 
 def _collect_process() -> list[Counter | Gauge]:
     build = {"version": __version__, "python": platform.python_version()}
-    return [Gauge("copydesk_build_info", "What is running.", [(build, 1)]), *collect_process_metrics()]
+    return [
+        Gauge("copydesk_build_info", "The versions of Copydesk and Python.", [(build, 1)]),
+        *collect_process_metrics(),
+    ]
 
 
 def _collect_queue(future: "Future[QueueStats]") -> list[Gauge]:
     try:
-        stats = future.result(
-            PROBE_TIMEOUT_SECONDS / 4
-        )  # it was asked before the stores were, and waited for with them
-    except Exception:  # copydesk_ready tells of it
+        stats = future.result(PROBE_TIMEOUT_SECONDS / 4)  # it has been running while the stores were checked
+    except Exception:  # copydesk_ready reports it
         return []
     states = {"queued": stats.queued, "running": stats.running, "orphaned": stats.orphaned}
     return [
-        Gauge("copydesk_jobs_active", "Jobs that are not over.", stats.active),
+        Gauge("copydesk_jobs_active", "Active jobs.", stats.active),
         Gauge(
             "copydesk_runs",
-            "Runs that wait or are under way; an orphaned one is running too, but its worker is gone.",
+            "Runs that are queued or running. Orphaned runs are running ones whose worker has died.",
             [({"state": state}, count) for state, count in states.items()],
         ),
-        Gauge("copydesk_oldest_queued_seconds", "For how long the oldest queued run waits.", stats.oldest_seconds),
-        Gauge("copydesk_workers_busy", "Workers that have a run under way, over all processes.", stats.workers),
+        Gauge("copydesk_oldest_queued_seconds", "How long the oldest queued run has waited.", stats.oldest_seconds),
+        Gauge("copydesk_workers_busy", "Workers of all processes that have a running job.", stats.workers),
     ]

@@ -1,4 +1,4 @@
-"""Whether this process should be sent work. Each part is asked in a bounded time, whatever has become of it."""
+"""Checks whether this process is ready for work. Each part is checked with a timeout."""
 
 import os
 import shutil
@@ -16,21 +16,21 @@ from copydesk.desk import Desk
 
 PROBE_TIMEOUT_SECONDS = 1.5
 MIN_FREE_BYTES = 32 * 1024 * 1024
-"""Bytes on the disk of the data folder, below which no store can be relied on to write."""
+"""The free space on the disk of the data folder below which the stores may fail to write."""
 SELECT_SCHEMA_VERSION = text("select version_num from alembic_version")
 SELECT_READ_ONLY = text("select current_setting('transaction_read_only') = 'on'")
 
 
 class PartNotReady(UserFacingError):
-    """A part of the service cannot do its work; the message says why."""
+    """A part of the service does not work. The message says why."""
 
 
 @dataclass(frozen=True)
 class ReadinessReport:
     faults: Mapping[str, str | None]
-    """By part: None where all is well."""
+    """The problem of each part, or None if the part works."""
     backlog: int | None = None
-    """Views that wait to be folded, where the store could be asked."""
+    """The number of views waiting to be folded, or None if the store is not checked or unavailable."""
 
     @property
     def is_ready(self) -> bool:
@@ -42,7 +42,7 @@ class ReadinessReport:
 
 
 class Readiness:
-    """`with_analytics` is for processes that serve: a worker has no business with the views."""
+    """Checks the parts of the service. `with_analytics` is for servers; workers do not use the analytics store."""
 
     def __init__(self, desk: Desk, *, with_analytics: bool, min_free_bytes: int = MIN_FREE_BYTES) -> None:
         self.desk = desk
@@ -65,25 +65,27 @@ class Readiness:
         return ReadinessReport(faults, futures["analytics"].result() if has_backlog else None)
 
     def _check_database(self) -> None:
-        """An older schema than ours fails our statements; a newer one is that of the release that comes next, beside
-        which this one goes on until it is stopped."""
+        """Raises PartNotReady if the database is read-only or its schema is older than this version needs.
+
+        A newer schema belongs to the next release. This version can still work with it until it is stopped.
+        """
         with self.desk.database.read() as tx:
             version = tx.execute(SELECT_SCHEMA_VERSION).scalar()
             if not self.desk.database.is_sqlite and tx.execute(SELECT_READ_ONLY).scalar():
-                raise PartNotReady("The database takes no changes: it is a replica, or was set so.")
+                raise PartNotReady("The database is read-only: it is a replica, or it was set to read-only.")
         if version is None or version == UNFINISHED_VERSION or version < SCHEMA_VERSION:
             raise PartNotReady(
-                f"The database's schema is {version}, and this version of Copydesk needs {SCHEMA_VERSION}."
+                f"The database has schema {version}, but this version of Copydesk needs {SCHEMA_VERSION}."
             )
 
     def _check_disk(self) -> None:
         if shutil.disk_usage(self.desk.settings.data).free < self._min_free_bytes:
             raise PartNotReady("The disk of the data folder is full.")
         if not os.access(self.desk.settings.data, os.W_OK):
-            raise PartNotReady("The data folder cannot be written to.")
+            raise PartNotReady("The data folder is not writable.")
 
     def _read_backlog(self) -> int:
-        """Views that wait to be folded, of a store that answers."""
+        """Returns the number of views waiting to be folded. Raises an error if the store does not respond."""
         if not self.desk.may_have_views:
             return 0
         self.desk.store.ping()
@@ -91,13 +93,13 @@ class Readiness:
 
 
 def _describe_fault(future: "Future[int | None]", seconds: float) -> str | None:
-    """In words that may be shown to anybody: what a driver says may name a host or a user."""
+    """Returns a public description of the problem, or None. Omits driver messages, which may name a host or a user."""
     try:
         future.result(max(0.0, seconds))
     except TimeoutError:
-        return "There is no answer."
+        return "No response."
     except UserFacingError as error:
         return str(error)
     except Exception as error:
-        return f"It fails ({type(error).__name__})."
+        return f"Failed ({type(error).__name__})."
     return None

@@ -1,1 +1,1 @@
-"""Builds responses: HTML, CSV, ETags, static files, validation errors."""
+"""Builders of responses: HTML, CSV, ETags, static files and validation errors."""

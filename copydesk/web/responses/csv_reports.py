@@ -1,4 +1,4 @@
-"""Reports as CSV (RFC 4180) that no spreadsheet takes for formulas."""
+"""Renders reports as CSV (RFC 4180), with text escaped that a spreadsheet would run as a formula."""
 
 import csv
 import io
@@ -13,9 +13,9 @@ REPORT_COLUMNS = {
     "agents": ("agent", "operator", "class", "visitors", "views"),
     "timeseries": ("date", "human", "ai", "total", "viewsHuman", "viewsAi", "viewsTotal"),
 }
-"""Of each report as a table."""
+"""The columns of each report."""
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What a spreadsheet takes text that begins with it for something to run; the full-width ones too."""
+"""Characters at the start of a cell that make a spreadsheet run it as a formula, including the full-width ones."""
 
 
 def render_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -27,12 +27,12 @@ def render_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def render_report_csv(name: str, report: BaseModel) -> str:
-    """The report of this name; its rows are the view's field of that name."""
+    """Renders a report as CSV. Its rows are in the field of this name."""
     return render_csv(REPORT_COLUMNS[name], (flatten_row(row.model_dump()) for row in getattr(report, name)))
 
 
 def flatten_row(row: dict[str, Any]) -> list[Any]:
-    """The cells of a row; an object within it gives several."""
+    """Returns the cells of a row. A nested object becomes several cells."""
     return [cell for value in row.values() for cell in (value.values() if isinstance(value, dict) else [value])]
 
 
@@ -41,12 +41,12 @@ def _escape_formula(value: Any) -> Any:
 
 
 def prefers_csv(accept: str) -> bool:
-    """Whether an Accept header ranks CSV before JSON; among equals the one that is named more plainly, then JSON."""
+    """Returns whether an Accept header prefers CSV to JSON. If equal, the more specific range wins, then JSON."""
     return _rank_media_type(accept, "text", "csv") > _rank_media_type(accept, "application", "json")
 
 
 def _rank_media_type(accept: str, main_type: str, subtype: str) -> tuple[float, int]:
-    """The weight that the plainest of the ranges that fit gives a media type, and how plain that is."""
+    """Returns the quality of the most specific range that matches the media type, and its specificity."""
     best_specificity, quality = 0, 0.0
     for part in accept.lower().split(","):
         media_range, *parameters = (piece.strip() for piece in part.split(";"))

@@ -1,4 +1,4 @@
-"""Rendering HTML: templates that escape everything, and headers that let a page do nothing but show itself."""
+"""Renders HTML pages: templates that escape all values, and headers that restrict what a page may do."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -28,14 +28,14 @@ STATIC_FOLDER = Path(__file__).parents[1] / "static"
 
 
 def format_time(at: int) -> Markup:
-    """In UTC, which a script turns into the reader's own zone."""
+    """Formats a time in UTC. A script converts it to the reader's time zone."""
     moment = datetime.fromtimestamp(at / 1000, UTC)
     return Markup('<time datetime="{}">{}</time>').format(format_iso(at), moment.strftime("%Y-%m-%d %H:%M UTC"))
 
 
 @cache
 def asset_url(name: str) -> str:
-    """Its address, which changes with what is in it, so that a browser may keep it for ever."""
+    """Returns the URL of a static file with a hash of its content, so that browsers can cache it forever."""
     return f"/static/{name}?v={sha256((STATIC_FOLDER / name).read_bytes()).hexdigest()[:12]}"
 
 
@@ -58,7 +58,10 @@ def render_page(
     refusal: RequestError | None = None,
     **values: Any,
 ) -> HTMLResponse:
-    """`visit`, `project` and `tab` make the frame around it; a refusal is said above what was typed."""
+    """Renders a template. `visit`, `project` and `tab` control the header and navigation.
+
+    `refusal` is an error to show above the form.
+    """
     if refusal is not None:
         status, headers, values["error"] = refusal.status, refusal.headers, refusal.message
     context = {"visit": None, "project": None, "tab": "", "error": "", **values}

@@ -1,4 +1,4 @@
-"""/static/…: the few files that pages load. Their addresses change with them, so that browsers may keep them."""
+"""The route /static/… for files that pages load. Their URLs contain a hash, so that browsers can cache them forever."""
 
 from functools import lru_cache
 

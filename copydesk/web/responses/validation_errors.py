@@ -1,4 +1,4 @@
-"""What is wrong with a body or a parameter, in sentences for a person."""
+"""Converts validation errors of bodies and parameters into readable messages."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from copydesk.core.errors import ErrorDetail, InvalidRequest
 
 
 def to_invalid_request(errors: Sequence[Any]) -> InvalidRequest:
-    """From the faults that pydantic found; the first part of each place says only where to look."""
+    """Converts Pydantic's errors. Drops the first part of each location, which only says body, query or header."""
     if any(fault["type"] == "json_invalid" for fault in errors):
         return InvalidRequest("The body is not valid JSON.")
     details = [ErrorDetail(_field_path(fault["loc"]), _describe_error(fault)) for fault in errors]
@@ -24,5 +24,5 @@ def _describe_error(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         return "is not a known field."
     if error["type"] == "string_pattern_mismatch":
-        return "does not have the right form."
+        return "does not have the required format."
     return message[:1].lower() + message[1:] + "."

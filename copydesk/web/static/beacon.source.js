@@ -1,5 +1,5 @@
-// Counts the views of the page that loads it. No cookie, nothing stored, no retry. Options: docs/collect/beacon.md.
-// Browsers load beacon.js, which scripts/beacon makes of this file. Old syntax, so that old browsers pass over it.
+// Counts the views of the page that loads it. No cookies, no storage, no retries. Options: docs/collect/beacon.md.
+// Browsers load beacon.js, which scripts/beacon builds from this file. It uses old syntax for old browsers.
 (function (window, document, navigator, location) {
   var script = document.currentScript;
   if (!script || !script.dataset.site || (window.copydesk || 0).view) return;
@@ -8,12 +8,12 @@
   collector = new URL("v1/collect/" + options.site, script.src);
   referrer = document.referrer;
 
-  // With data-hash the router keeps the page in the fragment: #/guide is the page /guide.
+  // With data-hash, the fragment names the page: #/guide is the page /guide.
   function url() {
     return location.origin + location.pathname + ("hash" in options ? location.hash.replace(/^#!?\/*/, "/") : location.search);
   }
 
-  // Routers rewrite the query for filters and tabs, and add a slash: that is still the same page.
+  // Routers change the query for filters and tabs, or add a slash. It is still the same page.
   function page() {
     return ("query" in options ? url() : url().split("?")[0]).replace(/\/+$/, "");
   }
@@ -34,14 +34,14 @@
     event.v = options.visitor;
     event.e = "" + Math.random() + Date.now();
     event = JSON.stringify(event);
-    // A plain string is sent as text/plain, which browsers send to another origin without asking first.
+    // A plain string is sent as text/plain, which browsers send to another origin without a preflight request.
     try {
       if (window.fetch) fetch(collector, {method: "POST", body: event, keepalive: true, credentials: "omit"}).catch(function () {});
       else navigator.sendBeacon(collector, event);
     } catch (fault) {}
   }
 
-  // A page that nobody can see yet (prerendered, or in a tab behind) counts when it is shown.
+  // A page that is not visible yet (prerendered, or in a background tab) counts when it is shown.
   function view() {
     waiting = document.hidden || document.prerendering;
     if (waiting) return;
@@ -70,7 +70,7 @@
   if ("manual" in options) return;
   view();
 
-  // Back and forward can bring a page back as it was: it is seen again, and no request tells.
+  // Back and forward can restore a page from the cache without a request. That counts as another view.
   on(window, "pageshow", function (event) {
     if (event.persisted) view();
   });

@@ -1,4 +1,4 @@
-// What a chart gains where scripts run: the values of a point beside it, and arrow keys that move along.
+// Adds to charts: a tooltip with the values of a point, and arrow keys to move between points.
 for (const drawing of document.querySelectorAll(".drawing")) {
   const tip = drawing.querySelector(".tip");
   const points = [...drawing.querySelectorAll(".point")];
@@ -24,7 +24,7 @@ for (const drawing of document.querySelectorAll(".drawing")) {
     const title = point.querySelector("title");
     said.set(point, title.textContent);
     point.setAttribute("aria-label", title.textContent.replaceAll("\n", ", "));
-    title.remove(); // or the browser's own tip would cover ours
+    title.remove(); // so that the browser's tooltip does not cover ours
     point.addEventListener("pointerenter", () => show(point));
     point.addEventListener("pointerleave", leave);
     point.addEventListener("focus", () => show(point));

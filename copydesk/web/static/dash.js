@@ -1,4 +1,4 @@
-// What every page of the dashboard gains where scripts run: times in the reader's own zone, and buttons that copy.
+// Adds to every page of the dashboard: times in the reader's time zone, and copy buttons.
 function showLocalTimes(part) {
   for (const time of part.querySelectorAll("time[datetime]")) {
     const moment = new Date(time.dateTime);
@@ -10,7 +10,7 @@ function showLocalTimes(part) {
 showLocalTimes(document);
 document.addEventListener("fresh", (event) => showLocalTimes(event.target));
 
-// Browsers have a clipboard for scripts only where the page came over TLS or from this machine; else the old way must do.
+// The clipboard API needs TLS or localhost. Elsewhere, use the old copy command.
 async function copied(source) {
   if (navigator.clipboard) {
     return navigator.clipboard.writeText(source.value ?? source.textContent).then(() => true, () => false);

@@ -1,4 +1,4 @@
-// A second click would answer with "sent before", and the key of the first click would never be seen.
+// A second click would show an error instead of the key that the first click created.
 for (const form of document.querySelectorAll("form[data-once]")) {
   const button = form.querySelector("button");
   form.addEventListener("submit", () => { button.disabled = true; });

@@ -1,12 +1,12 @@
-// Keeps the pages of jobs current. The server renders: a part of the page that changed is taken from the page anew.
+// Keeps job pages up to date. The server renders them: changed parts are replaced from a newly loaded page.
 const shown = new Map();
 for (const part of document.querySelectorAll("[data-part]")) {
-  if (!part.querySelector("time")) shown.set(part.id, part.innerHTML); // times were put into words already
+  if (!part.querySelector("time")) shown.set(part.id, part.innerHTML); // the script has already rewritten times
 }
 
 let loading = Promise.resolve();
 function refresh(here, without = []) {
-  loading = loading.then(() => load(here, without)).catch(console.warn); // one by one: an older page never wins
+  loading = loading.then(() => load(here, without)).catch(console.warn); // one at a time, so that an older page never replaces a newer one
   return loading;
 }
 
@@ -22,7 +22,7 @@ async function load(here, without) {
   }
 }
 
-// What a reader has opened stays open, and the keyboard stays where it was.
+// Keeps opened details open and the keyboard focus in place.
 function replace(part, next) {
   const open = [...part.querySelectorAll("details")].map((each) => each.open);
   const reachable = (root) => [...root.querySelectorAll("a, button, summary")];
@@ -101,7 +101,7 @@ if (list) {
   setTimeout(look, 2000);
 }
 
-// A second click sends nothing twice; who comes back may send again.
+// Disables the button after the first click. Returning to the page enables it again.
 const buttonsOf = (form) => form.querySelectorAll("button");
 addEventListener("submit", ({ target }) => {
   if (target.method === "post") setTimeout(() => buttonsOf(target).forEach((button) => { button.disabled = true; }));

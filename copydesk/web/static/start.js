@@ -1,4 +1,4 @@
-// The start of a project stands live: steps are ticked off as they are done, and the first view leads on.
+// Keeps the start page of a project up to date: marks steps as done, and moves on after the first view.
 const waiting = document.getElementById("waiting");
 const news = document.getElementById("news");
 const EVERY = 3000;
@@ -25,7 +25,7 @@ async function look() {
         show(steps);
         if (next && !("seen" in waiting.dataset)) return location.replace(next);
       }
-    } catch { /* the service is away for a moment: ask again */ }
+    } catch { /* the service is unavailable: ask again */ }
   }
   setTimeout(look, EVERY);
 }

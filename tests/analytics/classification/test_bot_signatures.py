@@ -73,20 +73,20 @@ def signed(
     return {name.lower(): value for name, value in headers.items()}
 
 
-def test_a_signed_request_is_its_signers() -> None:
+def test_valid_signature_identifies_its_signer() -> None:
     assert DIRECTORY.find_signer("GET", URL, signed()) == "agent.example"
 
 
-def test_the_dictionary_form_of_the_header_is_read_too() -> None:
+def test_signature_agent_header_in_dictionary_form_is_parsed() -> None:
     headers = signed(agent='sig1="https://agent.example"', covered=("@authority", '"signature-agent";key="sig1"'))
     assert DIRECTORY.find_signer("GET", URL, headers) == "agent.example"
 
 
-def test_the_owner_of_the_key_counts_not_what_the_request_says_of_itself() -> None:
+def test_signer_is_the_owner_of_the_key_not_the_claimed_agent() -> None:
     assert DIRECTORY.find_signer("GET", URL, signed(agent='"https://chatgpt.com"')) == "agent.example"
 
 
-def test_a_strangers_signature_is_nobodys() -> None:
+def test_signature_with_unknown_key_has_no_signer() -> None:
     assert DIRECTORY.find_signer("GET", URL, signed(STRANGER)) is None
     assert DIRECTORY.find_signer("GET", URL, signed(STRANGER, key_id=thumbprint(public(PRIVATE)))) is None
 
@@ -103,47 +103,47 @@ def test_a_strangers_signature_is_nobodys() -> None:
     ],
     ids=["another tag", "expired", "too old", "from the future", "for ever", "for any host"],
 )
-def test_a_signature_must_be_for_us_and_for_now(options: dict[str, Any]) -> None:
+def test_signature_for_another_host_or_time_has_no_signer(options: dict[str, Any]) -> None:
     headers = signed(**options)  # here and not above: the tests may run many minutes after they are collected
     assert DIRECTORY.find_signer("GET", URL, headers) is None
 
 
-def test_a_request_without_a_signature_is_nobodys() -> None:
+def test_unsigned_request_has_no_signer() -> None:
     assert DIRECTORY.find_signer("GET", URL, {}) is None
 
 
-def test_a_request_that_was_tampered_with_is_nobodys() -> None:
+def test_tampered_request_has_no_signer() -> None:
     headers = signed()
     assert DIRECTORY.find_signer("GET", "https://other.example.com/guide?x=1", headers) is None
     assert DIRECTORY.find_signer("GET", URL, headers | {"signature-agent": '"https://other.example"'}) is None
 
 
 @given(st.dictionaries(st.sampled_from(["signature", "signature-input", "signature-agent"]), st.text()), st.text())
-def test_nonsense_is_nobodys(headers: dict[str, str], url: str) -> None:
+def test_malformed_signature_has_no_signer(headers: dict[str, str], url: str) -> None:
     headers["signature-input"] = headers.get("signature-input", "") + ';tag="web-bot-auth"'
     assert DIRECTORY.find_signer("GET", url, headers) is None
 
 
 @given(st.sampled_from(["signature", "signature-input"]), st.integers(0, 200), st.characters())
-def test_no_change_of_a_letter_passes_as_anothers(name: str, place: int, letter: str) -> None:
+def test_changing_one_character_never_yields_another_signer(name: str, place: int, letter: str) -> None:
     headers = dict(signed())
     text = headers[name]
     headers[name] = text[:place] + letter + text[place + 1 :]
     assert DIRECTORY.find_signer("GET", URL, headers) in (None, "agent.example")
 
 
-def test_chatgpts_key_is_known_by_the_name_it_signs_with() -> None:
+def test_chatgpt_key_is_listed_under_chatgpt_com() -> None:
     [chatgpt] = [signer for signer in load_agent_table().signers if signer.host == "chatgpt.com"]
     assert "otMqcjr17mGyruktGvJU8oojQTSMHlVm7uO-lrcqbdg" in map(thumbprint, chatgpt.keys)
     assert KeyDirectory(load_agent_table().signers)
 
 
-def test_a_published_directory_is_read() -> None:
+def test_published_key_directory_is_parsed() -> None:
     jwks = {"keys": [{"kty": "OKP", "crv": "Ed25519", "x": public(PRIVATE), "use": "sig"}, {"kty": "RSA", "n": "x"}]}
     assert parse_key_directory(json.dumps(jwks).encode()) == (public(PRIVATE),)
 
 
 @given(st.binary() | st.text().map(lambda x: json.dumps({"keys": [{"crv": "Ed25519", "x": x}]}).encode()))
-def test_what_is_no_directory_is_refused(payload: bytes) -> None:
+def test_malformed_key_directory_is_refused(payload: bytes) -> None:
     with pytest.raises(InvalidKeyDirectory, match="not a directory of signing keys"):
         parse_key_directory(payload)

@@ -30,12 +30,14 @@ def address_in(name: str) -> bytes:
 
 
 @pytest.mark.parametrize("product", ["Code", "Cursor", "Trae", "Windsurf", "VSCodium", "Slack", "obsidian", "Operator"])
-def test_an_editors_own_browser_is_a_persons(product: str, classifier: Classifier) -> None:
+def test_browser_built_into_an_editor_is_human(product: str, classifier: Classifier) -> None:
     assert classifier.classify(in_shell(product)).kind is VisitorClass.HUMAN
 
 
 @pytest.mark.parametrize(("product", "operator"), [("Claude", "Anthropic"), ("ChatGPT", "OpenAI")])
-def test_an_assistants_own_application_is_an_assistant(product: str, operator: str, classifier: Classifier) -> None:
+def test_desktop_application_of_an_assistant_is_an_assistant(
+    product: str, operator: str, classifier: Classifier
+) -> None:
     said = Classification(VisitorClass.ASSISTANT, f"{product} desktop", operator, f"token:{product}")
     assert classifier.classify(in_shell(product)) == said
 
@@ -53,42 +55,42 @@ def test_an_assistants_own_application_is_an_assistant(product: str, operator: s
         CHROME + " Claudette/2",
     ],
 )
-def test_a_token_within_another_word_or_a_device_name_says_nothing(agent: str, classifier: Classifier) -> None:
+def test_token_inside_another_word_or_device_name_is_ignored(agent: str, classifier: Classifier) -> None:
     assert classifier.classify(agent).kind is VisitorClass.HUMAN
 
 
 @pytest.mark.parametrize(
     "agent", ["GPTBot", "gptbot/1.0", GPTBOT, "x (GPTBot; y)", "a,GPTBot,b", "+GPTBot@example.com"]
 )
-def test_a_token_as_a_word_of_its_own_is_found_in_any_case(agent: str, classifier: Classifier) -> None:
+def test_token_as_separate_word_matches_in_any_case(agent: str, classifier: Classifier) -> None:
     assert classifier.classify(agent) == Classification(VisitorClass.TRAINING, "GPTBot", "OpenAI", "token:GPTBot")
 
 
-def test_a_token_of_several_words_ends_at_a_word_too(classifier: Classifier) -> None:
+def test_token_of_several_words_ends_at_a_word_boundary(classifier: Classifier) -> None:
     assert classifier.classify("Kangaroo Bot/1.0").rule == "token:Kangaroo Bot"
     assert not classifier.classify("Kangaroo Botanist/1.0").rule.startswith("token:")
     assert not classifier.classify("bigsur.aim/1.0").rule.startswith("token:")
 
 
-def test_the_first_row_of_the_table_decides(classifier: Classifier) -> None:
+def test_first_matching_row_of_the_table_wins(classifier: Classifier) -> None:
     claude = classifier.classify("Claude-User (claude-code/2.1.107; +https://support.anthropic.com/)")
     assert (claude.agent, claude.operator) == ("Claude Code", "Anthropic")
     assert classifier.classify("Mozilla/5.0 (compatible; Claude-User/1.0)").agent == "Claude-User"
 
 
-def test_who_asks_for_markdown_is_an_assistant_whatever_it_calls_itself(classifier: Classifier) -> None:
+def test_client_that_accepts_markdown_is_an_assistant(classifier: Classifier) -> None:
     for agent in (CHROME, "curl/8.7.1", "Whatever/1.0", "", None):
         assert classifier.classify(agent, MARKDOWN).kind is VisitorClass.ASSISTANT
         assert classifier.classify(agent, MARKDOWN).rule == "accept:markdown"
 
 
-def test_a_known_crawler_that_asks_for_markdown_stays_a_crawler(classifier: Classifier) -> None:
+def test_known_crawler_that_accepts_markdown_stays_a_crawler(classifier: Classifier) -> None:
     assert classifier.classify(GPTBOT, MARKDOWN).kind is VisitorClass.TRAINING
     assert classifier.classify("Slackbot 1.0 (+https://api.slack.com/robots)", MARKDOWN).kind is VisitorClass.OTHER
     assert classifier.classify("ia_archiver-web.archive.org", MARKDOWN).kind is VisitorClass.OTHER
 
 
-def test_a_client_with_an_accept_header_of_its_own_is_named(classifier: Classifier) -> None:
+def test_client_with_a_distinctive_accept_header_is_named(classifier: Classifier) -> None:
     named = {
         ("axios/1.8.4", "text/markdown, text/html, */*"): "Claude Code",
         (CHROME, "text/markdown;q=1.0, text/x-markdown;q=0.9, text/plain;q=0.8, */*;q=0.1"): "opencode and kin",
@@ -113,32 +115,32 @@ def test_llms_txt_is_read_by_ai_and_by_known_crawlers(classifier: Classifier) ->
     assert classifier.classify(GPTBOT, None, PageFormat.LLMS).kind is VisitorClass.TRAINING
 
 
-def test_a_signature_is_stronger_than_all_else(classifier: Classifier) -> None:
+def test_signature_overrides_all_other_rules(classifier: Classifier) -> None:
     signed = classifier.classify(CHROME, signer="chatgpt.com", address=address_in("bing-bingbot"))
     assert signed == Classification(VisitorClass.ASSISTANT, "ChatGPT agent", "OpenAI", "signature:chatgpt.com")
     assert classifier.classify(CHROME, signer="stranger.example").kind is VisitorClass.HUMAN
 
 
-def test_a_published_address_is_stronger_than_the_name(classifier: Classifier) -> None:
+def test_published_address_range_overrides_the_user_agent(classifier: Classifier) -> None:
     found = classifier.classify(CHROME, address=address_in("openai-chatgpt-user"))
     assert found == Classification(VisitorClass.ASSISTANT, "ChatGPT-User", "OpenAI", "address:openai-chatgpt-user")
     assert classifier.classify("curl/8.7.1", MARKDOWN, address=address_in("bing-bingbot")).kind is VisitorClass.SEARCH
     assert classifier.classify(CHROME, address=ip_address("203.0.113.9").packed).kind is VisitorClass.HUMAN
 
 
-def test_a_name_that_its_operators_address_confirms_is_kept(classifier: Classifier) -> None:
+def test_agent_name_confirmed_by_its_operators_address_is_kept(classifier: Classifier) -> None:
     found = classifier.classify("Google-NotebookLM", address=address_in("google-user-triggered-google"))
     assert (found.kind, found.agent) == (VisitorClass.ASSISTANT, "Google-NotebookLM")
     assert found.rule == "address:google-user-triggered-google"
 
 
-def test_without_an_agent_only_a_visitor_that_the_site_knows_is_a_person(classifier: Classifier) -> None:
+def test_missing_user_agent_is_human_only_for_a_known_visitor(classifier: Classifier) -> None:
     assert classifier.classify(None, has_visitor_id=True).kind is VisitorClass.HUMAN
     assert classifier.classify(None).kind is VisitorClass.OTHER
     assert classifier.classify("-").kind is VisitorClass.OTHER
 
 
-def test_the_second_opinion_is_never_asked_about_what_looks_like_a_browser() -> None:
+def test_crawler_list_is_not_consulted_for_browsers() -> None:
     asked: list[str] = []
 
     def opinion(agent: str) -> VisitorClass | None:
@@ -151,7 +153,7 @@ def test_the_second_opinion_is_never_asked_about_what_looks_like_a_browser() -> 
     assert asked == ["SomeEngine/1.0"]
 
 
-def test_a_string_is_judged_once_and_not_every_string_is_remembered() -> None:
+def test_verdicts_are_cached_in_a_bounded_cache() -> None:
     asked: list[str] = []
 
     def opinion(agent: str) -> None:
@@ -170,14 +172,14 @@ def test_a_string_is_judged_once_and_not_every_string_is_remembered() -> None:
 @pytest.mark.parametrize(
     "accept", ["text/markdown", "text/html, text/markdown;q=0.5", "TEXT/X-MARKDOWN", "a/b,text/markdown"]
 )
-def test_markdown_is_asked_for(accept: str) -> None:
+def test_accept_header_prefers_markdown(accept: str) -> None:
     assert normalize_markdown_accept(accept)
 
 
 @pytest.mark.parametrize(
     "accept", [None, "", "*/*", "text/html,application/xhtml+xml,*/*;q=0.8", "text/markdownish", "x-text/markdown"]
 )
-def test_markdown_is_not_asked_for(accept: str | None) -> None:
+def test_accept_header_does_not_prefer_markdown(accept: str | None) -> None:
     assert not normalize_markdown_accept(accept)
 
 
@@ -187,7 +189,7 @@ def test_markdown_is_not_asked_for(accept: str | None) -> None:
     st.sampled_from(PageFormat),
     st.none() | st.binary(min_size=4, max_size=4),
 )
-def test_any_agent_is_judged(
+def test_any_user_agent_gets_a_verdict(
     classifier: Classifier, agent: str, accept: str | None, form: PageFormat, address: bytes | None
 ) -> None:
     verdict = classifier.classify(agent, accept, form, address=address)
@@ -199,7 +201,7 @@ def test_any_agent_is_judged(
     "piece",
     ["bot", "(", "; ", "Mozilla/5.0 (", "crawl", "Spider", "a-", "GPTBot-", "mozilla/5 ((((", "https:", "\u0130"],
 )
-def test_no_string_takes_long(piece: str, classifier: Classifier) -> None:
+def test_no_user_agent_takes_long_to_classify(piece: str, classifier: Classifier) -> None:
     agent = piece * (200_000 // len(piece))
     with limit_cpu(seconds=2):
         assert classifier.classify(agent).kind in VisitorClass

@@ -30,7 +30,7 @@ def published(*prefixes: str) -> bytes:
     return json.dumps({"creationTime": "2026-11-01T00:00:00", "prefixes": entries}).encode()
 
 
-def test_every_shipped_list_says_whose_it_is_where_it_is_published_and_when_it_was_fetched() -> None:
+def test_every_bundled_list_has_operator_source_and_date() -> None:
     assert {listed.operator for listed in load_shipped_lists()} >= {
         "OpenAI",
         "Anthropic",
@@ -45,7 +45,7 @@ def test_every_shipped_list_says_whose_it_is_where_it_is_published_and_when_it_w
         assert listed.prefixes
 
 
-def test_no_shipped_list_claims_a_network_of_people() -> None:
+def test_no_bundled_list_contains_a_wide_network() -> None:
     narrow = {4: 16, 6: 40}
     for listed in load_shipped_lists():
         assert all(
@@ -62,23 +62,23 @@ def test_an_address_is_found_in_its_list() -> None:
     assert IpRanges().get(ip_address("160.79.104.10").packed) is None
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_written_lists_are_read_back() -> None:
     assert parse_range_lists(format_range_lists(load_shipped_lists())) == load_shipped_lists()
 
 
-def test_a_list_is_refreshed_from_what_its_operator_publishes() -> None:
+def test_list_is_refreshed_from_its_operators_file() -> None:
     fresh = refresh_list(LIST, published("198.51.100.0/28", "2001:db8::/48"), "2026-11-15")
     assert (fresh.prefixes, fresh.fetched) == (("198.51.100.0/28", "2001:db8::/48"), "2026-11-15")
     assert (fresh.name, fresh.kind) == (LIST.name, LIST.kind)
 
 
-def test_what_is_told_on_a_page_alone_stays_as_it_is() -> None:
+def test_list_published_only_as_html_page_is_not_refreshed() -> None:
     told = replace(LIST, page=True)
     assert refresh_list(told, b"<html>", "2026-11-15") == told
     assert [listed.name for listed in load_shipped_lists() if listed.page] == ["anthropic-outbound"]
 
 
-def test_a_new_release_brings_its_lists_to_those_that_were_kept() -> None:
+def test_newer_bundled_lists_replace_older_stored_ones() -> None:
     first, second, *others = load_shipped_lists()
     fresh, stale = replace(first, fetched="2999-01-01"), replace(second, fetched="2020-01-01", prefixes=())
     retired = replace(LIST, name="retired")
@@ -93,18 +93,18 @@ def test_a_new_release_brings_its_lists_to_those_that_were_kept() -> None:
         *map(published, ("0.0.0.0/0", "::/0", "10.0.0.0/8", "nonsense", "198.51.100.0/99")),
     ],
 )
-def test_what_is_no_list_leaves_the_old_one(payload: bytes) -> None:
+def test_malformed_list_is_refused(payload: bytes) -> None:
     with pytest.raises(InvalidRangeList, match="not a list of address ranges"):
         refresh_list(LIST, payload, "2026-11-15")
 
 
 @given(st.binary() | st.text().map(lambda text: json.dumps({"prefixes": [text]}).encode()))
-def test_no_payload_is_an_error(payload: bytes) -> None:
+def test_no_payload_raises_an_unexpected_error(payload: bytes) -> None:
     with pytest.raises(InvalidRangeList):
         refresh_list(LIST, payload, "2026-11-15")
 
 
 @given(st.text())
-def test_no_file_is_an_error(text: str) -> None:
+def test_no_file_content_raises_an_unexpected_error(text: str) -> None:
     with pytest.raises(InvalidRangeList):
         parse_range_lists(text)

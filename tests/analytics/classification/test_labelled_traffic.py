@@ -46,7 +46,7 @@ def figures(kind: str) -> tuple[int, float, float]:
     return are, right / said, right / are
 
 
-def test_the_set_is_large_and_each_string_says_where_its_form_comes_from() -> None:
+def test_labelled_set_is_large_and_every_entry_has_a_source() -> None:
     assert len(labelled()) >= 300
     assert all(row["from"] and row["what"] for row in labelled())
     assert len({(row["agent"], row.get("accept")) for row in labelled()}) == len(labelled())
@@ -54,7 +54,7 @@ def test_the_set_is_large_and_each_string_says_where_its_form_comes_from() -> No
 
 
 @pytest.mark.parametrize("kind", VisitorClass)
-def test_precision_and_recall(kind: VisitorClass, record_property: Any) -> None:
+def test_precision_and_recall_reach_their_targets(kind: VisitorClass, record_property: Any) -> None:
     count, precision, recall = figures(kind)
     print(f"{kind:>10}: {count:3} strings, precision {precision:.3f}, recall {recall:.3f}")  # noqa: T201
     record_property("precision", precision)
@@ -63,16 +63,16 @@ def test_precision_and_recall(kind: VisitorClass, record_property: Any) -> None:
     assert recall >= LEAST[kind][1]
 
 
-def test_no_persons_browser_is_called_ai() -> None:
+def test_no_human_browser_is_classified_as_ai() -> None:
     assert judged()["human", "assistant"] == 0
 
 
-def test_no_assistant_is_called_a_person() -> None:
+def test_no_assistant_is_classified_as_human() -> None:
     assert judged()["assistant", "human"] == 0
 
 
 @pytest.mark.parametrize("kind", VisitorClass)
-def test_the_documentation_tells_the_figures_measured_here(kind: VisitorClass) -> None:
+def test_documentation_states_the_measured_figures(kind: VisitorClass) -> None:
     count, precision, recall = figures(kind)
     row = re.search(rf"^\| {kind} \|(.*)\|$", PAGE.read_text("utf-8"), re.M)
     assert row
@@ -91,12 +91,12 @@ def test_every_row_of_the_table_has_a_source_and_a_date() -> None:
         assert row.date.year >= 2024, row
 
 
-def test_no_token_stands_in_the_table_twice() -> None:
+def test_no_token_is_in_the_table_twice() -> None:
     tokens = Counter(row.token.lower() for row in load_agent_table().entries)
     assert [token for token, times in tokens.items() if times > 1] == []
 
 
-def test_every_row_can_be_found_by_its_own_token() -> None:
+def test_every_row_is_matched_by_its_own_token() -> None:
     for row in load_agent_table().entries:
         agent = f"{row.token}/1.0" + (" Electron/39.0" if row.match == "electron" else "")
         found = load_agent_table().find(agent)

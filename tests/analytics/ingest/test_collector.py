@@ -50,7 +50,7 @@ class Counting:
         return self.log(views)
 
 
-def test_requests_that_arrive_together_share_a_commit(store: DuckStore) -> None:
+def test_concurrent_requests_share_a_commit(store: DuckStore) -> None:
     log, told = Counting(store.log_views), list[int]()
     collector = Collector(log, lambda: told.append(store.backlog()))
     kept = together([collector.save([view(f"/{number}")]) for number in range(50)])
@@ -59,7 +59,7 @@ def test_requests_that_arrive_together_share_a_commit(store: DuckStore) -> None:
     assert told == [50], "whoever counts is told once the views are there"
 
 
-def test_what_arrives_during_a_commit_forms_the_next(store: DuckStore) -> None:
+def test_requests_during_a_commit_form_the_next_commit(store: DuckStore) -> None:
     log = Counting(store.log_views)
     collector = Collector(log, lambda: None)
 
@@ -78,7 +78,7 @@ def test_what_arrives_during_a_commit_forms_the_next(store: DuckStore) -> None:
 
 @given(st.lists(st.lists(st.one_of(st.none(), st.integers(1, 12)), max_size=4), max_size=8))
 @settings(max_examples=25, deadline=None)
-def test_each_request_hears_of_its_own_duplicates(tmp_path_factory: pytest.TempPathFactory, sent: Any) -> None:
+def test_each_request_gets_its_own_duplicates(tmp_path_factory: pytest.TempPathFactory, sent: Any) -> None:
     store = DuckStore(tmp_path_factory.mktemp("collect") / "analytics.duckdb")
     collector, known, expected = Collector(store.log_views, lambda: None), set[int](), []
     for events in sent:
@@ -94,7 +94,7 @@ def test_each_request_hears_of_its_own_duplicates(tmp_path_factory: pytest.TempP
 
 
 @given(st.lists(st.integers(0, 5)), st.data())
-def test_shares_add_up(sizes: list[int], data: st.DataObject) -> None:
+def test_shares_of_a_commit_add_up_to_its_total(sizes: list[int], data: st.DataObject) -> None:
     total = sum(sizes)
     repeated = data.draw(st.sets(st.integers(0, total - 1))) if total else set()
     found = split_result(LogResult(total - len(repeated), tuple(repeated)), sizes)
@@ -103,7 +103,7 @@ def test_shares_add_up(sizes: list[int], data: st.DataObject) -> None:
     assert {start + own for start, logged in zip(starts, found, strict=True) for own in logged.duplicates} == repeated
 
 
-def test_a_commit_that_fails_is_acknowledged_to_nobody(store: DuckStore) -> None:
+def test_failed_commit_fails_every_request(store: DuckStore) -> None:
     full = threading.Event()
 
     def log(views: Sequence[PageView]) -> LogResult:
@@ -120,7 +120,7 @@ def test_a_commit_that_fails_is_acknowledged_to_nobody(store: DuckStore) -> None
     assert store.backlog() == 1
 
 
-def test_a_request_that_cannot_be_kept_fails_alone(store: DuckStore) -> None:
+def test_request_that_cannot_be_stored_fails_alone(store: DuckStore) -> None:
     collector = Collector(store.log_views, lambda: None)
     wrong = view()._replace(path="\ud800")
     kept = together([collector.save([view()]), collector.save([wrong]), collector.save([view(), view()])])
@@ -130,7 +130,7 @@ def test_a_request_that_cannot_be_kept_fails_alone(store: DuckStore) -> None:
     assert store.backlog() == 3
 
 
-def test_more_views_than_there_is_room_for_are_refused_until_there_is(store: DuckStore) -> None:
+def test_views_beyond_the_buffer_limit_are_refused_until_there_is_room(store: DuckStore) -> None:
     going, many = threading.Event(), [view()] * (collect.MAX_WAITING_VIEWS // 2)
 
     def log(views: Sequence[PageView]) -> LogResult:
@@ -152,7 +152,7 @@ def test_more_views_than_there_is_room_for_are_refused_until_there_is(store: Duc
     asyncio.run(too_many())
 
 
-def test_a_request_that_is_given_up_hinders_no_other(store: DuckStore) -> None:
+def test_canceled_request_does_not_affect_others(store: DuckStore) -> None:
     collector = Collector(store.log_views, lambda: None)
 
     async def give_up() -> None:
@@ -165,14 +165,14 @@ def test_a_request_that_is_given_up_hinders_no_other(store: DuckStore) -> None:
     asyncio.run(give_up())
 
 
-def test_what_is_kept_is_acknowledged_even_if_nobody_could_be_told(store: DuckStore) -> None:
+def test_stored_views_are_acknowledged_even_if_notifying_fails(store: DuckStore) -> None:
     def nobody() -> None:
         raise RuntimeError("nobody there")
 
     assert together([Collector(store.log_views, nobody).save([view()])]) == [LogResult(1)]
 
 
-def test_no_views_need_no_commit() -> None:
+def test_empty_request_makes_no_commit() -> None:
     def log(views: Sequence[PageView]) -> LogResult:
         raise AssertionError("there is nothing to log")
 
@@ -184,7 +184,7 @@ def test_an_unknown_field_drops_its_event_and_is_named() -> None:
     assert validate_event({"path": 3, "x" * 1000: 1}) == Dropped(DropReason.UNKNOWN_FIELD, "x" * 64)
 
 
-def test_events_keep_their_numbers_whatever_becomes_of_the_others(site: SiteConfig) -> None:
+def test_dropped_events_do_not_change_the_numbers_of_others(site: SiteConfig) -> None:
     sent: list[NumberedEvent] = [
         (3, Event(path="/a")),
         (5, Dropped(DropReason.NOT_JSON)),
@@ -209,7 +209,7 @@ EVENT = st.dictionaries(st.sampled_from(sorted(EVENT_FIELDS)), JSON, max_size=6)
 
 
 @given(st.lists(st.one_of(EVENT, JSON), max_size=5))
-def test_whatever_is_sent_becomes_a_view_or_a_reason(site: SiteConfig, sent: list[object]) -> None:
+def test_every_event_becomes_a_view_or_a_drop_reason(site: SiteConfig, sent: list[object]) -> None:
     views, dropped = views_from_events(enumerate(map(validate_event, sent)), site, NOW)
     assert len(views) + len(dropped) == len(sent)
     assert all(drop.message for _, drop in dropped)

@@ -44,7 +44,7 @@ def read(sent: object, site: SiteConfig, now: int) -> RawView | Dropped:
         ("2026-11-15T23:59:00Z", NOW + DAY - 60_000),
     ],
 )
-def test_a_timestamp_is_read_in_every_usual_form(timestamp: object, at: int) -> None:
+def test_timestamp_is_parsed_in_every_usual_format(timestamp: object, at: int) -> None:
     assert parse_timestamp(timestamp, NOW) == at
 
 
@@ -68,18 +68,18 @@ def test_a_timestamp_is_read_in_every_usual_form(timestamp: object, at: int) -> 
         ([], DropReason.BAD_TIMESTAMP),
     ],
 )
-def test_a_timestamp_that_cannot_be_is_refused_with_a_reason(timestamp: object, reason: DropReason) -> None:
+def test_impossible_timestamp_is_refused_with_a_reason(timestamp: object, reason: DropReason) -> None:
     assert parse_timestamp(timestamp, NOW) == Dropped(reason, "timestamp")
 
 
-def test_an_event_needs_no_more_than_a_path(site: SiteConfig) -> None:
+def test_only_the_path_of_an_event_is_required(site: SiteConfig) -> None:
     raw = read({"path": "/a"}, site, NOW)
     assert isinstance(raw, RawView)
     assert (raw.url, raw.at, raw.method, raw.status) == ("/a", NOW, "GET", 200)
 
 
 @pytest.mark.parametrize("sent", [None, [], "x", 3, {}, {"path": ""}, {"url": None}])
-def test_what_is_no_event_is_refused(sent: object, site: SiteConfig) -> None:
+def test_malformed_event_is_refused(sent: object, site: SiteConfig) -> None:
     dropped = read(sent, site, NOW)
     assert isinstance(dropped, Dropped)
     assert dropped.reason in (DropReason.NOT_AN_EVENT, DropReason.NO_PATH)
@@ -97,17 +97,17 @@ def test_what_is_no_event_is_refused(sent: object, site: SiteConfig) -> None:
         ("method", []),
     ],
 )
-def test_a_field_of_the_wrong_kind_is_named(field: str, value: object, site: SiteConfig) -> None:
+def test_field_of_wrong_type_is_named(field: str, value: object, site: SiteConfig) -> None:
     assert read({"path": "/a", field: value}, site, NOW) == Dropped(DropReason.BAD_FIELD, field)
 
 
-def test_a_long_agent_is_cut_and_a_number_may_be_an_id(site: SiteConfig) -> None:
+def test_long_user_agent_is_truncated_and_numeric_id_is_accepted(site: SiteConfig) -> None:
     raw = read({"path": "/a", "userAgent": "x" * 5000, "visitorId": 7}, site, NOW)
     assert isinstance(raw, RawView)
     assert (len(raw.user_agent or ""), raw.visitor_id) == (MAX_AGENT_CHARS, "7")
 
 
-def test_every_reason_has_a_sentence_and_is_documented() -> None:
+def test_every_drop_reason_has_a_message_and_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs/ai-traffic.md").read_text("utf-8")
     assert [reason for reason in DropReason if f"`{reason}`" not in page] == []
     assert set(DROP_MESSAGES) == set(DropReason)
@@ -125,7 +125,7 @@ FIELD = st.sampled_from(
 
 
 @given(st.dictionaries(FIELD, JSON | st.text(), max_size=11))
-def test_any_event_becomes_a_view_or_a_reason(site: SiteConfig, sent: dict[str, Any]) -> None:
+def test_any_event_becomes_a_view_or_a_drop_reason(site: SiteConfig, sent: dict[str, Any]) -> None:
     raw = read(sent, site, NOW)
     outcome = run_pipeline(raw) if isinstance(raw, RawView) else raw
     assert isinstance(outcome, PageView | Dropped)

@@ -27,7 +27,7 @@ def outcome(site: SiteConfig, purpose: str | None = None, **event: Any) -> PageV
     return run_pipeline(raw)
 
 
-def test_a_view_keeps_what_explains_it_and_nothing_that_names_a_person(site: SiteConfig) -> None:
+def test_view_stores_no_personal_data(site: SiteConfig) -> None:
     view = outcome(
         site,
         url="https://docs.example.com/guide/index.html?session=secret#top",
@@ -73,11 +73,11 @@ def test_a_successful_get_of_a_page_counts(status: int, site: SiteConfig) -> Non
         ({"path": "/a%00"}, DropReason.PATH_NOT_TEXT),
     ],
 )
-def test_what_is_no_view_says_why(event: dict[str, Any], reason: DropReason, site: SiteConfig) -> None:
+def test_dropped_request_has_a_reason(event: dict[str, Any], reason: DropReason, site: SiteConfig) -> None:
     assert outcome(site, **event) == Dropped(reason)
 
 
-def test_the_markdown_twin_is_a_view_of_its_page(site: SiteConfig) -> None:
+def test_markdown_version_counts_as_its_page(site: SiteConfig) -> None:
     twin = outcome(site, path="/a.md", userAgent="curl/8.7.1")
     asked = outcome(site, path="/a", userAgent="curl/8.7.1", accept="text/markdown")
     assert isinstance(twin, PageView)
@@ -85,26 +85,26 @@ def test_the_markdown_twin_is_a_view_of_its_page(site: SiteConfig) -> None:
     assert (twin.path, twin.kind) == (asked.path, asked.kind) == ("/a", VisitorClass.ASSISTANT)
 
 
-def test_llms_txt_is_an_ai_view_of_itself(site: SiteConfig) -> None:
+def test_llms_txt_counts_as_an_ai_view(site: SiteConfig) -> None:
     view = outcome(site, path="/llms.txt")
     assert isinstance(view, PageView)
     assert (view.path, view.kind) == ("/llms.txt", VisitorClass.ASSISTANT)
 
 
-def test_a_visitor_is_the_same_by_beacon_and_by_server(site: SiteConfig) -> None:
+def test_visitor_is_the_same_from_beacon_and_server(site: SiteConfig) -> None:
     by_server, again = outcome(site, path="/a"), outcome(site, path="/b", ip="::ffff:203.0.113.9")
     assert isinstance(by_server, PageView)
     assert isinstance(again, PageView)
     assert by_server.visitor == again.visitor is not None
 
 
-def test_without_id_and_address_a_view_is_nobodys(site: SiteConfig) -> None:
+def test_view_without_id_and_address_has_no_visitor(site: SiteConfig) -> None:
     view = outcome(site, ip=None)
     assert isinstance(view, PageView)
     assert view.visitor is None
 
 
-def test_a_projects_base_and_parameters_are_its_own(site: SiteConfig) -> None:
+def test_base_path_and_query_parameters_of_the_project_apply(site: SiteConfig) -> None:
     docs = SiteConfig(
         "prj_1", site.classifier, VisitorHasher("prj_1", b"x"), base_path="/docs", kept_params=frozenset({"v"})
     )
@@ -114,7 +114,7 @@ def test_a_projects_base_and_parameters_are_its_own(site: SiteConfig) -> None:
     assert outside == Dropped(DropReason.OUTSIDE_BASE)
 
 
-def test_the_stages_are_those_of_the_flow() -> None:
+def test_pipeline_has_the_documented_stages() -> None:
     assert [stage.__name__ for stage in STAGES] == [
         "drop_non_pages",
         "normalize_path",

@@ -59,7 +59,7 @@ def test_two_projects_do_not_share_their_visitors(desk: Desk, sites: SiteRegistr
     assert view(sites, project).visitor != view(sites, other).visitor
 
 
-def test_changed_choices_hold_for_the_next_view(desk: Desk, sites: SiteRegistry, project: Project) -> None:
+def test_changed_options_apply_to_the_next_view(desk: Desk, sites: SiteRegistry, project: Project) -> None:
     assert view(sites, project, "/docs/start").path == "/docs/start"
     assert view(sites, project).visitor == view(sites, project, ago=2 * DAY).visitor
     project = desk.projects.change(project.id, {"base_path": "/docs", "privacy": "daily"}, actor="test")
@@ -67,12 +67,12 @@ def test_changed_choices_hold_for_the_next_view(desk: Desk, sites: SiteRegistry,
     assert view(sites, project, "/docs/").visitor != view(sites, project, "/docs/", ago=2 * DAY).visitor
 
 
-def test_a_site_is_known_by_its_public_id(sites: SiteRegistry, project: Project) -> None:
+def test_site_is_found_by_its_public_id(sites: SiteRegistry, project: Project) -> None:
     found, site = sites.find_by_site_id(project.site_id)
     assert (found.id, site.project_id) == (project.id, project.id)
 
 
-def test_refreshed_address_ranges_hold_at_once(desk: Desk, sites: SiteRegistry, project: Project) -> None:
+def test_refreshed_address_ranges_apply_immediately(desk: Desk, sites: SiteRegistry, project: Project) -> None:
     assert view(sites, project).kind is VisitorClass.HUMAN
     shipped = next(listed for listed in ip_ranges.load_shipped_lists() if listed.kind is VisitorClass.ASSISTANT)
     listed = replace(shipped, fetched="2099-01-01", prefixes=("192.0.2.0/24",))
@@ -80,12 +80,14 @@ def test_refreshed_address_ranges_hold_at_once(desk: Desk, sites: SiteRegistry, 
     assert view(sites, project).kind is VisitorClass.ASSISTANT
 
 
-def test_damaged_address_ranges_leave_those_that_ship(desk: Desk, sites: SiteRegistry, project: Project) -> None:
+def test_damaged_address_ranges_fall_back_to_the_bundled_ones(
+    desk: Desk, sites: SiteRegistry, project: Project
+) -> None:
     ranges_file(desk.settings.data).write_text("{")
     assert view(sites, project).kind is VisitorClass.HUMAN
 
 
-def test_a_request_does_not_wait_for_long_while_what_is_ai_is_being_changed(
+def test_request_gives_up_waiting_while_ai_classes_are_changed(
     desk: Desk, sites: SiteRegistry, project: Project
 ) -> None:
     with sites._ai_classes_lock, pytest.raises(AiClassesChanging):

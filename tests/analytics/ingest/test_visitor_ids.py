@@ -14,27 +14,27 @@ KEY = VisitorHasher("prj_1", SECRET)
 AT = 1_794_700_800_000  # 2026-11-15
 
 
-def test_the_sites_own_id_decides_wherever_its_owner_is() -> None:
+def test_site_visitor_id_identifies_the_visitor_from_any_address() -> None:
     assert KEY.hash_visitor(AT, "ada", HOME, "Firefox") == KEY.hash_visitor(AT + 400 * DAY, "ada", OFFICE, "Safari")
     assert KEY.hash_visitor(AT, "ada", HOME, "Firefox") != KEY.hash_visitor(AT, "bob", HOME, "Firefox")
 
 
-def test_without_an_id_address_and_agent_decide() -> None:
+def test_address_and_agent_identify_the_visitor_without_an_id() -> None:
     ada = KEY.hash_visitor(AT, None, HOME, "Firefox")
     assert ada == KEY.hash_visitor(AT + 400 * DAY, None, HOME, "Firefox")
     assert len({ada, KEY.hash_visitor(AT, None, OFFICE, "Firefox"), KEY.hash_visitor(AT, None, HOME, "Safari")}) == 3
 
 
-def test_with_neither_there_is_no_visitor() -> None:
+def test_no_visitor_without_id_and_address() -> None:
     assert KEY.hash_visitor(AT, None, None, "Firefox") is None
     assert KEY.hash_visitor(AT, "", None, "Firefox") is None
 
 
-def test_an_id_that_looks_like_an_address_is_another_visitor() -> None:
+def test_visitor_id_equal_to_an_address_is_another_visitor() -> None:
     assert KEY.hash_visitor(AT, "203.0.113.9", None, None) != KEY.hash_visitor(AT, None, HOME, "")
 
 
-def test_a_device_keeps_its_name_when_its_ipv6_address_changes_within_the_network() -> None:
+def test_ipv6_addresses_of_one_network_are_one_visitor() -> None:
     first, second, next_door = (
         ip_address(text).packed for text in ("2001:db8:1:2:aaaa::1", "2001:db8:1:2:bbbb::9", "2001:db8:1:3:aaaa::1")
     )
@@ -47,7 +47,7 @@ def test_projects_and_secrets_do_not_share_visitors() -> None:
     assert len({key.hash_visitor(AT, "ada", None, None) for key in keys}) == 3
 
 
-def test_a_renewed_key_recognises_nobody_from_the_period_before() -> None:
+def test_rotated_key_does_not_recognize_earlier_visitors() -> None:
     daily, monthly = VisitorHasher("prj_1", SECRET, Rotation.DAILY), VisitorHasher("prj_1", SECRET, Rotation.MONTHLY)
     assert daily.hash_visitor(AT, "ada", None, None) == daily.hash_visitor(AT + DAY - 1, "ada", None, None)
     assert daily.hash_visitor(AT, "ada", None, None) != daily.hash_visitor(AT + DAY, "ada", None, None)
@@ -56,12 +56,12 @@ def test_a_renewed_key_recognises_nobody_from_the_period_before() -> None:
     assert len({key.hash_visitor(AT, "ada", None, None) for key in (KEY, daily, monthly)}) == 3
 
 
-def test_a_late_view_belongs_to_the_period_it_was_seen_in() -> None:
+def test_late_view_uses_the_key_of_its_own_period() -> None:
     day = AT // DAY
     assert [rotation_period(rotation, day) for rotation in Rotation] == ["", "2026-11-15", "2026-11"]
 
 
-def test_an_event_is_recognised_in_every_period_and_in_its_project_alone() -> None:
+def test_event_ids_are_stable_across_rotations_but_differ_by_project() -> None:
     daily = VisitorHasher("prj_1", SECRET, Rotation.DAILY)
     assert daily.hash_event("e1") == KEY.hash_event("e1") != VisitorHasher("prj_2", SECRET).hash_event("e1")
     assert KEY.hash_event("e1") < 2**128
@@ -77,7 +77,7 @@ def test_a_visitor_is_64_bits_and_never_zero(
     assert visitor is None or 0 < visitor < 2**63
 
 
-def test_half_of_the_bits_change_with_one_letter() -> None:
+def test_one_changed_letter_flips_half_of_the_bits() -> None:
     """Keys are spread evenly, which the collision figures of the documentation rest on."""
     changed = [
         (

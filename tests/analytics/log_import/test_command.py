@@ -51,12 +51,12 @@ def log(tmp_path: Path) -> Path:
 def test_the_summary_accounts_for_every_line(run: Run, log: Path) -> None:
     first = run(log)
     assert first.exit_code == 0
-    assert first.stdout.splitlines()[0] == "4 lines: 2 views counted, 0 known before, 2 dropped."
-    assert f"malformed_line\t1\t{log}:5\tThe line is not" in first.stdout
-    assert "4 lines: 0 views counted, 2 known before, 2 dropped." in run(log).stdout
+    assert first.stdout.splitlines()[0] == "4 lines: 2 views counted, 0 duplicates, 2 dropped."
+    assert f"malformed_line\t1\t{log}:5\tThe line does not match" in first.stdout
+    assert "4 lines: 0 views counted, 2 duplicates, 2 dropped." in run(log).stdout
 
 
-def test_json_tells_the_same_to_programs(run: Run, log: Path) -> None:
+def test_json_output_matches_the_summary(run: Run, log: Path) -> None:
     facts = json.loads(run(log, log, "--json").stdout)
     assert (facts["files"], facts["lines"], facts["views"], facts["duplicates"]) == (2, 8, 2, 2)
     assert [(dropped["reason"], dropped["lines"], dropped["first"]) for dropped in facts["dropped"]] == [
@@ -66,12 +66,12 @@ def test_json_tells_the_same_to_programs(run: Run, log: Path) -> None:
     assert facts["incomplete"] == []
 
 
-def test_a_dry_run_keeps_nothing(run: Run, log: Path) -> None:
+def test_dry_run_stores_nothing(run: Run, log: Path) -> None:
     assert "2 views would be counted" in run(log, "--dry-run").stdout
     assert "2 views counted" in run(log).stdout
 
 
-def test_standard_input_is_a_file_too(run: Run, log: Path) -> None:
+def test_dash_reads_standard_input(run: Run, log: Path) -> None:
     told = run("-", input=log.read_bytes())
     assert "2 views counted" in told.stdout
     assert "standard input:5" in told.stdout
@@ -80,12 +80,12 @@ def test_standard_input_is_a_file_too(run: Run, log: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (["none.log"], "none.log cannot be read: no such file or directory."),
-        (["."], ". cannot be read: is a directory."),
-        ([__file__], "is not a log that Copydesk reads (tried: combined, "),
+        (["none.log"], "Cannot read none.log: no such file or directory."),
+        (["."], "Cannot read .: is a directory."),
+        ([__file__], "is not in a log format that Copydesk supports (combined, "),
     ],
 )
-def test_what_cannot_be_imported_is_refused_in_one_line(given: list[str], says: str, run: Run, log: Path) -> None:
+def test_unreadable_input_is_refused_in_one_line(given: list[str], says: str, run: Run, log: Path) -> None:
     refused = run(log, *given)
     assert refused.exit_code == 1
     assert isinstance(refused.exception, UserFacingError)
@@ -94,7 +94,7 @@ def test_what_cannot_be_imported_is_refused_in_one_line(given: list[str], says: 
     assert "2 views counted" in run(log).stdout
 
 
-def test_the_format_and_the_hosts_can_be_given(run: Run, tmp_path: Path) -> None:
+def test_format_and_hosts_are_options(run: Run, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text(LOGS["vhost"] + "\n" + LOGS["vhost"].replace("docs.", "blog.") + "\n")
     facts = json.loads(run(log, "--format", "vhost", "--site-host", "Docs.Example.com", "--json").stdout)
@@ -103,7 +103,7 @@ def test_the_format_and_the_hosts_can_be_given(run: Run, tmp_path: Path) -> None
     assert set(get_args(LogFormatName)) == {AUTO_FORMAT, *FORMATS}
 
 
-def test_an_interrupted_import_keeps_what_it_has_and_goes_on(run: Run, project: str, tmp_path: Path) -> None:
+def test_interrupted_import_keeps_its_progress_and_resumes(run: Run, project: str, tmp_path: Path) -> None:
     pipe, log = tmp_path / "pipe", tmp_path / "a.log"
     os.mkfifo(pipe)
     lines = [COMBINED.replace("203.0.113.9", f"192.0.{n // 250}.{n % 250}") + "\n" for n in range(12_000)]
@@ -116,7 +116,7 @@ def test_an_interrupted_import_keeps_what_it_has_and_goes_on(run: Run, project: 
         said, told = importing.communicate(timeout=120)
     facts = json.loads(said)
     assert (facts["interrupted"], importing.returncode) == (True, 130)
-    assert "Run the same command again to go on" in told
+    assert "Run the same command again to resume" in told
     assert facts["views"] == 12_000
     again = json.loads(run(log, "--json").stdout)
     assert (again["views"], again["duplicates"]) == (0, 12_000)

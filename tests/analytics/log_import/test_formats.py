@@ -27,7 +27,7 @@ def view(job: Callable[..., ImportRequest]) -> Callable[..., PageView | Dropped]
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_a_log_is_read_in_its_format(name: str, view: Callable[..., PageView | Dropped]) -> None:
+def test_log_is_parsed_in_its_format(name: str, view: Callable[..., PageView | Dropped]) -> None:
     assert detect_format(LOGS[name], "a.log").name == name.partition(",")[0]
     found, agent = view(LOGS[name]), name != "common"
     assert isinstance(found, PageView)
@@ -42,13 +42,13 @@ def test_a_visitor_is_the_same_in_every_format(view: Callable[..., PageView | Dr
     assert len({one.visitor for one in found if isinstance(one, PageView)}) == 1
 
 
-def test_what_is_no_log_is_refused_with_what_was_tried() -> None:
+def test_unknown_format_error_names_the_formats_tried() -> None:
     with pytest.raises(UnknownLogFormat) as refused:
         detect_format("# A page\n\nOf text.\n", "README.md")
     assert all(name in str(refused.value) for name in ("README.md", "'# A page'", *FORMATS))
 
 
-def test_the_first_lines_may_be_damaged_and_an_empty_log_is_none() -> None:
+def test_format_detection_skips_damaged_lines_and_accepts_empty_logs() -> None:
     assert detect_format(f"\x00\x01 started\n\n{COMBINED}", "a.log").name == "combined"
     assert [found for found in detect_format("", "a.log").parse_lines("") if found] == []
 
@@ -65,7 +65,7 @@ def test_the_first_lines_may_be_damaged_and_an_empty_log_is_none() -> None:
         (f"GET /{'a' * 9000} HTTP/1.1", DropReason.PATH_TOO_LONG),
     ],
 )
-def test_an_odd_request_is_a_line_with_a_reason(
+def test_malformed_request_line_is_dropped_with_a_reason(
     request_line: str, reason: DropReason, view: Callable[..., PageView | Dropped]
 ) -> None:
     found = view(COMBINED.replace("GET /guide/?x=1 HTTP/2.0", request_line), "combined")
@@ -86,7 +86,7 @@ def test_an_odd_request_is_a_line_with_a_reason(
         ("GET //a HTTP/3.0", "/a"),
     ],
 )
-def test_escapes_spaces_and_versions_do_not_matter(
+def test_request_line_with_escapes_spaces_or_no_version_is_parsed(
     request_line: str, path: str, view: Callable[..., PageView | Dropped]
 ) -> None:
     found = view(COMBINED.replace("GET /guide/?x=1 HTTP/2.0", request_line))
@@ -94,7 +94,7 @@ def test_escapes_spaces_and_versions_do_not_matter(
     assert found.path == path
 
 
-def test_names_of_users_with_spaces_and_brackets_are_skipped(view: Callable[..., PageView | Dropped]) -> None:
+def test_user_names_with_spaces_and_brackets_are_skipped(view: Callable[..., PageView | Dropped]) -> None:
     found = view(COMBINED.replace(" - - ", " - Ada [x] Lovelace "))
     assert isinstance(found, PageView)
     assert found.at == AT
@@ -115,16 +115,16 @@ def test_names_of_users_with_spaces_and_brackets_are_skipped(view: Callable[...,
         ("14/11/2026", None),
     ],
 )
-def test_times_are_read_in_every_zone(when: str, at: int | None) -> None:
+def test_times_are_parsed_in_every_time_zone(when: str, at: int | None) -> None:
     assert parse_log_time(when) == at
 
 
 @pytest.mark.parametrize("line", ["garbage", f'{REQUEST} "-" "torn', COMBINED[:-1], '{"url": 7', "\x00"])
-def test_a_line_of_another_kind_is_malformed(line: str, view: Callable[..., PageView | Dropped]) -> None:
+def test_line_of_another_format_is_malformed(line: str, view: Callable[..., PageView | Dropped]) -> None:
     assert view(line, "combined") == Dropped(DropReason.MALFORMED_LINE)
 
 
-def test_caddy_tells_more_than_others(view: Callable[..., PageView | Dropped]) -> None:
+def test_caddy_headers_are_used_for_classification(view: Callable[..., PageView | Dropped]) -> None:
     def changed(**request: object) -> str:
         return json.dumps({**CADDY, "request": {**CADDY["request"], **request}})  # type: ignore[dict-item]
 
@@ -143,12 +143,14 @@ def test_caddy_tells_more_than_others(view: Callable[..., PageView | Dropped]) -
     )
 
 
-def test_what_cloudflare_fetches_for_itself_is_no_view(view: Callable[..., PageView | Dropped]) -> None:
+def test_internal_fetch_by_cloudflare_is_not_a_view(view: Callable[..., PageView | Dropped]) -> None:
     assert view(json.dumps({**CLOUDFLARE, "ClientRequestSource": "edgeWorkerFetch"})) == Dropped(DropReason.INTERNAL)
     assert isinstance(view(json.dumps({**CLOUDFLARE, "ClientRequestSource": "eyeball"})), PageView)
 
 
-def test_cloudfronts_fields_may_change_and_must_fit(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
+def test_cloudfront_fields_directive_may_change_and_lines_must_match_it(
+    job: Callable[..., ImportRequest], tmp_path: Path
+) -> None:
     log = tmp_path / "a.log"
     log.write_text(
         "#Version: 1.0\n#Fields: date time c-ip cs-method cs-uri-stem sc-status cs(User-Agent)\n"
@@ -168,7 +170,7 @@ def test_cloudfronts_fields_may_change_and_must_fit(job: Callable[..., ImportReq
 @pytest.mark.parametrize(
     ("field", "value"), [("status", "2000"), ("status", True), ("userAgent", 7), ("eventId", []), ("ip", "1" * 300)]
 )
-def test_a_field_of_the_wrong_kind_has_its_reason(
+def test_field_of_wrong_type_is_dropped_with_a_reason(
     field: str, value: object, view: Callable[..., PageView | Dropped]
 ) -> None:
     found = view(json.dumps({"path": "/a", "timestamp": AT, field: value}), "jsonl")
@@ -176,13 +178,13 @@ def test_a_field_of_the_wrong_kind_has_its_reason(
     assert found.reason is DropReason.BAD_FIELD
 
 
-def test_a_record_without_path_or_time_has_its_reason(view: Callable[..., PageView | Dropped]) -> None:
+def test_record_without_path_or_time_is_dropped_with_a_reason(view: Callable[..., PageView | Dropped]) -> None:
     assert view('{"timestamp": 1}', "jsonl") == Dropped(DropReason.NO_PATH)
     assert view('{"path": "/a", "timestamp": null}', "jsonl") == Dropped(DropReason.BAD_TIMESTAMP, "timestamp")
     assert isinstance(view(json.dumps({"url": None, "path": "/a", "timestamp": AT}), "jsonl"), PageView)
 
 
-def test_only_the_hosts_that_were_asked_for_count(view: Callable[..., PageView | Dropped]) -> None:
+def test_only_requested_hosts_are_counted(view: Callable[..., PageView | Dropped]) -> None:
     hosts = frozenset({"docs.example.com"})
     for line in (LOGS["vhost"], LOGS["caddy"], LOGS["cloudfront"], LOGS["jsonl"], LOGS["jsonl, nginx"]):
         assert isinstance(view(line, hosts=hosts), PageView)
@@ -190,7 +192,7 @@ def test_only_the_hosts_that_were_asked_for_count(view: Callable[..., PageView |
     assert isinstance(view(COMBINED, hosts=hosts), PageView)
 
 
-def test_a_forwarded_address_counts_where_a_trusted_proxy_wrote_it(view: Callable[..., PageView | Dropped]) -> None:
+def test_forwarded_address_is_used_only_from_a_trusted_proxy(view: Callable[..., PageView | Dropped]) -> None:
     def visitor(line: str, *proxies: str) -> int | None:
         found = view(line, proxies=proxies)
         assert isinstance(found, PageView)

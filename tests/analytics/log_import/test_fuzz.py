@@ -36,14 +36,14 @@ def outcomes(name: str, data: bytes, job: ImportRequest) -> list[PageView | Drop
 @pytest.mark.parametrize("name", FORMATS)
 @SHARED
 @given(st.binary(max_size=200))
-def test_any_bytes_are_views_and_reasons(name: str, job: Callable[..., ImportRequest], data: bytes) -> None:
+def test_any_bytes_become_views_or_drop_reasons(name: str, job: Callable[..., ImportRequest], data: bytes) -> None:
     assert all(isinstance(outcome, PageView | Dropped) for outcome in outcomes(name, data, job()))
 
 
 @pytest.mark.parametrize("example", LOGS)
 @SHARED
 @given(st.data())
-def test_a_damaged_line_is_a_view_or_a_reason(
+def test_damaged_line_becomes_a_view_or_a_drop_reason(
     example: str, job: Callable[..., ImportRequest], data: st.DataObject
 ) -> None:
     line = LOGS[example].encode()
@@ -61,7 +61,7 @@ def test_a_damaged_line_is_a_view_or_a_reason(
 @pytest.mark.parametrize("example", [name for name in LOGS if LOGS[name].startswith("{")])
 @SHARED
 @given(st.data())
-def test_any_value_in_any_field_is_a_view_or_a_reason(
+def test_any_field_value_becomes_a_view_or_a_drop_reason(
     example: str, job: Callable[..., ImportRequest], data: st.DataObject
 ) -> None:
     record = json.loads(LOGS[example])
@@ -98,7 +98,7 @@ def apache(text: str) -> str:
     st.sampled_from(["HTTP/1.1", "HTTP/2.0", "HTTP/3"]),
     st.sampled_from(["", ' "-"', ' 0.004 "x y" z']),
 )
-def test_what_a_combined_line_says_is_read(
+def test_fields_of_a_combined_line_are_parsed(
     address: str,
     naive: datetime,
     zone: timezone,
@@ -128,7 +128,7 @@ def test_what_a_combined_line_says_is_read(
 
 
 @given(ADDRESS, WHEN, METHOD, PATH, STATUS, TEXT, TEXT)
-def test_what_a_json_record_says_is_read(
+def test_fields_of_a_json_record_are_parsed(
     address: str, naive: datetime, method: str, path: str, status: str, referrer: str, agent: str
 ) -> None:
     when = naive.replace(tzinfo=UTC)
@@ -166,7 +166,7 @@ def test_what_a_json_record_says_is_read(
 
 
 @given(ADDRESS, WHEN, METHOD, STATUS, st.text(st.characters(codec="utf-8", exclude_characters="%"), max_size=30))
-def test_what_a_cloudfront_line_says_is_read(
+def test_fields_of_a_cloudfront_line_are_parsed(
     address: str, naive: datetime, method: str, status: str, agent: str
 ) -> None:
     encoded = "".join(f"%{byte:02X}" if byte <= 32 or byte >= 127 else chr(byte) for byte in agent.encode()) or "-"

@@ -29,7 +29,7 @@ def line(number: int) -> str:
     return f'192.0.2.{number % 250} - - {request} "-" "{CHROME}"\n'
 
 
-def test_a_file_that_is_imported_again_counts_once(imported: Imported, store: Store, tmp_path: Path) -> None:
+def test_file_imported_twice_counts_once(imported: Imported, store: Store, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("".join(map(line, range(300))) * 2)
     first, again = imported(log), imported(log)
@@ -39,7 +39,7 @@ def test_a_file_that_is_imported_again_counts_once(imported: Imported, store: St
     assert store.count_visitors_by_page("prj_1").totals.human == 250
 
 
-def test_of_a_file_that_has_grown_only_the_new_lines_count(imported: Imported, tmp_path: Path) -> None:
+def test_only_new_lines_of_a_grown_file_count(imported: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     lines = [*map(line, range(50)), *map(line, range(50))]
     for count, (before, after) in enumerate(pairwise((0, 20, 70, 100))):
@@ -48,7 +48,7 @@ def test_of_a_file_that_has_grown_only_the_new_lines_count(imported: Imported, t
         assert (tally.views, tally.duplicates) == (after - before, before), count
 
 
-def test_a_rotated_and_packed_file_is_the_same_log(imported: Imported, tmp_path: Path) -> None:
+def test_rotated_and_compressed_file_is_the_same_log(imported: Imported, tmp_path: Path) -> None:
     plain, packed, both = tmp_path / "access.log", tmp_path / "access.log.1.gz", tmp_path / "both"
     plain.write_text("".join(map(line, range(40))))
     packed.write_bytes(gzip.compress(plain.read_bytes()[:700]) + gzip.compress(plain.read_bytes()[700:]))
@@ -65,7 +65,7 @@ def test_identical_lines_of_two_files_are_the_same_requests(imported: Imported, 
     assert (tally.views, tally.duplicates) == (6, 3)
 
 
-def test_a_torn_last_line_is_counted_when_it_is_complete(imported: Imported, tmp_path: Path) -> None:
+def test_truncated_last_line_is_counted_once_complete(imported: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     whole = line(1) + line(2)
     for cut in range(len(line(1)) + 1, len(whole) - 1, 7):
@@ -80,23 +80,23 @@ def test_a_torn_last_line_is_counted_when_it_is_complete(imported: Imported, tmp
 
 
 @pytest.mark.parametrize("tail", [' "-" 0.01', " 12"])
-def test_a_last_line_whose_end_nobody_can_tell_waits_for_it(tail: str, imported: Imported, tmp_path: Path) -> None:
+def test_last_line_without_newline_is_counted_later(tail: str, imported: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     full = f"{COMBINED if tail.startswith(' ' + chr(34)) else REQUEST}{tail}\n"
     log.write_text(full + full.replace("12:00:00", "12:00:01")[:-1])
     assert imported(log).dropped == {DropReason.TORN_LINE: 1}
 
 
-def test_a_cut_gzip_file_is_imported_as_far_as_it_goes(imported: Imported, tmp_path: Path) -> None:
+def test_truncated_gzip_file_is_imported_up_to_its_end(imported: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log.gz"
     log.write_bytes(gzip.compress("".join(line(n) for n in range(3000)).encode())[:-2000])
     tally = imported(log)
     assert tally.views > 100
     assert tally.dropped == {DropReason.TORN_LINE: 1}
-    assert tally.read_errors == [f"{log}: its gzip data breaks off"]
+    assert tally.read_errors == [f"{log}: the gzip data is incomplete"]
 
 
-def test_everything_that_is_no_view_is_counted_with_a_place(imported: Imported, tmp_path: Path) -> None:
+def test_dropped_lines_are_counted_by_reason_with_an_example(imported: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     bad = [
         line(1),
@@ -149,7 +149,7 @@ def test_an_event_that_was_sent_is_not_counted_again_from_a_log(imported: Import
     assert (tally.views, tally.duplicates) == (1, 1)
 
 
-def test_reading_in_another_process_gives_the_same(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
+def test_parsing_in_a_subprocess_gives_the_same_result(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("".join(line(number % 5000) for number in range(25_000)))
     here, there = list(read_batches(job(log))), list(read_in_subprocess(job(log)))
@@ -158,26 +158,26 @@ def test_reading_in_another_process_gives_the_same(job: Callable[..., ImportRequ
     assert sum(len(batch.views) for batch in here) == 25_000
 
 
-def test_another_process_refuses_in_the_same_words(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
+def test_parsing_in_a_subprocess_raises_the_same_error(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("nothing of the kind\n")
-    with pytest.raises(UserFacingError, match="is not a log that Copydesk reads"):
+    with pytest.raises(UserFacingError, match="is not in a log format that Copydesk supports"):
         list(read_in_subprocess(job(log)))
 
 
-def test_the_death_of_the_other_process_is_noticed(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
+def test_death_of_the_parser_process_is_noticed(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("".join(line(number) for number in range(45_000)))
     reading = read_in_subprocess(job(log))
     next(reading)
     [reader] = multiprocessing.active_children()
     reader.kill()
-    with pytest.raises(ReaderDied, match="died"):
+    with pytest.raises(ReaderDied, match="ended unexpectedly"):
         list(reading)
     assert not multiprocessing.active_children()
 
 
-def test_all_files_are_looked_at_before_anything_is_kept(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
+def test_all_files_are_checked_before_anything_is_stored(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     good, bad = tmp_path / "good.log", tmp_path / "bad.log"
     good.write_text(line(1))
     with pytest.raises(FileNotReadable, match="no such file"):
@@ -190,14 +190,14 @@ def test_all_files_are_looked_at_before_anything_is_kept(job: Callable[..., Impo
 
 @given(st.lists(st.integers(0, 30)))
 @settings(max_examples=50)
-def test_every_line_has_an_id_of_its_own_and_the_same_one_again(numbers: list[int]) -> None:
+def test_line_ids_are_unique_and_stable(numbers: list[int]) -> None:
     first, again = LineIds(), LineIds()
     ids = [first.next_id(str(number)) for number in numbers]
     assert len(set(ids)) == len(ids)
     assert [again.next_id(str(number)) for number in numbers] == ids
 
 
-def test_identical_lines_are_told_apart_across_many_others_in_bounded_memory() -> None:
+def test_identical_lines_get_different_ids_in_bounded_memory() -> None:
     near = LineIds()
     ids = {near.next_id("the same")}
     for turn in range(3):

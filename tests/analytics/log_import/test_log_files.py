@@ -29,7 +29,7 @@ def lines(data: bytes) -> list[str]:
     return [line for block in read(data)[0] for line in block.text.split("\n")]
 
 
-def test_lines_are_whole_wherever_a_block_ends() -> None:
+def test_lines_are_complete_across_block_boundaries() -> None:
     written = [f"{number} {'x' * (number % 3000)}" for number in range(2600)]
     data = "\n".join(written).encode() + b"\n"
     assert len(data) > 3 * BLOCK_BYTES
@@ -38,35 +38,35 @@ def test_lines_are_whole_wherever_a_block_ends() -> None:
 
 
 @given(st.lists(st.binary(max_size=40).filter(lambda line: b"\n" not in line and b"\r" not in line), min_size=1))
-def test_every_byte_of_every_line_comes_back(written: list[bytes]) -> None:
+def test_lines_are_read_without_losing_bytes(written: list[bytes]) -> None:
     data = b"\n".join(written) + b"\n"
     assert [line.encode("utf-8", "surrogateescape") for line in lines(b"x\n" + data)] == [b"x", *written]
 
 
-def test_windows_ends_its_lines_otherwise() -> None:
+def test_crlf_line_endings_are_removed() -> None:
     assert lines(b"a\r\nb\r\n") == ["a", "b"]
 
 
-def test_a_last_line_that_nothing_ends_is_marked() -> None:
+def test_unterminated_last_line_is_marked() -> None:
     assert read(b"a\nb")[0] == [TextBlock("a", ended=True), TextBlock("b", ended=False)]
     assert read(b"a\n")[0] == [TextBlock("a", ended=True)]
     assert read(b"")[0] == []
 
 
-def test_several_gzip_files_in_one_are_one_log() -> None:
+def test_concatenated_gzip_members_are_one_log() -> None:
     data = gzip.compress(b"a\nb") + gzip.compress(b"c\n") + gzip.compress(b"") + gzip.compress(b"d\n") + bytes(512)
     assert lines(data) == ["a", "bc", "d"]
     assert read(data)[1] == ""
 
 
 @pytest.mark.parametrize("cut", [1, 5, 9, 200, 5_000])
-def test_what_a_cut_gzip_file_still_holds_is_read(cut: int) -> None:
+def test_readable_part_of_a_truncated_gzip_file_is_read(cut: int) -> None:
     whole = b"".join(b"%d %d\n" % (number, zlib.crc32(b"%d" % number)) for number in range(5000))
     blocks, fault = read(gzip.compress(whole)[:-cut])
     text = "\n".join(block.text for block in blocks)
     assert whole.decode().startswith(text)
     assert len(text) > len(whole) - 20 * cut - 20
-    assert fault == "its gzip data breaks off"
+    assert fault == "the gzip data is incomplete"
 
 
 def test_a_damaged_gzip_file_is_read_up_to_the_damage() -> None:
@@ -74,17 +74,17 @@ def test_a_damaged_gzip_file_is_read_up_to_the_damage() -> None:
     data[40] ^= 255
     blocks, fault = read(bytes(data))
     assert blocks[0] == TextBlock("a", ended=True)
-    assert fault == "its gzip data is damaged"
-    assert read(gzip.compress(b"a\n") + b"garbage")[1] == "its gzip data is damaged"
+    assert fault == "the gzip data is damaged"
+    assert read(gzip.compress(b"a\n") + b"garbage")[1] == "the gzip data is damaged"
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_after_a_gzip_header_are_an_error(data: bytes) -> None:
+def test_no_bytes_after_a_gzip_header_raise(data: bytes) -> None:
     read(b"\x1f\x8b" + data)
     read(gzip.compress(b"a\n") + data)
 
 
-def test_memory_is_bounded_whatever_the_lines_and_however_packed() -> None:
+def test_memory_is_bounded_for_long_lines_and_gzip_bombs() -> None:
     bomb = gzip.compress(bytes(60 * BLOCK_BYTES), 9)
     tracemalloc.start()
     blocks, _ = read(bomb)
@@ -96,11 +96,11 @@ def test_memory_is_bounded_whatever_the_lines_and_however_packed() -> None:
 
 @pytest.mark.parametrize("magic", [b"BZh91AY", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"PAR1"])
 def test_other_archives_are_refused_by_name(magic: bytes) -> None:
-    with pytest.raises(FileNotReadable, match="unpack it first"):
+    with pytest.raises(FileNotReadable, match="Decompress it first"):
         read(magic + bytes(20))
 
 
-def test_a_file_that_cannot_be_read_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_unreadable_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
     for name, why in ((tmp_path / "none.log", "no such file"), (tmp_path, "is a directory")):
         with pytest.raises(FileNotReadable, match=why), open_log_file(str(name)):
             pass

@@ -81,7 +81,7 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.03)
 
 
-def test_what_arrives_is_folded_by_itself(store: Watched) -> None:
+def test_logged_views_are_folded_in_the_background(store: Watched) -> None:
     with kept(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.1, pause_factor=1))) as keeper:
         for number in (1, 2, 3):
             store.log_views([view()])
@@ -105,7 +105,7 @@ def test_a_reader_sees_what_another_process_logged(store: Watched) -> None:
         assert total(store) == 1
 
 
-def test_while_nothing_comes_the_store_is_left_alone(store: Watched) -> None:
+def test_idle_scheduler_does_not_call_the_store(store: Watched) -> None:
     with kept(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.01))) as keeper:
         time.sleep(0.2)
         assert store.asked == []
@@ -117,13 +117,13 @@ def test_while_nothing_comes_the_store_is_left_alone(store: Watched) -> None:
         assert store.asked == ["backlog", "fold", "drop_views"]
 
 
-def test_a_store_that_is_only_read_is_tidied_too(store: Watched) -> None:
+def test_store_that_is_only_read_is_maintained_too(store: Watched) -> None:
     with kept(FoldScheduler(store, timing=SELDOM)) as keeper:
         keeper.wait_until_folded()
         wait_until(lambda: store.asked == ["backlog", "drop_views"])
 
 
-def test_readers_who_ask_together_share_a_fold(store: Watched) -> None:
+def test_concurrent_readers_share_a_fold(store: Watched) -> None:
     store.slow = PATIENCE
     started = threading.Semaphore(0)
 
@@ -145,7 +145,7 @@ def test_readers_who_ask_together_share_a_fold(store: Watched) -> None:
         assert store.asked.count("backlog") < 10
 
 
-def test_folding_rests_for_thirty_times_as_long_as_it_took(store: Watched) -> None:
+def test_scheduler_waits_thirty_times_the_duration_of_a_fold(store: Watched) -> None:
     store.slow = 0.01
     with kept(
         FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.01, max_pause_seconds=600, reader_pause_factor=0))
@@ -167,7 +167,7 @@ def test_a_large_backlog_is_not_folded_for_a_reader(store: Watched) -> None:
         assert total(store) == 1
 
 
-def test_a_store_that_is_slow_at_folding_a_few_is_not_asked_to_for_a_reader(store: Watched) -> None:
+def test_slow_store_is_not_folded_for_a_reader(store: Watched) -> None:
     store.slow = 0.05
     with kept(FoldScheduler(store, timing=replace(SELDOM, quick_fold_seconds=0.04))) as keeper:
         for _ in range(2):
@@ -190,7 +190,7 @@ def test_a_reader_does_not_wait_for_a_long_fold(store: Watched, pace: FoldTiming
         store.hurried.set()
 
 
-def test_raw_views_are_dropped_when_their_project_wants_it(store: Watched) -> None:
+def test_raw_views_are_dropped_after_the_retention_of_their_project(store: Watched) -> None:
     today = clock.now() // clock.DAY
     for project in ("docs", "other", "third"):
         store.log_views([view(day=today - age)._replace(project=project) for age in (29, 31, 99)])
@@ -201,7 +201,7 @@ def test_raw_views_are_dropped_when_their_project_wants_it(store: Watched) -> No
     assert [store.drop_views(today, [project]) for project in ("docs", "other", "third")] == [1, 3, 2]
 
 
-def test_a_failure_is_logged_once_and_tried_again(store: Watched, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_fold_is_logged_once_and_retried(store: Watched, caplog: pytest.LogCaptureFixture) -> None:
     store.full = True
     with kept(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.02))) as keeper:
         store.log_views([view()])
@@ -212,12 +212,12 @@ def test_a_failure_is_logged_once_and_tried_again(store: Watched, caplog: pytest
         wait_until(lambda: total(store) == 1)
         wait_until(lambda: len(caplog.records) == 2)
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
-        "folding fails and is tried again",
+        "folding failed and will be retried",
         "folding works again",
     ]
 
 
-def test_folding_goes_on_when_dropping_fails(store: Watched, caplog: pytest.LogCaptureFixture) -> None:
+def test_folding_continues_when_dropping_raw_views_fails(store: Watched, caplog: pytest.LogCaptureFixture) -> None:
     def unknown() -> dict[str, int | None]:
         raise ConnectionError("the database is away")
 
@@ -227,7 +227,7 @@ def test_folding_goes_on_when_dropping_fails(store: Watched, caplog: pytest.LogC
             keeper.notify_new_views()
             wait_until(lambda expected=number: total(store) == expected)  # type: ignore[misc]
     assert [record.getMessage() for record in caplog.records] == [
-        "dropping raw views fails and is tried again: the database is away"
+        "dropping raw views failed and will be retried: the database is away"
     ]
 
 
@@ -242,7 +242,7 @@ def test_stopping_is_quick_and_leaves_no_reader_waiting(store: Watched) -> None:
     assert "keeper" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_keepers_of_several_processes_do_not_hurt_each_other(tmp_path: Path) -> None:
+def test_schedulers_of_several_processes_do_not_interfere(tmp_path: Path) -> None:
     stores = [SharedStore(tmp_path), SharedStore(tmp_path)]
     pace = replace(SELDOM, min_pause_seconds=0.01, pause_factor=1)
     with kept(FoldScheduler(stores[0], timing=pace)) as one, kept(FoldScheduler(stores[1], timing=pace)) as other:

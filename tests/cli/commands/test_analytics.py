@@ -71,10 +71,10 @@ def lines(result: Result) -> list[str]:
     return result.stdout.splitlines()
 
 
-def test_reports_are_lines_with_tabs_when_piped(site: Service, run: Run) -> None:
+def test_piped_reports_are_tab_separated(site: Service, run: Run) -> None:
     shown = run("visitors")
     assert lines(shown) == ["/a\t3\t0\t3", "/b\t2\t0\t2", "/c\t1\t0\t1"]
-    assert "The whole site: human 3, ai 0, total 3" in shown.stderr
+    assert "Whole site: human 3, ai 0, total 3" in shown.stderr
     assert lines(run("views", "--limit", "1", "--offset", "1")) == ["/b\t2\t0\t2"]
     assert lines(run("agents")) == ["Browser\t\thuman\t3\t6"]
     assert lines(run("timeseries", "--interval", "month")) == ["2026-03-01\t3\t0\t3\t6\t0\t6"]
@@ -89,17 +89,17 @@ def test_reports_are_tables_in_a_terminal(site: Service, run: Run, monkeypatch: 
     assert all(word in result.stdout for word in ("\x1b[1mpath", "human", "ai", "total", "/a"))
 
 
-def test_more_rows_are_announced_and_all_are_had_at_once(site: Service, run: Run) -> None:
+def test_output_says_when_there_are_more_rows_and_all_prints_every_row(site: Service, run: Run) -> None:
     some = run("visitors", "--limit", "2")
     assert len(lines(some)) == 2
-    assert "More with --offset 2" in some.stderr
+    assert "For more rows, add --offset 2" in some.stderr
     assert len(lines(run("visitors", "--limit", "1", "--all"))) == 3
     whole = printed(run("visitors", "--all", "--offset", "1", "--json"))
     assert ([row["path"] for row in whole["visitors"]], whole["hasMore"]) == (["/b", "/c"], False)
     assert whole["totals"]["total"] == 3
 
 
-def test_json_and_csv_are_those_of_the_api(site: Service, run: Run) -> None:
+def test_json_and_csv_match_the_api(site: Service, run: Run) -> None:
     for report in ("visitors", "views", "agents", "timeseries"):
         address = f"/v1/analytics/{site.project.id}/{report}"
         assert printed(run(report, "--json")) == site.http.get(address).json()
@@ -107,7 +107,7 @@ def test_json_and_csv_are_those_of_the_api(site: Service, run: Run) -> None:
         assert run(report, "--csv").stdout.splitlines() == csv.splitlines()
 
 
-def test_feedback_is_listed_and_added_up(site: Service, run: Run) -> None:
+def test_feedback_is_listed_and_summed(site: Service, run: Run) -> None:
     site.desk.feedback.add(site.project.id, "/a", True, "two\nlines", FIRST * DAY)
     site.desk.feedback.add(site.project.id, "/a", False, None, FIRST * DAY)
     assert lines(run("feedback")) == [
@@ -132,7 +132,7 @@ def test_a_rebuilt_index_gives_the_same_numbers(site: Service, run: Run) -> None
     assert printed(run("visitors", "--json")) == before
 
 
-def test_a_project_is_forgotten_when_that_is_meant(site: Service, run: Run) -> None:
+def test_deleting_analytics_of_a_project_asks_for_confirmation(site: Service, run: Run) -> None:
     site.desk.feedback.add(site.project.id, "/a", True, None, FIRST * DAY)
     kept = run("forget", input="n\n")
     assert kept.exit_code == 1
@@ -143,20 +143,20 @@ def test_a_project_is_forgotten_when_that_is_meant(site: Service, run: Run) -> N
     assert list_entries(site.desk.database, site.project.id)[0]["action"] == "analytics.forgotten"
 
 
-def test_the_feedback_of_some_days_is_forgotten_alone(site: Service, run: Run) -> None:
+def test_feedback_is_deleted_for_a_range_of_days(site: Service, run: Run) -> None:
     for number in range(3):
         site.desk.feedback.add(site.project.id, f"/{number}", True, None, (FIRST + number) * DAY)
     some = ("--from", format_day(FIRST + 1), "--to", format_day(FIRST + 2))
     assert run("forget", *some, "--yes").exit_code == 1, "which days of what?"
     assert run("forget", "--feedback", "--from", "soon", "--yes").exit_code == 1
-    assert "Deleted 1 entries" in run("forget", "--feedback", *some, "--yes").stdout
+    assert "Deleted 1 feedback entries" in run("forget", "--feedback", *some, "--yes").stdout
     assert [remark.path for remark in site.desk.feedback.list_entries(site.project.id)[0]] == ["/2", "/0"]
-    assert "Deleted 2 entries" in run("forget", "--feedback", "--yes").stdout
+    assert "Deleted 2 feedback entries" in run("forget", "--feedback", "--yes").stdout
     assert len(lines(run("visitors"))) == 3
     assert list_entries(site.desk.database, site.project.id)[0]["action"] == "analytics.feedback_forgotten"
 
 
-def test_a_visitor_is_forgotten_by_the_id_that_the_site_sent(site: Service, run: Run) -> None:
+def test_visitor_is_deleted_by_the_sites_own_id(site: Service, run: Run) -> None:
     """However long the project's key lasted while they came."""
     for number, privacy in enumerate(("lasting", "daily", "monthly")):
         site.desk.projects.change(site.project.id, {"privacy": privacy}, actor="test")
@@ -172,7 +172,7 @@ def test_a_visitor_is_forgotten_by_the_id_that_the_site_sent(site: Service, run:
     assert "ada" not in str(list_entries(site.desk.database, site.project.id))
 
 
-def test_a_back_up_is_a_new_file_and_a_store(site: Service, run: Run, tmp_path: Path) -> None:
+def test_backup_creates_a_new_file_that_opens_as_a_store(site: Service, run: Run, tmp_path: Path) -> None:
     from copydesk.analytics.stores.duckdb import DuckStore
 
     target = tmp_path / "copy.duckdb"
@@ -206,7 +206,7 @@ def publisher() -> Iterator[tuple[str, dict[str, bytes]]]:
     server.server_close()
 
 
-def test_ranges_are_refreshed_and_what_cannot_be_had_stays(
+def test_ranges_are_refreshed_and_unavailable_ones_are_kept(
     run: Run, publisher: tuple[str, dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, published = publisher
@@ -233,7 +233,7 @@ def test_ranges_are_refreshed_and_what_cannot_be_had_stays(
     assert after == before
 
 
-def test_the_command_line_starts_without_the_store() -> None:
+def test_command_line_starts_without_opening_the_store() -> None:
     loaded = (
         "import sys, copydesk.cli; print([name for name in ('duckdb', 'fastapi', 'sqlalchemy') if name in sys.modules])"
     )

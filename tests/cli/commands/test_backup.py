@@ -93,9 +93,7 @@ def served(data: Path, service: Service, url: str = "") -> Any:
 
 
 @pytest.mark.parametrize("engine", ["postgres", pytest.param("sqlite", marks=pytest.mark.drill)])
-def test_what_is_backed_up_while_it_runs_is_restored_on_the_other_database(
-    run: Run, tmp_path: Path, engine: str
-) -> None:
+def test_backup_of_a_running_service_restores_on_the_other_database(run: Run, tmp_path: Path, engine: str) -> None:
     urls = {"sqlite": f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}", "postgres": new_database()}
     url = urls.pop(engine)
     with thawed("0.1.0", url, tmp_path / "data", tmp_path / "docs.git") as service:
@@ -105,13 +103,11 @@ def test_what_is_backed_up_while_it_runs_is_restored_on_the_other_database(
     elsewhere = elsewhere if other == "postgres" else ""
     done = run(tmp_path / "new", "restore", str(tmp_path / "copy"), url=elsewhere)
     assert done.exit_code == 0, done.output
-    assert "cannot be opened" not in done.stderr
+    assert "cannot be decrypted" not in done.stderr
     assert served(tmp_path / "new", service, elsewhere) == facts
 
 
-def test_a_back_up_changes_nothing_and_an_older_one_is_brought_up_when_restored(
-    run: Run, old: Path, made: Path, tmp_path: Path
-) -> None:
+def test_backup_keeps_the_schema_and_restore_upgrades_it(run: Run, old: Path, made: Path, tmp_path: Path) -> None:
     assert Manifest.model_validate(json.loads((made / "manifest.json").read_bytes())).schema_version == "0001"
     for data, version in ((old, "0001"), (tmp_path / "new", SCHEMA_VERSION)):
         if data != old:
@@ -122,7 +118,7 @@ def test_a_back_up_changes_nothing_and_an_older_one_is_brought_up_when_restored(
         database.close()
 
 
-def test_the_manifest_names_neither_a_secret_nor_a_person(made: Path, old: Path) -> None:
+def test_manifest_contains_no_secret_and_no_personal_data(made: Path, old: Path) -> None:
     manifest = (made / "manifest.json").read_text()
     with sqlite3.connect(old / "copydesk.db") as file:
         told = [row for table in ("people", "keys", "projects") for row in file.execute(f"select * from {table}")]
@@ -136,24 +132,22 @@ def test_the_manifest_names_neither_a_secret_nor_a_person(made: Path, old: Path)
     assert "COPYDESK_SECRET_KEY" in json.loads(manifest)["settings"]
 
 
-def test_a_back_up_is_its_owners_alone_and_holds_the_key_only_when_told(run: Run, old: Path, tmp_path: Path) -> None:
+def test_backup_is_private_and_contains_the_key_only_on_request(run: Run, old: Path, tmp_path: Path) -> None:
     (old / "secret.key").write_text(KEY + "\n")
     plain, whole = tmp_path / "plain", tmp_path / "whole"
     assert "secret.key elsewhere" in run(old, "backup", str(plain), key="").stderr
-    assert "holds the key" in run(old, "backup", str(whole), "--with-secret-key", key="").stderr
+    assert "the key that decrypts them" in run(old, "backup", str(whole), "--with-secret-key", key="").stderr
     assert [KEY.encode() in path.read_bytes() for path in plain.rglob("*") if path.is_file()].count(True) == 0
     assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in (plain, whole)} == {0}
     done = run(tmp_path / "a", "restore", str(plain), key="")
-    assert "cannot be opened" in done.stderr
+    assert "cannot be decrypted" in done.stderr
     assert not (tmp_path / "a" / "secret.key").exists(), "no key was made that opens nothing"
-    assert "cannot be opened" not in run(tmp_path / "b", "restore", str(whole), key="").stderr
+    assert "cannot be decrypted" not in run(tmp_path / "b", "restore", str(whole), key="").stderr
     assert stat.S_IMODE((tmp_path / "b" / "secret.key").stat().st_mode) == 0o600
-    assert "COPYDESK_SECRET_KEY itself" in refused(run(old, "backup", str(tmp_path / "c"), "--with-secret-key"))
+    assert "copy of COPYDESK_SECRET_KEY" in refused(run(old, "backup", str(tmp_path / "c"), "--with-secret-key"))
 
 
-def test_a_back_up_that_came_to_harm_is_refused_before_anything_is_touched(
-    run: Run, made: Path, tmp_path: Path
-) -> None:
+def test_damaged_backup_is_refused_before_any_change(run: Run, made: Path, tmp_path: Path) -> None:
     for name in ("manifest.json", "database/jobs.jsonl.gz", "analytics.duckdb"):
         path = made / name
         whole = path.read_bytes()
@@ -167,24 +161,24 @@ def test_a_back_up_that_came_to_harm_is_refused_before_anything_is_touched(
             assert refused(run(tmp_path / "new", "restore", str(made))) == sentence
             path.write_bytes(whole)
     assert not (tmp_path / "new").exists()
-    assert "Sound" in run(tmp_path / "new", "backup", "--verify", str(made)).stdout
+    assert "Backup is valid" in run(tmp_path / "new", "backup", "--verify", str(made)).stdout
 
 
-def test_rows_that_were_exchanged_are_noticed_though_every_file_is_readable(run: Run, made: Path) -> None:
+def test_wrong_row_count_in_the_manifest_is_noticed(run: Run, made: Path) -> None:
     facts = json.loads((made / "manifest.json").read_bytes())
     facts["tables"]["jobs"]["rows"] += 1
     (made / "manifest.json").write_text(json.dumps(facts))
-    assert "is not what was written" in refused(run(made, "backup", "--verify", str(made)))
+    assert "its checksum does not match" in refused(run(made, "backup", "--verify", str(made)))
 
 
-def test_what_is_there_is_given_up_only_when_told(run: Run, made: Path, tmp_path: Path) -> None:
+def test_restore_overwrites_existing_data_only_with_replace(run: Run, made: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
     assert run(new, "restore", str(made)).exit_code == 0
     with sqlite3.connect(new / "copydesk.db") as file:
         file.execute("update projects set name = 'Changed'")
     file.close()
     sentence = refused(run(new, "restore", str(made)))
-    assert re.search(r"1 projects, 3 people, 4 jobs, 3 remarks", sentence)
+    assert re.search(r"1 projects, 3 people, 4 jobs, 3 feedback entries", sentence)
     assert "--replace" in sentence
     assert run(new, "restore", str(made), "--replace").exit_code == 0
     with sqlite3.connect(new / "copydesk.db") as file:
@@ -193,7 +187,7 @@ def test_what_is_there_is_given_up_only_when_told(run: Run, made: Path, tmp_path
 
 
 @pytest.mark.parametrize("is_moved", [False, True])
-def test_a_restore_that_ends_between_database_and_files_is_not_served_before_its_end(
+def test_unfinished_restore_is_not_served(
     old: Path, made: Path, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch, is_moved: bool
 ) -> None:
     settings = Settings(data=tmp_path / "new", database_url=database_url, secret_key=(KEY,))
@@ -225,7 +219,7 @@ def test_a_restore_that_ends_between_database_and_files_is_not_served_before_its
     desk.close()
 
 
-def test_views_beside_a_half_filled_database_are_given_up_only_when_told(made: Path, tmp_path: Path) -> None:
+def test_existing_views_are_overwritten_only_with_replace(made: Path, tmp_path: Path) -> None:
     data = tmp_path / "new"
     desk = open_desk(Settings(data=data, secret_key=(KEY,)))
     desk.store.log_views([a_view(1)])
@@ -234,7 +228,7 @@ def test_views_beside_a_half_filled_database_are_given_up_only_when_told(made: P
     with pytest.raises(KeyboardInterrupt):
         database_migration.move_database(f"sqlite:///{data / 'copydesk.db'}", half, Interrupted())
     settings = Settings(data=data, database_url=half, secret_key=(KEY,))
-    with pytest.raises(DataWouldBeLost, match=r"1 views and visits\. Say --replace"):
+    with pytest.raises(DataWouldBeLost, match=r"1 views and visits\. Use --replace"):
         restore_backup(settings, made, SilentProgress(), replace=False)
     restore_backup(settings, made, SilentProgress(), replace=True)
 
@@ -246,7 +240,7 @@ class Interrupted(SilentProgress):
         raise KeyboardInterrupt
 
 
-def test_a_folder_that_was_only_started_once_is_empty(run: Run, made: Path, tmp_path: Path) -> None:
+def test_data_folder_without_content_counts_as_empty(run: Run, made: Path, tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path / "new", secret_key=(KEY,)))
     assert desk.people.create_first_admin_link()
     desk.store.fold()
@@ -255,16 +249,16 @@ def test_a_folder_that_was_only_started_once_is_empty(run: Run, made: Path, tmp_
     assert done.exit_code == 0, done.output
 
 
-def test_nothing_is_restored_under_a_running_service(run: Run, made: Path, tmp_path: Path, database_url: str) -> None:
+def test_restore_is_refused_while_the_service_runs(run: Run, made: Path, tmp_path: Path, database_url: str) -> None:
     data = tmp_path / "new"
     desk = open_desk(Settings(data=data, database_url=database_url))
     sentence = refused(run(data, "restore", str(made), "--replace", url=database_url))
-    assert "stop every 'copydesk serve' and 'copydesk work'" in sentence
+    assert "Stop every 'copydesk serve' and 'copydesk work'" in sentence
     desk.close()
     assert run(data, "restore", str(made), "--replace", url=database_url).exit_code == 0
 
 
-def test_runs_that_were_under_way_can_be_claimed_at_once(run: Run, old: Path, tmp_path: Path) -> None:
+def test_restored_active_runs_can_be_claimed_immediately(run: Run, old: Path, tmp_path: Path) -> None:
     later = 9_999_999_999_999
     with sqlite3.connect(old / "copydesk.db") as file:
         file.execute("update runs set state = 'running', lease_until = ?", [later])
@@ -279,7 +273,7 @@ def test_runs_that_were_under_way_can_be_claimed_at_once(run: Run, old: Path, tm
     assert claim.crashes == 0
 
 
-def test_a_back_up_of_a_newer_release_is_refused(run: Run, made: Path, tmp_path: Path) -> None:
+def test_backup_of_a_newer_release_is_refused(run: Run, made: Path, tmp_path: Path) -> None:
     facts = json.loads((made / "manifest.json").read_bytes())
     facts.pop("checksum")
     Manifest.model_validate({**facts, "schema_version": "9999"}).write(made)
@@ -287,7 +281,7 @@ def test_a_back_up_of_a_newer_release_is_refused(run: Run, made: Path, tmp_path:
     assert not (tmp_path / "new").exists()
 
 
-def test_a_full_disk_is_a_sentence_and_leaves_nothing(run: Run, old: Path, made: Path, tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_leaves_no_files(run: Run, old: Path, made: Path, tmp_path: Path) -> None:
     data = tmp_path / "new"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     for folder, *command in ((old, "backup", str(tmp_path / "another")), (data, "restore", str(made))):
@@ -305,25 +299,23 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(run: Run, old: Path, made:
     file.close()
 
 
-def test_a_target_that_cannot_be_written_to_is_a_sentence(run: Run, old: Path, tmp_path: Path) -> None:
+def test_unwritable_target_is_reported_in_one_sentence(run: Run, old: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert "Not a directory" in refused(run(old, "backup", str(tmp_path / "file" / "copy")))
     assert "exists" in refused(run(old, "backup", str(old)))
-    assert "no back-up" in refused(run(old, "backup", "--verify", str(old)))
+    assert "not a complete Copydesk backup" in refused(run(old, "backup", "--verify", str(old)))
 
 
-def test_what_a_killed_back_up_left_is_not_taken_for_one_and_not_in_the_way(
-    run: Run, old: Path, tmp_path: Path
-) -> None:
+def test_leftovers_of_a_killed_backup_are_ignored(run: Run, old: Path, tmp_path: Path) -> None:
     left = tmp_path / "copy.unfinished" / "database"
     left.mkdir(parents=True)
     (left / "people.jsonl.gz").write_bytes(b"half")
-    assert "no back-up" in refused(run(old, "restore", str(left.parent)))
+    assert "not a complete Copydesk backup" in refused(run(old, "restore", str(left.parent)))
     assert run(old, "backup", str(tmp_path / "copy")).exit_code == 0
     assert not left.parent.exists()
 
 
-def test_views_of_clickhouse_are_backed_up_and_restored_with_what_waits_to_be_counted(
+def test_clickhouse_backup_includes_views_not_yet_folded(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def opened(data: str, url: str) -> Desk:
@@ -340,7 +332,7 @@ def test_views_of_clickhouse_are_backed_up_and_restored_with_what_waits_to_be_co
     assert done.exit_code == 0, done.output
     desk.store.log_views([a_view(4)])
     desk.close()
-    assert "Sound" in run(tmp_path / "data", "backup", "--verify", str(copy)).stdout
+    assert "Backup is valid" in run(tmp_path / "data", "backup", "--verify", str(copy)).stdout
 
     url = new_database()
     assert "already" in refused(run(tmp_path / "new", "restore", str(copy), url=url))
@@ -400,7 +392,7 @@ def processes() -> Iterator[list[Command]]:
 
 @pytest.mark.drill
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-def test_a_service_lost_under_load_comes_back_with_all_that_was_acknowledged(
+def test_restored_service_has_everything_acknowledged_before_the_backup(
     run: Run, tmp_path: Path, engine: str, processes: list[Command]
 ) -> None:
     data, copy = tmp_path / "data", tmp_path / "copy"
@@ -453,7 +445,7 @@ def test_a_service_lost_under_load_comes_back_with_all_that_was_acknowledged(
 
 
 @pytest.mark.drill
-def test_a_restore_killed_at_any_moment_can_be_run_again(
+def test_killed_restore_can_be_repeated(
     run: Run, old: Path, tmp_path: Path, database_url: str, processes: list[Command]
 ) -> None:
     with sqlite3.connect(old / "copydesk.db") as file:

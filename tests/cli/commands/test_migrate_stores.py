@@ -84,18 +84,18 @@ class Interrupted(SilentProgress):
             raise KeyboardInterrupt
 
 
-def test_a_move_there_and_back_changes_not_a_letter(run: Run, source: str, tmp_path: Path) -> None:
+def test_migration_to_the_other_database_and_back_is_lossless(run: Run, source: str, tmp_path: Path) -> None:
     there, back = new_database(), f"sqlite:///{tmp_path / 'back.db'}"
     done = run(source, there)
     assert done.exit_code == 0, done.output
-    assert "same on both sides" in done.stdout
+    assert "Counts and checksums match" in done.stdout
     assert run(there, back).exit_code == 0
     assert sums(source) == sums(there) == sums(back)
     assert sums(there)["events"][0] > 2600
 
 
 @pytest.mark.drill
-def test_the_service_goes_on_where_it_was_moved_to(run: Run, tmp_path: Path) -> None:
+def test_service_continues_on_the_migrated_database(run: Run, tmp_path: Path) -> None:
     source, target, data = f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}", new_database(), tmp_path / "data"
     thaw_database("0.1.0", source)
     thaw_analytics("0.1.0", "sqlite", data)
@@ -106,7 +106,7 @@ def test_the_service_goes_on_where_it_was_moved_to(run: Run, tmp_path: Path) -> 
         assert facts_of(Service(now.url, now.desk, project, facts["key"], tmp_path)) == facts
 
 
-def test_an_interrupted_move_goes_on_and_is_not_served_before_its_end(source: str) -> None:
+def test_interrupted_migration_resumes_and_is_not_served_before_its_end(source: str) -> None:
     target = new_database()
     for rows in (0, 300, 1500):
         with pytest.raises(KeyboardInterrupt):
@@ -120,7 +120,7 @@ def test_an_interrupted_move_goes_on_and_is_not_served_before_its_end(source: st
     assert sums(source) == sums(target)
 
 
-def test_a_source_that_changed_meanwhile_is_noticed(run: Run, source: str, tmp_path: Path) -> None:
+def test_source_changed_during_the_migration_is_noticed(run: Run, source: str, tmp_path: Path) -> None:
     target = new_database()
     with pytest.raises(KeyboardInterrupt):
         database_migration.move_database(source, target, Interrupted(1500))
@@ -129,14 +129,14 @@ def test_a_source_that_changed_meanwhile_is_noticed(run: Run, source: str, tmp_p
     file.close()
     done = run(source, target)
     assert done.exit_code == 1
-    assert "people is not the same" in str(done.exception)
+    assert "people differs" in str(done.exception)
     assert run(source, target, "--start-over").exit_code == 0
     assert sums(source) == sums(target)
 
 
-def test_a_dry_run_tells_and_writes_nothing(run: Run, source: str, tmp_path: Path) -> None:
+def test_dry_run_reports_and_writes_nothing(run: Run, source: str, tmp_path: Path) -> None:
     target = tmp_path / "new.db"
-    assert "start Copydesk on it once" in str(run(source, f"sqlite:///{target}", "--check").exception)
+    assert "Start Copydesk on it once" in str(run(source, f"sqlite:///{target}", "--check").exception)
     database = Database(source)
     migrate(database)
     database.close()
@@ -149,7 +149,7 @@ def test_a_dry_run_tells_and_writes_nothing(run: Run, source: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("harm", "options"), [("name = 'a' || char(0)", ["--check"]), ("name = printf('%.300c', 'a')", [])]
 )
-def test_what_postgresql_would_not_keep_is_named(
+def test_values_that_postgresql_cannot_store_are_named(
     run: Run, source: str, tmp_path: Path, harm: str, options: list[str]
 ) -> None:
     database = Database(source)
@@ -161,21 +161,21 @@ def test_what_postgresql_would_not_keep_is_named(
     file.close()
     done = run(source, new_database(), *options)
     assert done.exit_code == 1
-    assert f"projects {project} cannot be kept" in str(done.exception)
+    assert f"cannot store projects {project}" in str(done.exception)
 
 
 @pytest.mark.parametrize("held", ["source", "target"])
-def test_nothing_is_moved_while_something_runs(run: Run, source: str, tmp_path: Path, held: str) -> None:
+def test_migration_is_refused_while_the_service_runs(run: Run, source: str, tmp_path: Path, held: str) -> None:
     target = new_database()
     desk = open_desk(Settings(data=tmp_path / "elsewhere", database_url=source if held == "source" else target))
     done = run(source, target)
     desk.close()
     assert done.exit_code == 1
-    assert "stop every 'copydesk serve'" in str(done.exception)
+    assert "Stop every 'copydesk serve'" in str(done.exception)
     assert run(source, target).exit_code == 0
 
 
-def test_a_target_that_holds_something_is_refused(run: Run, source: str) -> None:
+def test_target_that_is_not_empty_is_refused(run: Run, source: str) -> None:
     target = new_database()
     thaw_database("0.1.0", target)
     for options in ((), ("--start-over",), ("--check",)):
@@ -185,7 +185,7 @@ def test_a_target_that_holds_something_is_refused(run: Run, source: str) -> None
             assert "3 people, 4 jobs" in str(done.exception)
 
 
-def test_wrong_addresses_are_sentences(run: Run, source: str, tmp_path: Path) -> None:
+def test_invalid_addresses_are_reported_in_one_sentence(run: Run, source: str, tmp_path: Path) -> None:
     for at, to, said in (
         (source, "mysql://x", "must begin with"),
         (source, source, "the same database"),
@@ -227,7 +227,7 @@ def has_same_numbers(data: Path, url: str, database: Database, project: str) -> 
 
 
 @pytest.mark.drill
-def test_views_go_to_clickhouse_and_every_number_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_views_migrate_to_clickhouse_with_identical_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, target, url = tmp_path / "data", new_database(), clickhouse.new_database()
     source = f"sqlite:///{data / 'copydesk.db'}"
     thaw_database("0.1.0", source)
@@ -239,7 +239,7 @@ def test_views_go_to_clickhouse_and_every_number_stays(tmp_path: Path, monkeypat
     embedded.close()
     monkeypatch.setenv("COPYDESK_DATA", str(data))
     looked = CliRunner().invoke(app, ["migrate-stores", "--to-analytics", url, "--check"])
-    assert "It would work" in looked.stdout, looked.output
+    assert "The migration would work" in looked.stdout, looked.output
     database_migration.move_database(source, target, SilentProgress())
     database = Database(target)
     for tables in (1, 4):
@@ -257,7 +257,7 @@ def test_views_go_to_clickhouse_and_every_number_stays(tmp_path: Path, monkeypat
     assert "already" in str(again.exception)
 
 
-def test_a_move_of_views_begins_anew_where_clickhouse_was_emptied(tmp_path: Path) -> None:
+def test_migration_of_views_restarts_when_clickhouse_was_emptied(tmp_path: Path) -> None:
     def log(first: int, last: int) -> None:
         embedded = DuckStore(tmp_path / "analytics.duckdb")
         embedded.log_views([a_view("proj_1", visitor) for visitor in range(first, last)])
@@ -295,7 +295,7 @@ def started() -> Iterator[list[Command]]:
 
 
 @pytest.mark.drill
-def test_a_move_killed_again_and_again_comes_to_its_end(source: str, tmp_path: Path, started: list[Command]) -> None:
+def test_migration_killed_repeatedly_completes(source: str, tmp_path: Path, started: list[Command]) -> None:
     data, target, url = tmp_path / "data", new_database(), clickhouse.new_database()
     with sqlite3.connect(data / "copydesk.db") as file:
         [(job,)] = file.execute("select max(id) from jobs")

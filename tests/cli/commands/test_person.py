@@ -44,8 +44,8 @@ def secret(facts: dict[str, str]) -> str:
     return facts["link"].rpartition("/")[2]
 
 
-def test_the_first_link_can_be_had_again_until_there_is_an_administrator(run: Run, desk: Desk) -> None:
-    assert "Nobody has an account yet" in run("list").stderr
+def test_first_link_can_be_printed_again_until_there_is_an_administrator(run: Run, desk: Desk) -> None:
+    assert "There are no accounts yet" in run("list").stderr
     made = desk.people.accept_invitation(secret(printed(run("link", "--json"))), "ada@example.org", "Ada", PASSWORD)
     assert made.role == "admin"
     refused = run("link")
@@ -53,7 +53,7 @@ def test_the_first_link_can_be_had_again_until_there_is_an_administrator(run: Ru
     assert "There is an administrator already" in refused.stderr
 
 
-def test_somebody_is_invited_listed_and_removed(run: Run, desk: Desk) -> None:
+def test_person_is_invited_listed_and_removed(run: Run, desk: Desk) -> None:
     add_person(desk, "ada@example.org", "admin")
     invited = printed(run("invite", "Eve@example.org", "--role", "editor", "--json"))
     assert (invited["email"], invited["role"]) == ("eve@example.org", "editor")
@@ -95,10 +95,10 @@ def test_a_demoted_administrators_keys_can_be_kept(run: Run, desk: Desk) -> None
     desk.keys.authenticate(secret, project.id, "write", None)
 
 
-def test_somebody_who_forgot_their_password_gets_a_link(run: Run, desk: Desk) -> None:
+def test_person_who_forgot_their_password_gets_a_reset_link(run: Run, desk: Desk) -> None:
     ada = add_person(desk, "ada@example.org", "admin")
     assert desk.people.get_invitation(secret(printed(run("reset", "ada@example.org", "--json")))).is_reset
-    assert "it is not shown again" in run("reset", ada.email).stderr
+    assert "It is not shown again" in run("reset", ada.email).stderr
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,6 @@ def test_somebody_who_forgot_their_password_gets_a_link(run: Run, desk: Desk) ->
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_done_is_refused(run: Run, desk: Desk, arguments: tuple[str, ...]) -> None:
+def test_impossible_changes_are_refused(run: Run, desk: Desk, arguments: tuple[str, ...]) -> None:
     add_person(desk, "ada@example.org", "admin")
     assert isinstance(run(*arguments).exception, RequestError)

@@ -23,14 +23,14 @@ def test_a_key_has_the_prefix_32_random_characters_and_a_checksum() -> None:
 
 
 @given(st.integers(0, 37), st.sampled_from(BASE62))
-def test_a_typo_is_seen_without_a_look_up(position: int, letter: str) -> None:
+def test_checksum_detects_a_typo_without_a_lookup(position: int, letter: str) -> None:
     key = new_key()
     typo = key[: 5 + position] + letter + key[6 + position :]
     assert is_wellformed_key(typo) == (typo == key)
 
 
 @given(st.text())
-def test_no_other_text_passes_for_a_key(text: str) -> None:
+def test_no_other_text_is_accepted_as_a_key(text: str) -> None:
     assert not is_wellformed_key(text)
     assert not is_wellformed_key(f"desk_{text}")
 
@@ -65,7 +65,7 @@ def test_a_key_for_events_has_no_other_scope_and_write_includes_it(desk: Desk, p
 
 
 @pytest.mark.parametrize("network", ["0.0.0.0/0", "::/0", "10.0.0.0/0", "somewhere", "1.2.3.4/33", ""])
-def test_a_list_that_admits_everybody_or_makes_no_sense_is_refused(desk: Desk, project: Project, network: str) -> None:
+def test_allow_list_that_admits_everyone_or_is_invalid_is_refused(desk: Desk, project: Project, network: str) -> None:
     with pytest.raises(InvalidRequest):
         desk.keys.create(project.id, allow=[network], actor="ada")
 
@@ -82,7 +82,7 @@ def test_a_list_that_admits_everybody_or_makes_no_sense_is_refused(desk: Desk, p
         ("testclient", False),
     ],
 )
-def test_an_allow_list_admits_its_own_addresses_alone(
+def test_allow_list_admits_only_its_addresses(
     desk: Desk, project: Project, address: str | None, admitted: bool
 ) -> None:
     _, secret = desk.keys.create(project.id, allow=["192.0.2.0/24", "2001:db8::/32"], actor="ada")
@@ -102,7 +102,7 @@ def test_an_expired_key_is_rejected(desk: Desk, project: Project) -> None:
         desk.keys.authenticate(secret, project.id, "read", None)
 
 
-def test_a_revoked_key_is_rejected_and_revoking_twice_is_the_same_as_once(desk: Desk, project: Project) -> None:
+def test_revoked_key_is_rejected_and_revoking_is_idempotent(desk: Desk, project: Project) -> None:
     key, secret = desk.keys.create(project.id, actor="ada")
     first = desk.keys.revoke(key.id, actor="grace")
     assert desk.keys.revoke(key.id, actor="grace") == first
@@ -119,7 +119,7 @@ def test_a_key_opens_no_other_project(desk: Desk, project: Project) -> None:
         desk.keys.authenticate(secret, other.id, "read", None)
 
 
-def test_last_use_is_noted(desk: Desk, project: Project) -> None:
+def test_last_use_is_recorded(desk: Desk, project: Project) -> None:
     _, secret = desk.keys.create(project.id, actor="ada")
     assert desk.keys.list_for_project(project.id)[0].last_used_at is None
     key, _ = desk.keys.authenticate(secret, project.id, "read", None)
@@ -131,7 +131,7 @@ def test_last_use_is_noted(desk: Desk, project: Project) -> None:
     assert abs(noted - clock.now()) < 10_000
 
 
-def test_ten_keys_per_project_and_hour(desk: Desk, project: Project) -> None:
+def test_at_most_ten_keys_per_project_and_hour(desk: Desk, project: Project) -> None:
     for _ in range(10):
         desk.keys.create(project.id, actor="ada")
     with pytest.raises(TooManyRequests) as refusal:

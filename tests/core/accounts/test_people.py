@@ -58,7 +58,7 @@ def desk(opened: Desk) -> Desk:
     return opened
 
 
-def test_the_first_link_is_void_once_there_is_an_administrator(desk: Desk) -> None:
+def test_first_link_is_invalid_once_there_is_an_administrator(desk: Desk) -> None:
     older, newer = desk.people.create_first_admin_link(), desk.people.create_first_admin_link()
     assert older
     assert newer
@@ -70,7 +70,7 @@ def test_the_first_link_is_void_once_there_is_an_administrator(desk: Desk) -> No
     assert desk.people.create_first_admin_link() is None
 
 
-def test_an_invitation_makes_one_account_with_its_role_and_address(desk: Desk) -> None:
+def test_invitation_creates_one_account_with_its_role_and_email(desk: Desk) -> None:
     secret = desk.people.invite(" Ada@Example.org ", "editor", actor="test")
     made = desk.people.accept_invitation(secret, "eve@example.org", "Ada", PASSWORD)
     assert (made.email, made.role) == ("ada@example.org", "editor")
@@ -78,7 +78,7 @@ def test_an_invitation_makes_one_account_with_its_role_and_address(desk: Desk) -
         desk.people.accept_invitation(secret, "ada@example.org", "Ada", PASSWORD)
 
 
-def test_an_invitation_is_no_way_into_an_account_that_was_made_otherwise(desk: Desk) -> None:
+def test_invitation_cannot_take_over_an_existing_account(desk: Desk) -> None:
     first, other = (
         desk.people.create_first_admin_link() or "",
         desk.people.invite("ada@example.org", "viewer", actor="test"),
@@ -88,7 +88,7 @@ def test_an_invitation_is_no_way_into_an_account_that_was_made_otherwise(desk: D
         desk.people.get_invitation(other)
 
 
-def test_a_password_that_is_too_short_or_too_long_uses_no_link_up(desk: Desk) -> None:
+def test_refused_password_does_not_use_up_the_link(desk: Desk) -> None:
     secret = desk.people.invite("ada@example.org", "viewer", actor="test")
     for password in ("short", "x" * 1001):
         with pytest.raises(InvalidRequest):
@@ -96,7 +96,7 @@ def test_a_password_that_is_too_short_or_too_long_uses_no_link_up(desk: Desk) ->
     assert desk.people.get_invitation(secret).email == "ada@example.org"
 
 
-def test_a_link_that_is_used_many_times_at_once_lets_one_in(desk: Desk) -> None:
+def test_link_used_concurrently_creates_one_account(desk: Desk) -> None:
     secret, outcomes = desk.people.create_first_admin_link() or "", list[str]()
 
     def use(number: int) -> None:
@@ -113,7 +113,7 @@ def test_a_link_that_is_used_many_times_at_once_lets_one_in(desk: Desk) -> None:
     assert sorted(outcomes) == ["admin", "gone"]
 
 
-def test_an_expired_invitation_is_gone(desk: Desk) -> None:
+def test_expired_invitation_is_refused(desk: Desk) -> None:
     secret = desk.people.invite("ada@example.org", "viewer", actor="test")
     with desk.database.write() as tx:
         tx.execute(update(invitations).values(expires_at=clock.now() - 1))
@@ -122,7 +122,7 @@ def test_an_expired_invitation_is_gone(desk: Desk) -> None:
     assert desk.people.list_invitations() == []
 
 
-def test_inviting_again_makes_the_older_link_worthless(desk: Desk) -> None:
+def test_second_invitation_invalidates_the_first_link(desk: Desk) -> None:
     older = desk.people.invite("ada@example.org", "viewer", actor="test")
     newer = desk.people.invite("ada@example.org", "admin", actor="test")
     assert desk.people.get_invitation(newer).role == "admin"
@@ -146,26 +146,26 @@ def test_a_reset_sets_a_new_password_and_ends_every_session(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "email", ["ada", "a@b@c", "ada@example.org\r\nBcc: eve@example.org", "<ada@example.org>", "a b@c"]
 )
-def test_what_is_no_address_is_refused(desk: Desk, email: str) -> None:
+def test_invalid_email_is_refused(desk: Desk, email: str) -> None:
     with pytest.raises(InvalidRequest):
         desk.people.invite(email, "viewer", actor="test")
 
 
-def test_the_longest_address_is_kept_in_the_log_too(desk: Desk) -> None:
+def test_longest_email_fits_into_the_audit_log(desk: Desk) -> None:
     email = f"{'a' * 100}@{'b' * 90}"
     desk.people.invite(email, "viewer", actor="test")
     add_person(desk, "ada@example.org", "admin")
     assert audit_log.list_entries(desk.database, audit_log.NO_PROJECT)[0]["details"]["email"] == email
 
 
-def test_guesses_at_one_account_are_few_from_however_many_addresses(desk: Desk) -> None:
+def test_password_guesses_at_one_account_are_limited_across_addresses(desk: Desk) -> None:
     assert wrong(desk, "ada@example.org", "192.0.2.1") is WrongPassword
     guessed(desk, SIGN_IN_LIMIT_PER_PERSON.quota - 1, "sign-in:%")
     assert wrong(desk, "ada@example.org", "192.0.2.2") is WrongPassword
     assert wrong(desk, "ada@example.org", "192.0.2.3") is TooManyRequests
 
 
-def test_guesses_from_one_network_are_few_at_however_many_accounts(desk: Desk) -> None:
+def test_password_guesses_from_one_network_are_limited_across_accounts(desk: Desk) -> None:
     assert wrong(desk, "ada@example.org", "2001:db8::1") is WrongPassword
     guessed(desk, SIGN_IN_LIMIT_PER_ADDRESS.quota, "sign-in-address:%")
     assert wrong(desk, "another@example.org", "2001:db8::ffff") is TooManyRequests
@@ -183,7 +183,7 @@ def wrong(desk: Desk, email: str, address: str | None) -> type[Exception]:
     return refused.type
 
 
-def test_whoever_knows_the_password_is_not_held_up_by_their_own_mistakes(desk: Desk) -> None:
+def test_correct_password_works_after_earlier_wrong_guesses(desk: Desk) -> None:
     add_person(desk, "ada@example.org", "admin")
     assert wrong(desk, "ada@example.org", None) is WrongPassword
     guessed(desk, SIGN_IN_LIMIT_PER_PERSON.quota - 1, "sign-in:%")
@@ -204,7 +204,7 @@ def test_a_new_password_needs_the_old_one_and_ends_all_other_sessions(desk: Desk
     assert desk.people.sign_in("ada@example.org", "another password", None) == ada
 
 
-def test_the_last_administrator_stays_one(desk: Desk) -> None:
+def test_last_administrator_cannot_be_removed_or_demoted(desk: Desk) -> None:
     ada, eve = add_person(desk, "ada@example.org", "admin"), add_person(desk, "eve@example.org", "viewer")
     with pytest.raises(LastAdmin):
         desk.people.remove(ada.id, actor="test")
@@ -234,7 +234,7 @@ def test_two_administrators_who_remove_each_other_at_once_leave_one(desk: Desk) 
     assert len(refused) == 1
 
 
-def test_removing_somebody_revokes_their_keys_and_ends_their_sessions(desk: Desk, project: Project) -> None:
+def test_removing_a_person_revokes_their_keys_and_ends_their_sessions(desk: Desk, project: Project) -> None:
     add_person(desk, "ada@example.org", "admin")
     eve = add_person(desk, "eve@example.org", "admin")
     _, key = desk.keys.create(project.id, name="CI", actor=eve.email)
@@ -251,7 +251,7 @@ def test_removing_somebody_revokes_their_keys_and_ends_their_sessions(desk: Desk
     assert desk.people.count_keys_by_creator() == {"ada@example.org": 1}
 
 
-def test_an_administrator_who_is_demoted_loses_their_keys_and_links(desk: Desk, project: Project) -> None:
+def test_demoting_an_administrator_revokes_their_keys_and_links(desk: Desk, project: Project) -> None:
     ada = add_person(desk, "ada@example.org", "admin")
     eve = add_person(desk, "eve@example.org", "admin")
     _, key = desk.keys.create(project.id, name="CI", actor=eve.email)
@@ -288,7 +288,7 @@ def test_an_administrator_who_is_demoted_loses_their_keys_and_links(desk: Desk, 
     )
 
 
-def test_keys_of_a_demoted_administrator_are_kept_where_that_is_chosen(desk: Desk, project: Project) -> None:
+def test_keys_of_a_demoted_administrator_can_be_kept(desk: Desk, project: Project) -> None:
     add_person(desk, "ada@example.org", "admin")
     eve = add_person(desk, "eve@example.org", "admin")
     _, key = desk.keys.create(project.id, name="CI", actor=eve.email)
@@ -298,7 +298,7 @@ def test_keys_of_a_demoted_administrator_are_kept_where_that_is_chosen(desk: Des
     desk.keys.authenticate(key, project.id, "write", None)
 
 
-def test_links_of_a_removed_administrator_lead_nowhere(desk: Desk) -> None:
+def test_links_of_a_removed_administrator_are_invalid(desk: Desk) -> None:
     ada, eve = add_person(desk, "ada@example.org", "admin"), add_person(desk, "eve@example.org", "admin")
     links = [
         desk.people.invite("friend@example.org", "admin", actor=eve.email),
@@ -310,7 +310,7 @@ def test_links_of_a_removed_administrator_lead_nowhere(desk: Desk) -> None:
             desk.people.get_invitation(link)
 
 
-def test_a_session_ends_by_its_time_and_by_its_person_alone(desk: Desk) -> None:
+def test_session_ends_by_expiry_and_only_by_its_own_person(desk: Desk) -> None:
     ada, eve = add_person(desk, "ada@example.org", "viewer"), add_person(desk, "eve@example.org", "viewer")
     secret = desk.people.sessions.create(ada, "192.0.2.1", "a browser")
     [session] = desk.people.sessions.list_for_person(ada.id)
@@ -331,7 +331,7 @@ def test_no_secret_is_in_the_database(desk: Desk) -> None:
     assert [secret for secret in (PASSWORD, link, session) if secret in kept] == []
 
 
-def test_a_provider_s_person_is_known_by_its_id_then_by_address_then_by_invitation(desk: Desk) -> None:
+def test_oidc_sign_in_matches_subject_then_email_then_invitation(desk: Desk) -> None:
     ada = add_person(desk, "ada@example.org", "editor")
     assert desk.people.sign_in_with_provider("1", ISSUER, "Ada@example.org", "Ada", None) == ada
     assert desk.people.sign_in_with_provider("1", ISSUER, "renamed@example.org", "Ada", None) == ada
@@ -343,7 +343,7 @@ def test_a_provider_s_person_is_known_by_its_id_then_by_address_then_by_invitati
         desk.people.sign_in_with_provider("4", ISSUER, "stranger@example.org", "", None)
 
 
-def test_an_address_that_passed_to_somebody_else_at_the_provider_opens_no_account(desk: Desk) -> None:
+def test_email_reassigned_at_the_provider_opens_no_existing_account(desk: Desk) -> None:
     desk.people.sign_in_with_provider("1", ISSUER, "ada@example.org", "Ada", "viewer")
     with pytest.raises(NotInvited):
         desk.people.sign_in_with_provider("2", ISSUER, "ada@example.org", "Eve", "viewer")
@@ -351,7 +351,7 @@ def test_an_address_that_passed_to_somebody_else_at_the_provider_opens_no_accoun
     assert moved.email == "ada@example.org"
 
 
-def test_an_account_of_the_provider_has_no_password_to_guess_or_to_change(desk: Desk) -> None:
+def test_oidc_account_has_no_password(desk: Desk) -> None:
     ada = desk.people.sign_in_with_provider("1", ISSUER, "ada@example.org", "Ada", "viewer")
     assert not desk.people.has_password(ada)
     with pytest.raises(WrongPassword):
@@ -360,7 +360,7 @@ def test_an_account_of_the_provider_has_no_password_to_guess_or_to_change(desk: 
         desk.people.change_password(ada, "", PASSWORD, "")
 
 
-def test_the_log_is_read_page_by_page_whatever_is_written_meanwhile(desk: Desk) -> None:
+def test_audit_log_pages_are_stable_during_writes(desk: Desk) -> None:
     with desk.database.write() as tx:
         for number in range(7):
             audit_log.record(tx, "proj_a", "ada" if number % 2 else "eve", f"act.{number}", "")

@@ -80,7 +80,7 @@ def test_a_claim_does_not_wait_for_an_upgrade_of_clickhouse(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("held", list(AdvisoryLock))
-def test_no_purpose_waits_for_another(desk: Desk, held: AdvisoryLock) -> None:
+def test_locks_of_different_purposes_do_not_block_each_other(desk: Desk, held: AdvisoryLock) -> None:
     with desk.database.write() as tx:
         acquire_lock(desk.database, tx, held)
         for other in AdvisoryLock:

@@ -118,14 +118,14 @@ def test_writers_of_one_process_wait_for_each_other(database_url: str) -> None:
     database.close()
 
 
-def test_a_database_that_is_away_is_a_store_that_is_down() -> None:
+def test_unreachable_database_raises_store_down() -> None:
     database = Database("postgresql://nobody@127.0.0.1:1/nothing")
     with pytest.raises(StoreUnavailable), database.read() as tx:
         tx.execute(text("select 1"))
     database.close()
 
 
-def test_a_writer_that_fails_takes_back_nothing_but_its_own_and_none_returns_before_its_commit(
+def test_failed_writer_rolls_back_only_itself_and_writers_return_after_commit(
     database_url: str,
 ) -> None:
     database, onlooker = Database(database_url), Database(database_url)
@@ -157,7 +157,7 @@ def test_a_writer_that_fails_takes_back_nothing_but_its_own_and_none_returns_bef
     assert wrong == []
 
 
-def test_a_commit_that_fails_fails_every_writer_that_shared_it(tmp_path: Path) -> None:
+def test_failed_group_commit_fails_every_writer_in_it(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
     migrate(database)
     with database.write() as tx:
@@ -192,7 +192,7 @@ def test_a_commit_that_fails_fails_every_writer_that_shared_it(tmp_path: Path) -
     database.close()
 
 
-def test_acts_that_share_a_commit_fail_alone_and_wake_nobody_before_it(tmp_path: Path) -> None:
+def test_writers_in_a_group_commit_fail_alone_and_signal_only_after_it(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
     migrate(database)
     mark = database.notifications.mark("queue")
@@ -216,7 +216,7 @@ def test_acts_that_share_a_commit_fail_alone_and_wake_nobody_before_it(tmp_path:
     database.close()
 
 
-def test_a_full_disk_loses_nothing_that_was_called_committed(tmp_path: Path) -> None:
+def test_full_disk_loses_no_committed_data(tmp_path: Path) -> None:
     """SQLite takes the whole transaction back by itself, and with it what others had written in it."""
     database = Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
     with database.write() as tx:
@@ -253,7 +253,7 @@ def test_a_full_disk_loses_nothing_that_was_called_committed(tmp_path: Path) -> 
     database.close()
 
 
-def test_a_database_that_another_process_holds_is_a_store_that_is_down(tmp_path: Path) -> None:
+def test_database_locked_by_another_process_raises_store_down(tmp_path: Path) -> None:
     path = tmp_path / "copydesk.db"
     database = Database(f"sqlite:///{path}")
     with database.write() as tx:

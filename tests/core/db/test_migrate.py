@@ -75,7 +75,7 @@ def another(url: str, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'another.db'}" if url.startswith("sqlite") else new_database()
 
 
-def test_the_tables_are_those_that_are_declared_to_the_last_index(database_url: str, tmp_path: Path) -> None:
+def test_migrated_tables_equal_the_declared_tables(database_url: str, tmp_path: Path) -> None:
     migrated, declared = Database(database_url), Database(another(database_url, tmp_path))
     migrate(migrated)
     with declared.write() as tx:
@@ -91,7 +91,7 @@ def test_the_tables_are_those_that_are_declared_to_the_last_index(database_url: 
         assert found[name] == facts
 
 
-def test_a_migration_takes_nothing_away_from_those_who_do_not_know_it(tx: Connection) -> None:
+def test_migrations_stay_compatible_with_the_previous_release(tx: Connection) -> None:
     """A process of the release before goes on writing rows as it knows them, and reading what it reads."""
     before: dict[str, dict[str, Any]] = {}
     for version in list_schema_versions():
@@ -143,7 +143,7 @@ def old(release: str, database_url: str, tmp_path: Path) -> Iterator[Service]:
         yield service
 
 
-def test_a_store_of_an_earlier_release_is_upgraded_and_answers_as_it_did(old: Service, release: str) -> None:
+def test_store_of_an_earlier_release_is_upgraded_with_identical_reports(old: Service, release: str) -> None:
     engine = "sqlite" if old.desk.database.is_sqlite else "postgres"
     facts = facts_of(old)
     assert facts == answered(release, engine)
@@ -156,7 +156,7 @@ def test_a_store_of_an_earlier_release_is_upgraded_and_answers_as_it_did(old: Se
     assert again == (facts["people"], "active"), "and it goes on from there"
 
 
-def test_readers_of_an_earlier_release_are_the_same_readers_now(old: Service, release: str) -> None:
+def test_visitors_of_an_earlier_release_are_recognized(old: Service, release: str) -> None:
     day = FROZEN_ON[release]
     moment = format_iso(day * DAY + DAY // 2)
     known = [
@@ -196,7 +196,7 @@ def test_an_analytics_store_is_upgraded_to_the_tables_of_a_new_one(release: str,
     assert shapes[0] == shapes[1]
 
 
-def test_a_database_that_a_move_has_half_filled_is_not_served(database_url: str) -> None:
+def test_database_of_an_unfinished_migration_is_not_served(database_url: str) -> None:
     database = Database(database_url)
     migrate(database)
     for version, refusal in ((UNFINISHED_VERSION, UnfinishedMove), ("9999", NewerSchema)):

@@ -8,7 +8,7 @@ from copydesk.core.projects.projects import SiteNotFound
 from copydesk.desk import Desk
 
 
-def test_what_a_person_types_is_understood() -> None:
+def test_typed_values_are_parsed() -> None:
     chosen = CollectionOptions().with_values(
         {
             "origins": "https://Docs.example.com/, https://*.example.org",
@@ -47,13 +47,13 @@ def test_what_a_person_types_is_understood() -> None:
         ("collect", "yes"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(name: str, value: str) -> None:
+def test_invalid_value_is_refused_with_its_field_name(name: str, value: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         CollectionOptions().with_values({name: value})
     assert [detail.field for detail in refusal.value.details] == [name]
 
 
-def test_the_choices_of_both_halves_are_changed_at_once(desk: Desk) -> None:
+def test_policy_and_collection_options_change_together(desk: Desk) -> None:
     project = desk.projects.create("Docs", repository="/srv/docs", ref="main", actor="test")
     desk.projects.change(project.id, {"draft": "true", "base_path": "/docs"}, actor="test")
     kept = desk.projects.get_by_site_id(project.site_id)
@@ -61,12 +61,12 @@ def test_the_choices_of_both_halves_are_changed_at_once(desk: Desk) -> None:
     assert (kept.policy.draft, kept.collecting.base_path) == (True, "/docs")
 
 
-def test_a_site_that_nobody_has_is_not_found(desk: Desk) -> None:
+def test_unknown_site_is_not_found(desk: Desk) -> None:
     with pytest.raises(SiteNotFound):
         desk.projects.get_by_site_id("site_nobody")
 
 
-def test_a_secret_of_the_service_is_made_once_and_is_not_a_persons_to_see_or_remove(desk: Desk) -> None:
+def test_service_secret_is_created_once_and_hidden_from_people(desk: Desk) -> None:
     project = desk.projects.create("Docs", repository="/srv/docs", ref="main", actor="test")
     made = desk.secrets.get_or_create(project.id, "visitor_key")
     assert desk.secrets.get_or_create(project.id, "visitor_key") == made

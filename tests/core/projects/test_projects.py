@@ -30,14 +30,14 @@ from copydesk.desk import Desk
         "https://example.org/\ndocs.git",
     ],
 )
-def test_an_address_that_is_none_or_carries_a_secret_is_refused(address: str) -> None:
+def test_invalid_repository_address_or_one_with_a_secret_is_refused(address: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         validate_repository(address)
     assert "secret" not in refusal.value.message
 
 
 @pytest.mark.parametrize("address", ["https://example.org/docs.git", "http://127.0.0.1:3000/docs", "file:///srv/docs"])
-def test_an_ordinary_address_is_taken_as_it_is(address: str) -> None:
+def test_ordinary_repository_address_is_accepted_unchanged(address: str) -> None:
     assert validate_repository(address) == address
 
 
@@ -46,17 +46,17 @@ BAD_REFS = ["", "-x", "--upload-pack=x", "a..b", "a b", "a~1", "a^", "a:b", "a?"
 
 
 @pytest.mark.parametrize("ref", BAD_REFS)
-def test_what_git_would_not_take_for_a_branch_is_refused(ref: str) -> None:
+def test_invalid_branch_name_is_refused(ref: str) -> None:
     with pytest.raises(InvalidRequest):
         validate_ref(ref)
 
 
 @pytest.mark.parametrize("ref", ["main", "release/1.2", "feature-x", "ünï", "v1.0"])
-def test_ordinary_branches_are_taken(ref: str) -> None:
+def test_ordinary_branch_names_are_accepted(ref: str) -> None:
     assert validate_ref(ref) == ref
 
 
-def test_a_project_is_kept_as_it_was_made(desk: Desk) -> None:
+def test_created_project_is_stored_unchanged(desk: Desk) -> None:
     made = desk.projects.create(
         "Docs",
         repository="https://example.org/docs.git",
@@ -72,7 +72,7 @@ def test_a_project_is_kept_as_it_was_made(desk: Desk) -> None:
         desk.projects.get(new_id("proj"))
 
 
-def test_a_project_is_changed_as_a_person_types_it_and_the_audit_log_says_what(desk: Desk) -> None:
+def test_typed_project_changes_are_applied_and_audited(desk: Desk) -> None:
     made = desk.projects.create("Docs", repository="https://example.org/docs.git", ref="main", actor="ada")
     typed = {
         "ref": "next",
@@ -113,7 +113,7 @@ def test_a_project_is_changed_as_a_person_types_it_and_the_audit_log_says_what(d
         {"forge": "github"},
     ],
 )
-def test_a_wrong_value_is_refused_by_name_and_changes_nothing(desk: Desk, values: dict[str, str]) -> None:
+def test_invalid_value_is_refused_with_its_field_name_and_changes_nothing(desk: Desk, values: dict[str, str]) -> None:
     made = desk.projects.create("Docs", repository="https://example.org/docs.git", ref="main", actor="ada")
     with pytest.raises(InvalidRequest):
         desk.projects.change(made.id, values, actor="ada")

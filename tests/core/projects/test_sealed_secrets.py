@@ -30,7 +30,7 @@ def project(desk: Desk) -> Project:
     return desk.projects.create("Docs", repository="https://example.org/docs.git", ref="main", actor="ada")
 
 
-def test_a_secret_comes_back_as_it_was_and_the_newest_wins(desk: Desk, project: Project) -> None:
+def test_secret_is_decrypted_unchanged_and_the_newest_wins(desk: Desk, project: Project) -> None:
     desk.secrets.set(project.id, "forge_token", "old", actor="ada")
     desk.secrets.set(project.id, "forge_token", f"{VALUE}\n", actor="ada")
     assert desk.secrets.all(project.id) == {"forge_token": VALUE}
@@ -42,7 +42,7 @@ def test_a_secret_comes_back_as_it_was_and_the_newest_wins(desk: Desk, project: 
     assert actions == ["secret.removed", "secret.set", "secret.set", "project.created"]
 
 
-def test_no_byte_of_a_secret_is_in_the_database_or_the_log_of_changes(tmp_path: Path) -> None:
+def test_no_secret_is_in_the_database_or_the_audit_log(tmp_path: Path) -> None:
     with_file = open_desk(Settings(data=tmp_path, database_url=""))
     made = with_file.projects.create("Docs", repository="https://example.org/docs.git", ref="main", actor="ada")
     with_file.secrets.set(made.id, "forge_token", VALUE, actor="ada")
@@ -53,7 +53,7 @@ def test_no_byte_of_a_secret_is_in_the_database_or_the_log_of_changes(tmp_path: 
     assert stat.S_IMODE((tmp_path / "secret.key").stat().st_mode) == 0o600
 
 
-def test_a_row_cannot_be_passed_off_as_another_projects(desk: Desk, project: Project) -> None:
+def test_sealed_row_cannot_be_moved_to_another_project(desk: Desk, project: Project) -> None:
     other = desk.projects.create("Other", repository="https://example.org/other.git", ref="main", actor="ada")
     desk.secrets.set(project.id, "forge_token", VALUE, actor="ada")
     with desk.database.write() as tx:
@@ -63,7 +63,7 @@ def test_a_row_cannot_be_passed_off_as_another_projects(desk: Desk, project: Pro
     assert VALUE not in str(failure.value)
 
 
-def test_a_new_key_opens_what_the_old_one_sealed_as_long_as_that_is_listed(desk: Desk, project: Project) -> None:
+def test_old_secrets_open_while_the_old_key_is_listed(desk: Desk, project: Project) -> None:
     old, new = a_key(), a_key()
     SealedSecrets(desk.database, Settings(secret_key=(old,))).set(project.id, "app_key", VALUE, actor="ada")
     both = SealedSecrets(desk.database, Settings(secret_key=(new, old)))
@@ -75,18 +75,20 @@ def test_a_new_key_opens_what_the_old_one_sealed_as_long_as_that_is_listed(desk:
 
 
 @pytest.mark.parametrize("key", ["x", "YWJj", base64.b64encode(bytes(31)).decode()])
-def test_a_key_that_is_none_is_refused_by_the_name_of_its_variable(desk: Desk, project: Project, key: str) -> None:
+def test_invalid_key_error_names_its_environment_variable(desk: Desk, project: Project, key: str) -> None:
     with pytest.raises(BadSettings, match="COPYDESK_SECRET_KEY"):
         SealedSecrets(desk.database, Settings(secret_key=(key,))).set(project.id, "app_key", VALUE, actor="ada")
 
 
 @pytest.mark.parametrize(("name", "value"), [("password", "x"), ("forge_token", "  "), ("forge_token", "x" * 20_001)])
-def test_only_known_secrets_of_sane_size_are_sealed(desk: Desk, project: Project, name: str, value: str) -> None:
+def test_only_known_secrets_up_to_the_size_limit_are_sealed(
+    desk: Desk, project: Project, name: str, value: str
+) -> None:
     with pytest.raises(InvalidRequest):
         desk.secrets.set(project.id, name, value, actor="ada")
 
 
-def test_processes_that_start_together_make_one_key(tmp_path: Path) -> None:
+def test_processes_starting_together_create_one_key(tmp_path: Path) -> None:
     code = (
         "import pathlib, sys; from copydesk.core.projects.sealed_secrets import _read_or_create_key; "
         "print(_read_or_create_key(pathlib.Path(sys.argv[1])))"

@@ -35,7 +35,7 @@ def used_up(rate: SharedRateLimiter, owner: str = "a") -> bool:
     return False
 
 
-def test_a_rate_is_each_owners_own() -> None:
+def test_rate_limit_is_per_owner() -> None:
     rate = LocalRateLimiter(RateLimit("views", 3, 60_000))
     for owner in ("a", "b") * 3:
         rate.consume(owner)
@@ -47,21 +47,21 @@ def test_a_rate_is_each_owners_own() -> None:
     rate.consume("c")
 
 
-def test_a_rate_begins_anew_with_its_window() -> None:
+def test_rate_limit_resets_with_its_window() -> None:
     rate = LocalRateLimiter(RateLimit("views", 1, 20))
     rate.consume("a")
     threading.Event().wait(0.03)
     rate.consume("a")
 
 
-def test_a_rate_remembers_a_bounded_number_of_owners() -> None:
+def test_rate_limit_tracks_a_bounded_number_of_owners() -> None:
     rate = LocalRateLimiter(RateLimit("views", 1, 60_000))
     for owner in range(MAX_OWNERS * 2 + 10):
         rate.consume(owner)
         assert len(rate._uses_by_owner) <= MAX_OWNERS
 
 
-def test_one_process_lets_through_what_is_allowed_and_says_what_is_left(database: Database) -> None:
+def test_one_process_admits_the_quota_and_reports_the_remaining(database: Database) -> None:
     rate = SharedRateLimiter(EXPORTS, database, TELLER)
     left = [rate.consume("a")["RateLimit"].split(";")[1] for _ in range(QUOTA)]
     assert left == [f"r={number}" for number in reversed(range(QUOTA))]
@@ -70,7 +70,7 @@ def test_one_process_lets_through_what_is_allowed_and_says_what_is_left(database
     rate.consume("b")
 
 
-def test_processes_together_let_through_what_is_allowed_and_a_twentieth_each_at_most(database: Database) -> None:
+def test_processes_together_exceed_the_quota_by_at_most_a_twentieth_each(database: Database) -> None:
     rates = [SharedRateLimiter(EXPORTS, database, TELLER) for _ in range(3)]
     taken = 0
     while not all(refusals := [used_up(rate) for rate in rates]):
@@ -78,13 +78,13 @@ def test_processes_together_let_through_what_is_allowed_and_a_twentieth_each_at_
     assert QUOTA <= taken <= QUOTA + len(rates) * QUOTA // 20
 
 
-def test_a_process_that_comes_late_lets_one_through(database: Database) -> None:
+def test_late_process_admits_one_request_beyond_the_quota(database: Database) -> None:
     first, late = SharedRateLimiter(EXPORTS, database, TELLER), SharedRateLimiter(EXPORTS, database, TELLER)
     assert [used_up(first) for _ in range(QUOTA + 1)] == [False] * QUOTA + [True]
     assert [used_up(late) for _ in range(3)] == [False, True, True]
 
 
-def test_a_shared_window_closes_for_all(database: Database) -> None:
+def test_shared_window_ends_for_all_processes(database: Database) -> None:
     for window in (400, 3_000, 20_000):  # milliseconds; a busy machine needs more of them for the first four lines
         limit, began = RateLimit(f"exports-{window}", 1, window), time.monotonic()
         first, second = SharedRateLimiter(limit, database, TELLER), SharedRateLimiter(limit, database, TELLER)
@@ -96,7 +96,7 @@ def test_a_shared_window_closes_for_all(database: Database) -> None:
     assert not used_up(second)
 
 
-def test_what_is_told_late_is_not_charged_to_the_next_window(database: Database) -> None:
+def test_late_reports_are_not_charged_to_the_next_window(database: Database) -> None:
     for window in (300, 3_000, 20_000):  # milliseconds; a busy machine needs more of them for nine calls
         rate = SharedRateLimiter(RateLimit(f"exports-{window}", 10, window), database, TELLER)
         held_up = threading.Event()
@@ -112,7 +112,7 @@ def test_what_is_told_late_is_not_charged_to_the_next_window(database: Database)
     assert outcomes == [False] * 9
 
 
-def test_a_limit_holds_in_each_process_while_the_database_is_away() -> None:
+def test_limit_holds_per_process_while_the_database_is_unavailable() -> None:
     away = Database(f"postgresql+psycopg://desk@127.0.0.1:{free_port()}/desk")
     try:
         rate = SharedRateLimiter(RateLimit("exports", 3, 60_000), away, TELLER)

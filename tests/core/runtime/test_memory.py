@@ -35,7 +35,7 @@ libc.fclose(stream)
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have one heap")
 @pytest.mark.parametrize("chosen", [None, "5"])
-def test_threads_share_as_many_heaps_as_were_chosen(tmp_path: Path, chosen: str | None) -> None:
+def test_threads_share_the_configured_number_of_heaps(tmp_path: Path, chosen: str | None) -> None:
     told = tmp_path / "heaps.xml"
     environment = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}
     if chosen:

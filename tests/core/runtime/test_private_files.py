@@ -74,7 +74,7 @@ def finished_job(api: httpx.Client, project_id: str) -> dict[str, Any]:
     return job
 
 
-def test_a_server_keeps_its_files_from_other_users_and_repairs_those_that_were_open(tmp_path: Path) -> None:
+def test_server_makes_its_files_private_and_repairs_open_ones(tmp_path: Path) -> None:
     data = tmp_path / "data"
     migrated.new_sqlite(data)
     desk = open_desk(Settings(data=data))
@@ -131,7 +131,7 @@ def test_the_doctor_warns_about_files_that_other_users_can_read(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-def test_files_of_another_user_are_reported_and_stop_nothing() -> None:
+def test_files_of_another_user_are_only_reported() -> None:
     """As on a volume whose root Kubernetes owns, or with files that root left behind."""
     with tempfile.TemporaryDirectory() as name:
         data = Path(name)

@@ -26,7 +26,7 @@ def raised() -> ValueError:
         return error
 
 
-def test_a_json_line_is_one_object_with_what_it_is_about() -> None:
+def test_json_line_is_one_object_with_its_context_fields() -> None:
     with logs.log_context(jobId="job_1", attempt=2), logs.log_context(traceId="abc"):
         line = json.loads(logs.JsonFormatter().format(record("went %s", "wrong")))
     assert line.pop("time").endswith("Z")
@@ -40,7 +40,7 @@ def test_a_json_line_is_one_object_with_what_it_is_about() -> None:
     }
 
 
-def test_what_a_line_is_about_ends_with_its_context() -> None:
+def test_context_fields_end_with_their_context() -> None:
     def inside() -> str:
         logs.bind_log_context(requestId="req_1")
         return logs.TextFormatter().format(record("x"))
@@ -50,7 +50,7 @@ def test_what_a_line_is_about_ends_with_its_context() -> None:
 
 
 @pytest.mark.parametrize("formatter", [logs.JsonFormatter(), logs.TextFormatter()])
-def test_no_message_can_forge_a_line(formatter: logging.Formatter) -> None:
+def test_message_cannot_forge_a_log_line(formatter: logging.Formatter) -> None:
     line = formatter.format(record("%s", HOSTILE))
     assert len(line.splitlines()) == 1
     assert not logs.UNSAFE_CHARS_PATTERN.search(line)
@@ -64,7 +64,7 @@ def test_an_exception_is_one_line_of_json() -> None:
     assert "ValueError: fine" in told["exception"]
 
 
-def test_an_exception_for_a_person_lies_under_its_line() -> None:
+def test_text_format_prints_the_traceback_under_its_line() -> None:
     first, *under = logs.TextFormatter().format(record("failed", failure=raised())).split("\n")
     assert first.endswith("WARNING copydesk.some: failed")
     assert under[0] == "    Traceback (most recent call last):"
@@ -72,17 +72,17 @@ def test_an_exception_for_a_person_lies_under_its_line() -> None:
     assert all(line.startswith("    ") and not logs.UNSAFE_CHARS_PATTERN.search(line) for line in under)
 
 
-def test_letters_of_all_people_stay_readable() -> None:
+def test_unicode_stays_readable() -> None:
     assert "Größe – 文档 🎉" in logs.TextFormatter().format(record("Größe – 文档 🎉"))
     assert json.loads(logs.JsonFormatter().format(record("Größe – 文档 🎉")))["message"] == "Größe – 文档 🎉"
 
 
 @pytest.mark.parametrize("formatter", [logs.JsonFormatter(), logs.TextFormatter()])
-def test_a_slip_in_a_call_to_the_log_does_not_cost_the_line(formatter: logging.Formatter) -> None:
-    assert "%d jobs (with arguments that do not fit)" in formatter.format(record("%d jobs", "no number"))
+def test_wrong_format_arguments_do_not_lose_the_line(formatter: logging.Formatter) -> None:
+    assert "%d jobs (its arguments do not match)" in formatter.format(record("%d jobs", "no number"))
 
 
-def test_what_nobody_catches_is_a_line_too() -> None:
+def test_uncaught_exceptions_and_warnings_are_logged() -> None:
     """In a process of its own: it is about everything that a process says."""
     program = """
 import threading, warnings

@@ -21,7 +21,7 @@ def samples(told: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     }
 
 
-def test_what_several_threads_count_adds_up() -> None:
+def test_counts_of_several_threads_add_up() -> None:
     counter, histogram = Counter("a_total", "A.", ("kind",)), Histogram("b", "B.", SECONDS_BUCKETS)
 
     def count() -> None:
@@ -37,7 +37,7 @@ def test_what_several_threads_count_adds_up() -> None:
     assert (counter.value("x"), histogram.count()) == (8_000, 8_000)
 
 
-def test_a_histogram_counts_what_lies_at_or_below_each_bound() -> None:
+def test_histogram_buckets_are_cumulative_and_inclusive() -> None:
     histogram = Histogram("b_seconds", "B.", (0.1, 1.0), ("kind",))
     for value in (0.05, 0.1, 0.5, 7):
         histogram.observe(value, "x")
@@ -49,11 +49,11 @@ def test_a_histogram_counts_what_lies_at_or_below_each_bound() -> None:
 
 
 @pytest.mark.parametrize("content", ['a"b', "a\\b", "a\nb 1\nforged 2", 'a"} 1\nforged{x="'])
-def test_a_label_cannot_break_out_of_its_line(content: str) -> None:
+def test_label_values_are_escaped(content: str) -> None:
     assert samples(render_metrics([Gauge("a", "A.", [({"x": content}, 1)])])) == {("a", (("x", content),)): 1}
 
 
-def test_large_and_small_numbers_are_told_whole() -> None:
+def test_large_and_small_numbers_are_rendered_exactly() -> None:
     counter = Counter("a_total", "A.")
     counter.add(by=123_456_789_012)
     assert samples(render_metrics([counter, Gauge("b", "B.", 0.000123)])) == {
@@ -62,14 +62,14 @@ def test_large_and_small_numbers_are_told_whole() -> None:
     }
 
 
-def test_the_process_tells_what_it_takes() -> None:
+def test_process_metrics_are_exposed() -> None:
     found = samples(render_metrics(collect_process_metrics()))
     assert found["process_resident_memory_bytes", ()] > 10_000_000
     assert found["process_cpu_seconds_total", ()] > 0
     assert 0 < found["process_open_fds", ()] < found["process_max_fds", ()]
 
 
-def test_every_figure_is_documented() -> None:
+def test_every_metric_is_documented() -> None:
     documented = DOCS.read_text("utf-8")
     assert [
         figure.name

@@ -71,7 +71,7 @@ WORDS = Reply(text="All done.\nReally.")
 FIX: Turn = edit("page.md", "colour", "color")
 
 
-def test_words_after_a_change_are_answered_with_a_nudge_to_finish(bench: Bench) -> None:
+def test_text_after_a_change_gets_a_reminder_to_call_finish(bench: Bench) -> None:
     model = ScriptedModel([FIX, WORDS, finish("Spelling")])
     finished, _ = bench.edited(model)
     assert finished.title == "Spelling"
@@ -79,7 +79,7 @@ def test_words_after_a_change_are_answered_with_a_nudge_to_finish(bench: Bench) 
     assert "call finish" in nudge.text
 
 
-def test_words_that_stay_words_become_the_summary(bench: Bench) -> None:
+def test_repeated_text_without_finish_becomes_the_summary(bench: Bench) -> None:
     finished, workspace = bench.edited(ScriptedModel([FIX, WORDS, WORDS]))
     assert (finished.title, finished.summary) == ("All done.", WORDS.text)
     assert list(workspace.changes()) == ["page.md"]
@@ -88,10 +88,10 @@ def test_words_that_stay_words_become_the_summary(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("turn", "said"),
     [
-        (WORDS, "answered with text alone and used no tool"),
-        (Reply(), "answered with nothing"),
+        (WORDS, "answered with text only and called no tool"),
+        (Reply(), "returned empty answers"),
         (calls(("shell", {"command": "ls"})), "called tools that do not exist"),
-        (calls(("read", {"file": "page.md"})), "called tools with arguments that do not fit them"),
+        (calls(("read", {"file": "page.md"})), "called tools with invalid arguments"),
     ],
     ids=["words", "nothing", "unknown tool", "misfit"],
 )
@@ -103,7 +103,7 @@ def test_a_model_that_stays_stuck_ends_the_job_with_a_reason(bench: Bench, turn:
     assert len(model.asked) == 3
 
 
-def test_a_stuck_model_gets_the_same_advice_when_the_run_is_resumed(bench: Bench) -> None:
+def test_stuck_model_gets_the_same_advice_after_a_resume(bench: Bench) -> None:
     stops = RuntimeError("the process is gone")
     heard: list[Conversation] = []
 
@@ -121,7 +121,7 @@ def test_a_stuck_model_gets_the_same_advice_when_the_run_is_resumed(bench: Bench
     assert any("[Copydesk]" in str(entry) for entry in heard[1])
 
 
-def test_finish_does_not_count_beside_a_call_that_was_refused(bench: Bench) -> None:
+def test_finish_next_to_a_refused_call_is_ignored(bench: Bench) -> None:
     both = calls(("delete", {"path": "gone.md"}), ("finish", {"title": "Too soon", "summary": ""}))
     finished, _ = bench.edited(ScriptedModel([both, finish("Now")]))
     assert finished.title == "Now"
@@ -138,7 +138,7 @@ class Review:
         return f"page.md line 3: fault {self.seen}" if self.seen <= self.times else None
 
 
-def test_findings_answer_the_call_of_finish_and_the_work_goes_on(bench: Bench) -> None:
+def test_findings_are_the_result_of_finish_and_work_continues(bench: Bench) -> None:
     model = ScriptedModel([FIX, finish("First"), edit("page.md", "# Page", "# A page"), finish("Second")])
     finished, workspace = bench.edited(model, review=Review(1))
     assert finished.title == "Second"
@@ -148,13 +148,13 @@ def test_findings_answer_the_call_of_finish_and_the_work_goes_on(bench: Bench) -
     assert (answered.results[0].ok, answered.results[0].text) == (False, "page.md line 3: fault 1")
 
 
-def test_after_three_rounds_of_findings_finish_stands(bench: Bench) -> None:
+def test_finish_is_accepted_after_three_rounds_of_findings(bench: Bench) -> None:
     review = Review(99)
     finished, _ = bench.edited(ScriptedModel([FIX, *(finish(f"Try {n}") for n in range(1, 9))]), review=review)
     assert (finished.title, review.seen) == ("Try 4", 3)
 
 
-def test_a_review_that_was_recorded_is_not_made_again(bench: Bench) -> None:
+def test_recorded_review_is_not_repeated(bench: Bench) -> None:
     class Gone(Exception):
         pass
 
@@ -170,18 +170,18 @@ def test_a_review_that_was_recorded_is_not_made_again(bench: Bench) -> None:
     assert workspace.read("page.md") == b"# Page\n\nThe color.\n"
 
 
-def test_a_model_with_nothing_to_add_to_the_findings_stands_by_its_finish(bench: Bench) -> None:
+def test_empty_reply_to_findings_accepts_the_earlier_finish(bench: Bench) -> None:
     finished, _ = bench.edited(ScriptedModel([FIX, finish("First"), Reply()]), review=Review(99))
     assert finished.title == "First"
 
 
-def test_the_mechanic_stands_by_its_finish_as_well(new_bench: Callable[[str], Bench]) -> None:
+def test_mechanic_does_not_loop_on_findings(new_bench: Callable[[str], Bench]) -> None:
     finished, workspace = new_bench('Replace "colour" with "color"').edited(Mechanic(), review=Review(99))
     assert "color" in finished.title
     assert workspace.changes()
 
 
-def test_a_check_is_a_tool_like_any_other(bench: Bench) -> None:
+def test_check_is_offered_as_a_tool(bench: Bench) -> None:
     model = ScriptedModel([calls(("check", {})), finish()])
     bench.edited(model, check=lambda workspace: f"{len(workspace.changes())} findings")
     answered = model.asked[1][-1]
@@ -189,13 +189,13 @@ def test_a_check_is_a_tool_like_any_other(bench: Bench) -> None:
     assert answered.results[0].text == "0 findings"
 
 
-def test_without_a_check_there_is_no_such_tool(bench: Bench) -> None:
+def test_check_tool_is_absent_without_a_check(bench: Bench) -> None:
     model = ScriptedModel([calls(("check", {})), finish()])
     bench.edited(model)
     assert "There is no tool check" in str(model.asked[1][-1])
 
 
-def test_what_a_failed_request_cost_is_on_the_job(bench: Bench) -> None:
+def test_cost_of_a_failed_request_is_on_the_job(bench: Bench) -> None:
     def fails(_conversation: Conversation, _workspace: Workspace) -> Reply:
         raise ModelFailed("It is away.", Usage(requests=2, input_tokens=30))
 
@@ -212,7 +212,7 @@ class Listening(ScriptedModel):
         return self
 
 
-def test_a_model_that_wants_it_is_told_of_the_repository_the_tools_and_the_time(bench: Bench) -> None:
+def test_model_gets_a_brief_of_repository_tools_and_deadline(bench: Bench) -> None:
     model = Listening([finish()])
     bench.edited(model, check=lambda _: "")
     assert "| Be brief." in model.brief.overview

@@ -31,10 +31,10 @@ def _rules(report: CheckReport) -> list[str]:
 def test_a_workspace_without_changes_introduces_nothing(workspace: MakeWorkspace) -> None:
     report = check(workspace(SITE))
     assert report.introduced == ()
-    assert [each.message for each in report.old] == ["The link to `gone.md` leads nowhere."]
+    assert [each.message for each in report.old] == ["The link to `gone.md` is broken: the target does not exist."]
 
 
-def test_a_change_that_is_taken_back_introduces_nothing(workspace: MakeWorkspace) -> None:
+def test_reverted_change_introduces_nothing(workspace: MakeWorkspace) -> None:
     edited = workspace(SITE)
     edited.delete("docs/a.md")
     assert _rules(check(edited)) == ["link docs/index.md:2"]
@@ -42,7 +42,7 @@ def test_a_change_that_is_taken_back_introduces_nothing(workspace: MakeWorkspace
     assert check(edited).introduced == ()
 
 
-def test_what_was_known_of_a_state_is_gone_with_it(workspace: MakeWorkspace) -> None:
+def test_state_is_freed_without_garbage_collection(workspace: MakeWorkspace) -> None:
     """It would be in nobody's way until garbage is looked for, which is seldom: and each job makes one."""
     edited = workspace(SITE)
     edited.write("docs/a.md", b"## Two\n")
@@ -50,7 +50,7 @@ def test_what_was_known_of_a_state_is_gone_with_it(workspace: MakeWorkspace) -> 
     assert after() is None
 
 
-def test_a_follow_up_answers_for_the_whole_job(workspace: MakeWorkspace) -> None:
+def test_follow_up_is_checked_against_the_base_of_the_job(workspace: MakeWorkspace) -> None:
     """The job's branch has a finding already; against its own tree it is old, against the job's base it is not."""
     base, branch = workspace(SITE), workspace({**SITE, "docs/a.md": b"## Two\n"})
     assert check(branch).introduced == ()
@@ -64,7 +64,7 @@ def test_a_second_finding_like_an_old_one_is_new(workspace: MakeWorkspace) -> No
     assert (len(report.introduced), len(report.old)) == (1, 1)
 
 
-def test_findings_come_in_the_order_of_their_places(workspace: MakeWorkspace) -> None:
+def test_findings_are_ordered_by_path_and_line(workspace: MakeWorkspace) -> None:
     edited = workspace(SITE)
     edited.write("docs/z.md", b"[x](no.md)\n\n```\n")
     edited.write("docs/b.md", b"[x](no.md)\n![y](no.png)\n")
@@ -73,7 +73,7 @@ def test_findings_come_in_the_order_of_their_places(workspace: MakeWorkspace) ->
     assert [each.path for each in found] == ["docs/b.md", "docs/b.md", "docs/z.md", "docs/z.md"]
 
 
-def test_links_through_a_symbolic_link_or_a_submodule_are_not_judged(workspace: MakeWorkspace) -> None:
+def test_links_through_a_symbolic_link_or_submodule_are_not_checked(workspace: MakeWorkspace) -> None:
     made = workspace({"a.md": b"[x](linked/b.md) [y](module/c.md) [z](nowhere/d.md)\n"})
     repository = made.tree.repository
     builder = repository.TreeBuilder(repository[made.tree.root].peel(pygit2.Tree))
@@ -82,7 +82,7 @@ def test_links_through_a_symbolic_link_or_a_submodule_are_not_judged(workspace: 
     author = pygit2.Signature("Ada", "ada@example.com", 1, 0)
     commit = repository.create_commit(None, author, author, "Links", builder.write(), [])
     report = check(Workspace(type(made.tree)(repository, str(commit))))
-    assert [each.message for each in report.old] == ["The link to `nowhere/d.md` leads nowhere."]
+    assert [each.message for each in report.old] == ["The link to `nowhere/d.md` is broken: the target does not exist."]
 
 
 @pytest.mark.parametrize("ignored", [["link"], ["link:docs/*"], ["*:docs/index.md"]])
@@ -90,7 +90,7 @@ def test_a_rule_can_be_silenced(ignored: list[str], workspace: MakeWorkspace) ->
     assert check(workspace(SITE), ignored=ignored).old == ()
 
 
-def test_it_does_not_matter_which_site_came_last() -> None:
+def test_order_of_site_configurations_does_not_matter() -> None:
     configurations = ["docs/conf.py", "docs/_config.yml", "docs/docs.json", "mkdocs.yml", "book.toml", "a/mkdocs.yml"]
     text = {"docs/docs.json": '{"navigation": {}}'}
     made = (CONFIG_PARSERS[path.rpartition("/")[2]](path, text.get(path, "project = 1")) for path in configurations)
@@ -140,7 +140,7 @@ def _bytes(*parts: Mapping[str, str]) -> dict[str, bytes]:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(PAGES, CONFIGS, PAGES, CONFIGS)
-def test_what_is_found_does_not_depend_on_what_was_kept(
+def test_incremental_check_finds_the_same_as_a_full_check(
     workspace: MakeWorkspace,
     before: dict[str, str],
     config: dict[str, str],

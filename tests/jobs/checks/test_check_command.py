@@ -128,7 +128,7 @@ def test_a_command_passes_or_fails_by_its_status_and_shows_its_output(bench: Ben
     assert failed == CommandResult(False, "The check command failed with status 3.", "broken link\n")
 
 
-def test_it_sees_the_edited_files_from_the_projects_root_on(bench: Bench) -> None:
+def test_command_sees_the_edited_files_below_the_project_root(bench: Bench) -> None:
     bench.workspace.write("docs/new.md", b"new\n")
     bench.workspace.delete("docs/page.md")
     result = bench.run("ls; cat new.md; test ! -e ../mkdocs.yml", root="docs")
@@ -136,13 +136,13 @@ def test_it_sees_the_edited_files_from_the_projects_root_on(bench: Bench) -> Non
     assert result.output == "new.md\nnew\n"
 
 
-def test_it_can_write_in_its_copy_and_for_a_while(bench: Bench) -> None:
+def test_command_can_write_in_its_temporary_copy(bench: Bench) -> None:
     result = bench.run('mkdir -p site && cp -p docs/page.md site/ && touch "$TMPDIR/x" && mv site out && ls out')
     assert result.ok, result.output
     assert bench.workspace.paths() == sorted(SOMETHING)
 
 
-def test_no_socket_of_any_kind_reaches_anything(bench: Bench) -> None:
+def test_command_cannot_connect_any_socket(bench: Bench) -> None:
     name = uuid4().hex
     with (
         socket.socket() as tcp,
@@ -186,9 +186,7 @@ def test_no_socket_of_any_kind_reaches_anything(bench: Bench) -> None:
     assert result.output == "nothing\n"
 
 
-def test_neither_our_files_nor_our_environment_nor_our_processes_can_be_read(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_cannot_read_our_files_environment_or_processes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     token = uuid4().hex
     monkeypatch.setenv("PLANTED", token)
     secret = Path(gettempdir(), f"{token[:8]}.txt")
@@ -206,7 +204,7 @@ def test_neither_our_files_nor_our_environment_nor_our_processes_can_be_read(
         assert kept not in result.output
 
 
-def test_nothing_outside_can_be_written_made_removed_or_given_another_mode(bench: Bench) -> None:
+def test_command_cannot_change_files_outside_its_copy(bench: Bench) -> None:
     folder = Path(gettempdir(), uuid4().hex)
     folder.mkdir()
     folder.chmod(0o777)
@@ -232,7 +230,7 @@ def test_nothing_outside_can_be_written_made_removed_or_given_another_mode(bench
         folder.rmdir()
 
 
-def test_no_process_outside_can_be_ended_traced_or_limited(bench: Bench) -> None:
+def test_command_cannot_signal_trace_or_limit_other_processes(bench: Bench) -> None:
     with victim() as process:
         result = bench.python(f"""
             import ctypes, os, resource, signal
@@ -258,12 +256,12 @@ def test_no_process_outside_can_be_ended_traced_or_limited(bench: Bench) -> None
     assert result.output == "[]\n"
 
 
-def test_no_new_namespace_and_no_more_rights_can_be_had(bench: Bench) -> None:
+def test_command_cannot_create_namespaces_or_gain_privileges(bench: Bench) -> None:
     result = bench.run("unshare -Ur true || unshare -n true || chroot . true || mount -t tmpfs x . || echo none")
     assert result.output.endswith("none\n")
 
 
-def test_what_it_leaves_behind_is_ended_with_it(bench: Bench) -> None:
+def test_background_processes_end_with_the_command(bench: Bench) -> None:
     token = uuid4().hex
     result = bench.python(f"""
         import os, signal, subprocess, sys, time
@@ -319,7 +317,7 @@ def test_a_fork_bomb_is_bounded_and_ends(bench: Bench) -> None:
     ],
     ids=["many", "one", "deep", "deleted"],
 )
-def test_the_disk_is_not_filled(bench: Bench, command: str) -> None:
+def test_disk_usage_is_limited(bench: Bench, command: str) -> None:
     free = os.statvfs(gettempdir())
     result = bench.run(command, limits=Limits(written=40 * MIB), seconds=60)
     after = os.statvfs(gettempdir())
@@ -329,7 +327,7 @@ def test_the_disk_is_not_filled(bench: Bench, command: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["one", "shared", "many"])
-def test_memory_is_bounded(bench: Bench, kind: str) -> None:
+def test_memory_is_limited(bench: Bench, kind: str) -> None:
     scripts = {
         "one": "x = bytearray(400 * 2**20)",
         "shared": "import mmap, time; m = mmap.mmap(-1, 400 * 2**20); m.write(b'x' * len(m)); time.sleep(60)",
@@ -340,16 +338,16 @@ def test_memory_is_bounded(bench: Bench, kind: str) -> None:
     assert "memory" in result.summary or "MemoryError" in result.output
 
 
-def test_it_is_stopped_when_its_time_is_over(bench: Bench) -> None:
+def test_command_is_stopped_at_its_timeout(bench: Bench) -> None:
     token = uuid4().hex
     began = time.monotonic()
     result = bench.run(f"trap '' TERM HUP INT; echo begun; while :; do :; done; echo {token}", seconds=2)
     assert time.monotonic() - began < 60
     assert processes_with(token) == []
-    assert result == CommandResult(False, "The check command was not done within 2 s.", "begun\n")
+    assert result == CommandResult(False, "The check command did not finish within 2 s.", "begun\n")
 
 
-def test_a_cancelled_job_ends_it_at_once(bench: Bench) -> None:
+def test_canceling_the_job_ends_the_command_immediately(bench: Bench) -> None:
     token = uuid4().hex
     cancels: list[Callable[[], object]] = []
 
@@ -371,7 +369,7 @@ def test_a_cancelled_job_ends_it_at_once(bench: Bench) -> None:
     assert "stopped" in done[0].summary
 
 
-def test_a_worker_that_is_killed_leaves_neither_process_nor_copy(bench: Bench) -> None:
+def test_killed_worker_leaves_no_process_and_no_copy(bench: Bench) -> None:
     token = uuid4().hex
     script = f"""
         from copydesk.jobs.sandbox.sandbox import Sandbox, private_folder
@@ -388,7 +386,7 @@ def test_a_worker_that_is_killed_leaves_neither_process_nor_copy(bench: Bench) -
     assert until(lambda: copies() <= before)
 
 
-def test_a_copy_that_resists_is_removed_all_the_same(bench: Bench) -> None:
+def test_copy_with_removed_permissions_is_deleted(bench: Bench) -> None:
     result = bench.run('mkdir -p a/b; touch a/b/c; chmod 0 a/b a "$TMPDIR"; i=0; true')
     assert result.ok
 
@@ -411,7 +409,7 @@ def test_only_regular_files_are_copied(bench: Bench, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").rglob("*")) == ["build.sh", "docs", "page.md"]
 
 
-def test_a_tree_with_names_that_lead_out_leads_nowhere(tmp_path: Path) -> None:
+def test_tree_with_path_traversal_names_writes_nothing_outside(tmp_path: Path) -> None:
     repository = pygit2.init_repository(str(tmp_path / "hostile.git"), bare=True)
     blob = repository.create_blob(b"x")
     inner = b"100644 evil\0" + blob.raw
@@ -428,14 +426,14 @@ def test_a_tree_with_names_that_lead_out_leads_nowhere(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "deep").rglob("*")) == ["work"]
 
 
-def test_too_large_a_workspace_is_refused_with_a_sentence(
+def test_too_large_workspace_is_refused_with_a_message(
     workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(check_command, "MAX_COPIED_FILES", 1)
     before = copies()
     result = run_command("true", workspace(SOMETHING), Sandbox("landlock"), root="", seconds=5)
     assert not result.ok
-    assert "this has more" in result.summary
+    assert "is too large" in result.summary
     assert copies() <= before
 
 
@@ -447,13 +445,13 @@ def test_without_a_sandbox_a_command_is_refused_and_not_run(workspace: MakeWorks
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_sandbox_that_shows_what_must_be_hidden_is_not_taken() -> None:
+def test_sandbox_that_exposes_hidden_paths_is_unavailable() -> None:
     found = probe(hidden=[Path("/usr")])
     assert isinstance(found, SandboxUnavailable)
     if any(isinstance(probe(backends=[backend]), Sandbox) for backend in BACKENDS):
         assert "list /usr" in found.reason
 
 
-def test_the_output_is_plain_and_short() -> None:
+def test_output_is_plain_text_and_truncated() -> None:
     assert clean_output("\x1b[31mred\x1b[0m \x1b]0;title\x07a\x00b\u202ec\r\n10%\r20%\rdone\n") == "red abc\ndone\n"
     assert len(clean_output("x" * 1_000_000)) < 17_000

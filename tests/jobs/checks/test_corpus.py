@@ -18,11 +18,11 @@ def _found(case: Case, workspace: MakeWorkspace) -> list[Expected]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_repository_has_the_findings_that_it_was_made_for_and_no_others(case: Case, workspace: MakeWorkspace) -> None:
+def test_corpus_repository_has_exactly_the_expected_findings(case: Case, workspace: MakeWorkspace) -> None:
     assert sorted(_found(case, workspace)) == sorted(case.expected)
 
 
-def test_precision_and_recall_by_rule(workspace: MakeWorkspace) -> None:
+def test_every_rule_reaches_its_precision_and_recall(workspace: MakeWorkspace) -> None:
     right, wrong, missed = Counter[str](), Counter[str](), Counter[str]()
     for case in CASES:
         found, expected = Counter(_found(case, workspace)), Counter(case.expected)
@@ -39,7 +39,7 @@ def test_precision_and_recall_by_rule(workspace: MakeWorkspace) -> None:
     assert min(right[rule] / max(1, right[rule] + missed[rule]) for rule in RULES) >= 0.95
 
 
-def test_the_corpus_has_every_rule_several_times_and_repositories_where_all_is_well() -> None:
+def test_corpus_covers_every_rule_and_has_clean_repositories() -> None:
     broken = Counter(rule for case in CASES for rule in {rule for rule, _, _ in case.expected})
     assert len(CASES) >= 60
     assert len(VALID) >= 20

@@ -24,7 +24,7 @@ TEXT = st.lists(MARKS, max_size=60).map("".join)
 
 @settings(deadline=None)
 @given(TEXT, st.sampled_from([".md", ".mdx", ".rst", ".markdown"]))
-def test_any_page_can_be_read(text: str, kind: str) -> None:
+def test_any_page_can_be_parsed(text: str, kind: str) -> None:
     facts = parse_page(kind, text.encode("utf-8", "replace"))
     lines = text.count("\n") + 1
     assert all(1 <= line <= lines for line, _, _ in facts.references)
@@ -33,7 +33,7 @@ def test_any_page_can_be_read(text: str, kind: str) -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=200), st.sampled_from([".md", ".mdx", ".rst"]))
-def test_any_bytes_can_be_read(data: bytes, kind: str) -> None:
+def test_any_bytes_can_be_parsed(data: bytes, kind: str) -> None:
     parse_page(kind, data)
     parse_page(kind, b"---\n" + data + b"\n---\n")
 
@@ -47,7 +47,7 @@ JSON += ["/*", "*/", "\\", "...", "x.md"]
     st.lists(st.sampled_from(JSON), max_size=40).map(" ".join),
     st.sampled_from([*CONFIG_PARSERS, "sidebars.js", "sidebars.json", ".vitepress/config.ts"]),
 )
-def test_any_configuration_can_be_read(text: str, path: str) -> None:
+def test_any_configuration_can_be_parsed(text: str, path: str) -> None:
     parse_nav_file(path, text)
     if path in CONFIG_PARSERS:
         CONFIG_PARSERS[path](path, text)
@@ -94,7 +94,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("kind", [".md", ".mdx", ".rst"])
 @pytest.mark.parametrize("name", HOSTILE)
-def test_time_is_bounded_by_size(name: str, kind: str) -> None:
+def test_parsing_time_is_bounded_by_size(name: str, kind: str) -> None:
     with limit_cpu(seconds=10):
         parse_page(kind, HOSTILE[name].encode())
 
@@ -111,7 +111,7 @@ def test_a_page_of_five_megabytes_and_one_with_ten_thousand_links_are_checked(wo
         assert len(format_for_model(report)) < 10_000
 
 
-def test_what_is_deep_in_folders_or_long_in_name_is_checked(workspace: MakeWorkspace) -> None:
+def test_deeply_nested_and_long_paths_are_checked(workspace: MakeWorkspace) -> None:
     deep = "/".join(["d"] * DEFAULT_LIMITS.depth)
     made = workspace(
         {
@@ -126,7 +126,7 @@ LAUGHS = "a0: &a0 [x.md, x.md]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]
 
 
 @pytest.mark.parametrize("nav", ["nav: &n\n  - a: *n\n", LAUGHS + "nav: *a25\n", "nav: " + "[" * 2000 + "]" * 2000])
-def test_a_navigation_that_refers_to_itself_or_has_no_end_is_read(workspace: MakeWorkspace, nav: str) -> None:
+def test_recursive_or_endless_navigation_is_parsed(workspace: MakeWorkspace, nav: str) -> None:
     made = workspace({"mkdocs.yml": nav.encode(), "docs/index.md": b"# A\n", "docs/x.md": b"# X\n"})
     made.write("docs/index.md", b"# A\n\n[x](x.md)\n")
     with limit_cpu(seconds=5):

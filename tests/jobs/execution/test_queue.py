@@ -52,7 +52,7 @@ def take_messages(desk: Desk) -> None:
         tx.execute(text("update messages set run_id = 'taken'"))
 
 
-def test_a_message_that_nobody_took_up_starts_the_next_run(desk: Desk, queue: Queue) -> None:
+def test_unprocessed_message_starts_the_next_run(desk: Desk, queue: Queue) -> None:
     docs = project(desk)
     job = desk.jobs.create(docs, NewJob("x")).job
     (claim,) = claims(queue)
@@ -63,13 +63,13 @@ def test_a_message_that_nobody_took_up_starts_the_next_run(desk: Desk, queue: Qu
     assert [again.run_number for again in claims(queue)] == [2]
 
 
-def test_the_oldest_comes_first(desk: Desk, queue: Queue) -> None:
+def test_oldest_run_is_claimed_first(desk: Desk, queue: Queue) -> None:
     docs = project(desk)
     made = [desk.jobs.create(docs, NewJob(f"{n}")).job.id for n in range(2)]
     assert [claim.job_id for claim in claims(queue)] == made
 
 
-def test_a_project_with_many_jobs_does_not_hold_up_another(desk: Desk, queue: Queue) -> None:
+def test_project_with_many_jobs_does_not_delay_another(desk: Desk, queue: Queue) -> None:
     busy, small = project(desk, "Busy"), project(desk, "Small")
     for n in range(10):
         desk.jobs.create(busy, NewJob(f"{n}"))
@@ -77,7 +77,7 @@ def test_a_project_with_many_jobs_does_not_hold_up_another(desk: Desk, queue: Qu
     assert late in [claim.job_id for claim in claims(queue, most=2)]
 
 
-def test_no_more_run_at_once_than_the_bounds_allow(desk: Desk, queue: Queue) -> None:
+def test_concurrent_runs_stay_within_the_limits(desk: Desk, queue: Queue) -> None:
     for name in ("A", "B", "C", "D"):
         owner = project(desk, name)
         for n in range(4):
@@ -87,7 +87,7 @@ def test_no_more_run_at_once_than_the_bounds_allow(desk: Desk, queue: Queue) -> 
     assert max(Counter(claim.project_id for claim in taken).values()) <= BOUNDS.project_slots
 
 
-def test_workers_that_claim_at_once_never_get_the_same_run_nor_exceed_the_bounds(desk: Desk, queue: Queue) -> None:
+def test_concurrent_claims_are_exclusive_and_within_the_limits(desk: Desk, queue: Queue) -> None:
     docs = project(desk)
     for n in range(8):
         desk.jobs.create(docs, NewJob(f"{n}"))
@@ -108,7 +108,7 @@ def test_an_expired_lease_is_claimed_again_as_the_next_attempt(desk: Desk, queue
     assert (second.run_id, first.attempt, second.attempt) == (first.run_id, 1, 2)
 
 
-def test_an_attempt_that_was_taken_over_can_write_nothing_more(desk: Desk, queue: Queue) -> None:
+def test_superseded_attempt_cannot_write(desk: Desk, queue: Queue) -> None:
     docs = project(desk)
     job = desk.jobs.create(docs, NewJob("x")).job
     (first,) = claims(queue)
@@ -133,9 +133,7 @@ def test_an_attempt_that_was_taken_over_can_write_nothing_more(desk: Desk, queue
     assert desk.jobs.get(docs.id, job.id).status == "completed"
 
 
-def test_a_lease_that_ran_out_forbids_acts_on_the_outside_world_even_if_nobody_took_over(
-    desk: Desk, queue: Queue
-) -> None:
+def test_expired_lease_forbids_external_actions(desk: Desk, queue: Queue) -> None:
     desk.jobs.create(project(desk), NewJob("x"))
     (claim,) = claims(queue)
     journal = Journal(desk.database, claim)
@@ -145,7 +143,7 @@ def test_a_lease_that_ran_out_forbids_acts_on_the_outside_world_even_if_nobody_t
         journal.check_lease()
 
 
-def test_a_heartbeat_keeps_what_is_its_own_and_tells_what_is_not(desk: Desk, queue: Queue) -> None:
+def test_heartbeat_renews_own_runs_and_reports_lost_ones(desk: Desk, queue: Queue) -> None:
     docs = project(desk)
     jobs = [desk.jobs.create(docs, NewJob(f"{n}")).job for n in range(2)]
     first, second = claims(queue)
@@ -154,7 +152,7 @@ def test_a_heartbeat_keeps_what_is_its_own_and_tells_what_is_not(desk: Desk, que
     assert queue.renew("another", [second.run_id]) == set()
 
 
-def test_what_a_worker_gives_back_is_claimed_at_once(desk: Desk, queue: Queue) -> None:
+def test_released_run_is_claimable_immediately(desk: Desk, queue: Queue) -> None:
     desk.jobs.create(project(desk), NewJob("x"))
     (claim,) = claims(queue)
     assert claims(queue) == []
@@ -162,7 +160,7 @@ def test_what_a_worker_gives_back_is_claimed_at_once(desk: Desk, queue: Queue) -
     assert [again.attempt for again in claims(queue)] == [2]
 
 
-def test_a_heartbeat_that_comes_late_does_not_take_back_what_was_given_back(desk: Desk, queue: Queue) -> None:
+def test_late_heartbeat_does_not_reclaim_a_released_run(desk: Desk, queue: Queue) -> None:
     desk.jobs.create(project(desk), NewJob("x"))
     (claim,) = claims(queue)
     queue.release("worker", [claim.run_id])
@@ -170,9 +168,7 @@ def test_a_heartbeat_that_comes_late_does_not_take_back_what_was_given_back(desk
     assert queue.claim("another") is not None
 
 
-def test_an_attempt_whose_claim_the_database_lost_can_write_nothing_though_the_next_has_its_number(
-    desk: Desk, queue: Queue
-) -> None:
+def test_attempt_lost_by_the_database_cannot_write_under_a_reused_number(desk: Desk, queue: Queue) -> None:
     """As when a replica that did not have the claim yet became the primary."""
     docs = project(desk)
     job = desk.jobs.create(docs, NewJob("x")).job
@@ -191,7 +187,7 @@ def test_an_attempt_whose_claim_the_database_lost_can_write_nothing_though_the_n
     assert desk.jobs.get(docs.id, job.id).status == "completed"
 
 
-def test_events_are_numbered_without_gaps_however_many_write_at_once(desk: Desk, queue: Queue) -> None:
+def test_concurrent_events_are_numbered_without_gaps(desk: Desk, queue: Queue) -> None:
     docs = project(desk)
     job = desk.jobs.create(docs, NewJob("x")).job
     (claim,) = claims(queue)

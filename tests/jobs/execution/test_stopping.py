@@ -73,7 +73,7 @@ class SlowGit:
         assert not self.done.exists()
 
 
-def test_a_stop_within_a_git_command_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_during_a_git_command_is_not_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git, attempt = SlowGit(tmp_path, monkeypatch), Attempt(CLAIM, 600)
 
     def stop_in_the_middle() -> None:
@@ -88,7 +88,7 @@ def test_a_stop_within_a_git_command_is_no_failure(tmp_path: Path, monkeypatch: 
     git.check_without_effect()
 
 
-def test_a_git_command_that_comes_after_the_stop_has_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_command_after_a_stop_has_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git, attempt = SlowGit(tmp_path, monkeypatch), Attempt(CLAIM, 600)
     attempt.stop()
     with pytest.raises(AttemptStopped):
@@ -115,7 +115,7 @@ def ended(desk: Desk, project: Project, job_id: str, seconds: float = 60) -> Job
     return job
 
 
-def test_a_freed_slot_is_taken_at_once(desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_freed_slot_is_used_immediately(desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "MAX_POLL_SECONDS", 600)  # it then looks twice in a lease, which is every 30 s
     with working(desk, ScriptedModel([finish()])):
         began = time.monotonic()
@@ -125,9 +125,7 @@ def test_a_freed_slot_is_taken_at_once(desk: Desk, project: Project, monkeypatch
             time.sleep(0.02)
 
 
-def test_a_database_that_is_away_when_a_run_begins_only_delays_it(
-    desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unavailable_database_delays_a_run(desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     real, asked = SealedSecrets.all, list[str]()
 
     def away_at_first(secrets: SealedSecrets, project_id: str) -> dict[str, str]:
@@ -144,7 +142,7 @@ def test_a_database_that_is_away_when_a_run_begins_only_delays_it(
     assert len(asked) > 1
 
 
-def test_a_run_whose_time_was_over_long_before_it_is_taken_up_ends_as_timed_out(desk: Desk, project: Project) -> None:
+def test_run_past_its_deadline_when_claimed_times_out(desk: Desk, project: Project) -> None:
     class Hanging(ScriptedModel):
         async def reply(self, _conversation: Conversation, _workspace: Workspace) -> Reply:
             await asyncio.sleep(600)
@@ -161,7 +159,7 @@ def test_a_run_whose_time_was_over_long_before_it_is_taken_up_ends_as_timed_out(
     assert (found.status, found.reason) == ("failed", Reason.TIMED_OUT)
 
 
-def test_a_run_that_no_thread_can_be_had_for_is_given_back(
+def test_run_is_released_when_no_thread_can_start(
     desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, refused = threading.Thread.start, list[str]()
@@ -181,7 +179,7 @@ def test_a_run_that_no_thread_can_be_had_for_is_given_back(
     assert refused
 
 
-def test_a_worker_that_gives_its_run_back_did_not_crash(desk: Desk, project: Project) -> None:
+def test_released_run_does_not_count_as_a_crash(desk: Desk, project: Project) -> None:
     desk.jobs.create(project, NewJob("x"))
     queue = Queue(desk.database, QueueLimits(60_000, 4, 4))
     for attempt in range(1, 9):
@@ -212,7 +210,7 @@ def test_a_message_that_came_while_a_run_failed_starts_the_next_one(desk: Desk, 
     assert desk.jobs.get(project.id, job.id).status == "failed", "and does not go on for ever"
 
 
-def test_a_prompt_cancelled_before_its_first_turn_is_still_known_to_the_follow_up(desk: Desk, project: Project) -> None:
+def test_follow_up_sees_a_prompt_canceled_before_its_first_turn(desk: Desk, project: Project) -> None:
     seen: list[str] = []
 
     class Listening(ScriptedModel):
@@ -228,7 +226,7 @@ def test_a_prompt_cancelled_before_its_first_turn_is_still_known_to_the_follow_u
     assert seen == ["Write about lanterns", "Go on after all"]
 
 
-def test_an_old_job_is_archived_by_itself_and_stays_where_a_person_puts_it(desk: Desk, project: Project) -> None:
+def test_old_job_is_archived_unless_a_person_unarchived_it(desk: Desk, project: Project) -> None:
     job = desk.jobs.create(project, NewJob("x")).job
     desk.jobs.cancel(project.id, job.id)
     archive_and_expire(desk.database, desk.settings)
@@ -243,7 +241,7 @@ def test_an_old_job_is_archived_by_itself_and_stays_where_a_person_puts_it(desk:
     assert desk.jobs.get(project.id, job.id).status == "failed"
 
 
-def test_a_terminated_service_hands_its_jobs_back(tmp_path: Path) -> None:
+def test_terminated_service_releases_its_jobs(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
     desk = open_desk(Settings(data=tmp_path / "data"))
     project = desk.projects.create("Docs", repository=str(repository), ref="main", actor="ada")

@@ -65,7 +65,7 @@ def test_a_token_revoked_before_the_push_fails_the_job(desk: Desk, github: Any) 
     assert branches(github.repository.folder).keys() == {"main"}
 
 
-def test_a_new_token_and_a_message_open_what_was_pushed_before_the_old_one_ended(desk: Desk, fake: Any) -> None:
+def test_message_with_a_new_token_opens_the_pushed_branch(desk: Desk, fake: Any) -> None:
     def revoke(_moment: str, _line: str) -> None:
         if branches(fake.repository.folder).keys() != {"main"}:
             fake.revoke(TOKEN)
@@ -73,7 +73,7 @@ def test_a_new_token_and_a_message_open_what_was_pushed_before_the_old_one_ended
     watched(fake, revoke)
     with at_work(desk, fake, SPELL, DONE, DONE) as bench:
         job = bench.done()
-        explained(job, Reason.REPOSITORY_ERROR, "does not take the token; it may have expired or been revoked")
+        explained(job, Reason.REPOSITORY_ERROR, "rejected the token; it may have expired or been revoked")
         assert fake.pulls == []
         fake.add_token(NEW_TOKEN)
         desk.secrets.set(bench.project.id, "forge_token", NEW_TOKEN, actor="test")
@@ -103,7 +103,7 @@ def test_a_base_that_was_force_pushed_gets_the_change_re_applied(desk: Desk, git
     with at_work(desk, github, meanwhile(push, SPELL), DONE) as bench:
         job = bench.done()
     assert job.status is COMPLETED, job.message
-    assert "re-applied" in (job.message or "")
+    assert "rebased" in (job.message or "")
     heads = branches(github.repository.folder)
     made = pygit2.Repository(str(github.repository.folder))[heads[job.branch]].peel(pygit2.Commit)
     assert [str(parent) for parent in made.parent_ids] == [heads["main"]]
@@ -111,7 +111,7 @@ def test_a_base_that_was_force_pushed_gets_the_change_re_applied(desk: Desk, git
     assert on_branch(github, job.branch, "docs/dropped.md") is None
 
 
-def test_a_base_that_was_force_pushed_against_the_change_is_said_so(desk: Desk, github: Any) -> None:
+def test_conflict_with_a_force_pushed_base_is_reported(desk: Desk, github: Any) -> None:
     against = {"docs/index.md": b"# Hello\n\nThe hue of things.\n"}
     github.commit("main", {"docs/dropped.md": b"# Dropped\n"})
     with at_work(desk, github, meanwhile(lambda: rewritten(github, against), SPELL), DONE) as bench:
@@ -121,7 +121,7 @@ def test_a_base_that_was_force_pushed_against_the_change_is_said_so(desk: Desk, 
         assert "conflicts with main" in bench.pull.body
 
 
-def test_a_follow_up_outlives_a_force_push_of_its_base(desk: Desk, fake: Any) -> None:
+def test_follow_up_survives_a_force_push_of_its_base(desk: Desk, fake: Any) -> None:
     fake.commit("main", {"docs/dropped.md": b"# Dropped\n"})
     with at_work(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
         job = bench.done()
@@ -155,7 +155,7 @@ def test_a_base_that_was_deleted_before_the_opening_fails_the_job(desk: Desk, fa
 # The job's branch, and its pull request.
 
 
-def test_a_branch_that_was_deleted_between_runs_is_made_again_for_the_same_pull_request(desk: Desk, fake: Any) -> None:
+def test_branch_deleted_between_runs_is_recreated_for_its_pull_request(desk: Desk, fake: Any) -> None:
     with at_work(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
         job = bench.done()
         fake.delete_branch(job.branch)
@@ -167,7 +167,7 @@ def test_a_branch_that_was_deleted_between_runs_is_made_again_for_the_same_pull_
 
 
 @pytest.mark.parametrize("done", ["deleted", "pushed to"])
-def test_a_branch_that_a_person_changed_during_a_run_is_left_to_them(desk: Desk, github: Any, done: str) -> None:
+def test_branch_changed_by_a_person_during_a_run_is_not_overwritten(desk: Desk, github: Any, done: str) -> None:
     def act() -> None:
         [branch] = branches(github.repository.folder).keys() - {"main"}
         if done == "deleted":
@@ -178,28 +178,26 @@ def test_a_branch_that_a_person_changed_during_a_run_is_left_to_them(desk: Desk,
     with at_work(desk, github, SPELL, DONE, meanwhile(act, RENAME), ALSO_DONE) as bench:
         job = bench.done()
         again = bench.followed_up(job)
-        explained(again, Reason.REPOSITORY_ERROR, "changed by somebody else.*another message")
+        explained(again, Reason.REPOSITORY_ERROR, "Someone else changed the branch.*another message")
         assert len(github.pulls) == 1
     heads = branches(github.repository.folder)
     assert (job.branch in heads) == (done == "pushed to")
     assert done == "deleted" or on_branch(github, job.branch, "docs/by-hand.md") == b"# By hand\n"
 
 
-def test_a_pull_request_closed_while_the_agent_works_stays_closed_until_it_is_asked_again(
-    desk: Desk, fake: Any
-) -> None:
+def test_pull_request_closed_during_a_run_stays_closed_until_the_next_message(desk: Desk, fake: Any) -> None:
     script = (SPELL, DONE, meanwhile(lambda: fake.close(1), RENAME), ALSO_DONE, DONE)
     with at_work(desk, fake, *script) as bench:
         job = bench.done()
         again = bench.followed_up(job)
-        explained(again, Reason.PUBLISH_REFUSED, "closed while the agent worked.*send another message")
+        explained(again, Reason.PUBLISH_REFUSED, "closed while the agent was working.*Send another message")
         assert bench.pull.state == "closed"
         bench.pull.closed -= timedelta(minutes=1)
         third = bench.followed_up(job, "Open it again: heading too.")
         assert (third.pr_link, bench.pull.state) == (job.pr_link, "open"), third.message
 
 
-def test_a_pull_request_closed_while_the_agent_works_ends_the_run_where_webhooks_come(desk: Desk, github: Any) -> None:
+def test_webhook_of_a_closed_pull_request_ends_the_run(desk: Desk, github: Any) -> None:
     def act() -> None:
         github.close(1)
         desk.jobs.archive(bench.project.id, job.id)  # what the webhook does
@@ -223,7 +221,7 @@ UNUSABLE: dict[str, tuple[Callable[[Any], object], str]] = {
 
 
 @pytest.mark.parametrize("what", UNUSABLE)
-def test_an_unusable_repository_is_refused_by_name_and_costs_no_model_call(desk: Desk, fake: Any, what: str) -> None:
+def test_unusable_repository_fails_with_its_reason_before_any_model_call(desk: Desk, fake: Any, what: str) -> None:
     if what == "protected":  # Gitea and Forgejo tell nobody else
         fake.users["copydesk"].access = "admin" if fake.kind in ("Gitea", "Forgejo") else "write"
     spoil, words = UNUSABLE[what]
@@ -236,7 +234,7 @@ def test_an_unusable_repository_is_refused_by_name_and_costs_no_model_call(desk:
     assert branches(fake.repository.folder).keys() == {"main"}
 
 
-def test_a_rule_for_branches_outside_folders_is_no_obstacle_on_gitea(desk: Desk, tmp_path: Path) -> None:
+def test_gitea_rule_for_top_level_branches_does_not_block_jobs(desk: Desk, tmp_path: Path) -> None:
     with fake_forge("gitea", tmp_path) as fake:
         fake.users["copydesk"].access = "admin"
         fake.faults.protect("*")
@@ -244,7 +242,7 @@ def test_a_rule_for_branches_outside_folders_is_no_obstacle_on_gitea(desk: Desk,
         assert find_usable_branch(project, desk.secrets.all(project.id), None) == "main"
 
 
-def test_rights_that_gitlab_does_not_tell_of_are_left_to_the_push(desk: Desk, tmp_path: Path) -> None:
+def test_permissions_unknown_to_the_gitlab_api_are_decided_by_the_push(desk: Desk, tmp_path: Path) -> None:
     """Those that come through an invited group."""
     with fake_forge("gitlab", tmp_path) as fake:
         really = fake.dressed
@@ -261,12 +259,12 @@ def test_rights_that_gitlab_does_not_tell_of_are_left_to_the_push(desk: Desk, tm
             assert job.status is COMPLETED, job.message
 
 
-def test_a_branch_protected_in_mid_job_is_declined_in_the_forges_words(desk: Desk, github: Any) -> None:
+def test_branch_protected_during_a_job_fails_with_the_forges_message(desk: Desk, github: Any) -> None:
     with at_work(desk, github, meanwhile(lambda: github.faults.protect("copydesk/*"), SPELL), DONE) as bench:
         explained(bench.done(), Reason.REPOSITORY_ERROR, "git push failed.*declined")
 
 
-def test_an_empty_repository_says_so(desk: Desk, github: Any) -> None:
+def test_empty_repository_fails_with_a_clear_message(desk: Desk, github: Any) -> None:
     pygit2.Repository(str(github.repository.folder)).references.delete("refs/heads/main")
     with at_work(desk, github, SPELL, DONE) as bench:
         with pytest.raises(RepositoryFailed, match="push a first commit"):

@@ -18,12 +18,12 @@ TEN_MINUTES = 15
 """Tries, with pauses of 1, 2, 4 … up to 60 s between them."""
 
 
-def test_a_forge_whose_api_is_down_for_ten_minutes_only_delays(desk: Desk, fake: Any) -> None:
+def test_ten_minute_outage_of_the_forge_api_only_delays(desk: Desk, fake: Any) -> None:
     outlives(desk, fake, OPENING)
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_forge_that_is_down_for_ten_minutes_only_delays(desk: Desk, github: Any, part: str) -> None:
+def test_ten_minute_outage_of_the_forge_only_delays(desk: Desk, github: Any, part: str) -> None:
     outlives(desk, github, PARTS[part])
 
 
@@ -38,7 +38,7 @@ def outlives(desk: Desk, fake: Any, where: str) -> None:
     assert all("503" in told["why"] for told in waited)
 
 
-def test_a_forge_that_is_gone_for_seconds_is_found_again(desk: Desk, github: Any) -> None:
+def test_short_outage_of_the_forge_only_delays(desk: Desk, github: Any) -> None:
     with bench_on(github, desk, project_on(desk, "github", github), *SCRIPT) as bench:
         github.faults.cut(times=1000)
         job_id = bench.start()
@@ -53,7 +53,7 @@ def test_a_forge_that_is_gone_for_seconds_is_found_again(desk: Desk, github: Any
     assert on_branch(github, job.branch, "docs/index.md") == b"# Hello\n\nThe color of things.\n"
 
 
-def test_a_limit_is_waited_out_as_long_as_the_forge_says(desk: Desk, fake: Any) -> None:
+def test_rate_limit_is_waited_out_as_the_forge_says(desk: Desk, fake: Any) -> None:
     status = 403 if fake.kind == "GitHub" else 429
     fake.faults.secondary_limit(retry_after=37, status=status, where=OPENING)
     with bench_on(fake, desk, project_on(desk, fake.kind.lower(), fake), *SCRIPT, haste=1000) as bench:
@@ -64,20 +64,20 @@ def test_a_limit_is_waited_out_as_long_as_the_forge_says(desk: Desk, fake: Any) 
 
 
 @pytest.mark.parametrize("part", drills(PARTS, but=("push",)))
-def test_a_forge_that_never_comes_back_ends_the_job_within_its_time(desk: Desk, github: Any, part: str) -> None:
+def test_permanent_outage_fails_the_job_within_its_time(desk: Desk, github: Any, part: str) -> None:
     github.faults.answer(503, times=10_000, where=PARTS[part])
     with bench_on(github, desk, project_on(desk, "github", github), *SCRIPT, minutes=0.5, haste=100) as bench:
         job = bench.done()
         waited = [told["seconds"] for told in bench.events(job.id, "waiting")]
     assert (job.status, job.reason) == (FAILED, Reason.REPOSITORY_ERROR)
-    assert "waited for as long as the job may take" in (job.message or "")
+    assert "retried until it ran out of time" in (job.message or "")
     assert len(waited) >= 2
     assert waited == [1, 2, 4, 8, 16][: len(waited)], "no pause may go beyond the job's half minute"
     assert (job.finished_at or 0) - job.created_at < 30_000
 
 
 @pytest.mark.parametrize("part", drills(PARTS, but=("api",)))
-def test_a_forge_that_does_not_answer_ends_the_job_within_its_time(desk: Desk, github: Any, part: str) -> None:
+def test_silent_forge_fails_the_job_within_its_time(desk: Desk, github: Any, part: str) -> None:
     github.faults.slow(60, times=1, where=PARTS[part])
     with bench_on(github, desk, project_on(desk, "github", github), *SCRIPT, minutes=2.5 / 60) as bench:
         job = bench.done()
@@ -87,7 +87,7 @@ def test_a_forge_that_does_not_answer_ends_the_job_within_its_time(desk: Desk, g
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_cancellation_ends_a_wait_at_once(desk: Desk, github: Any, part: str) -> None:
+def test_canceling_ends_a_wait_immediately(desk: Desk, github: Any, part: str) -> None:
     github.faults.answer(503, times=10_000, where=PARTS[part])
     with bench_on(github, desk, project_on(desk, "github", github), *SCRIPT, haste=1 / 600) as bench:
         job_id = bench.start()

@@ -43,7 +43,9 @@ Make = Callable[[dict[str, bytes]], Workspace]
         ("docs/a.adoc", "xref:setup.md#a[x]", "xref:guides/install.md#a[x]"),
     ],
 )
-def test_a_link_follows_the_page_in_its_own_style(workspace: Make, page: str, before: str, after: str | None) -> None:
+def test_link_to_the_page_is_updated_in_its_own_style(
+    workspace: Make, page: str, before: str, after: str | None
+) -> None:
     space = workspace({"docs/setup.md": b"# Setup\n", page: before.encode()})
     assert move_page(space, "docs/setup.md", "docs/guides/install.md") == [page]
     assert space.read(page).decode() == (after or before.replace("<setup>", "<guides/install>"))
@@ -66,7 +68,7 @@ def test_a_link_follows_the_page_in_its_own_style(workspace: Make, page: str, be
         "[x](other/setup.md) setup.md /setup \\[x\\](setup.md)",
     ],
 )
-def test_code_comments_and_other_targets_stay(workspace: Make, body: str) -> None:
+def test_code_comments_and_other_links_are_unchanged(workspace: Make, body: str) -> None:
     space = workspace({"docs/setup.md": b"# Setup\n", "docs/a.md": body.encode()})
     assert move_page(space, "docs/setup.md", "docs/install.md") == []
 
@@ -104,7 +106,7 @@ def test_code_comments_and_other_targets_stay(workspace: Make, body: str) -> Non
         ),
     ],
 )
-def test_navigation_follows_the_page(workspace: Make, path: str, before: str, after: str) -> None:
+def test_navigation_entry_is_updated(workspace: Make, path: str, before: str, after: str) -> None:
     space = workspace({"docs/setup.md": b"# Setup\n", path: before.encode()})
     assert move_page(space, "docs/setup.md", "docs/guides/install.md") == [path]
     assert space.read(path).decode() == after
@@ -119,7 +121,7 @@ def test_navigation_follows_the_page(workspace: Make, path: str, before: str, af
         ("[folder](img/) [made](api/x.html) [word](todo)", "[folder](../img/) [made](../api/x.html) [word](todo)"),
     ],
 )
-def test_the_page_s_own_relative_links_still_lead_where_they_led(workspace: Make, before: str, after: str) -> None:
+def test_relative_links_of_the_page_keep_their_targets(workspace: Make, before: str, after: str) -> None:
     files = {"docs/setup.md": before.encode(), "docs/a.md": b"", "docs/img/i.png": b"\0", "README.md": b""}
     space = workspace(files)
     move_page(space, "docs/setup.md", "docs/guides/install.md")
@@ -188,7 +190,7 @@ PIECES = st.sampled_from(
     bom=st.sampled_from([b"", b"\xef\xbb\xbf"]),
     encoding=st.sampled_from(["utf-8", "latin-1"]),
 )
-def test_every_other_byte_stays(workspace: Make, before: str, after: str, bom: bytes, encoding: str) -> None:
+def test_no_other_byte_changes(workspace: Make, before: str, after: str, bom: bytes, encoding: str) -> None:
     body = f"{before}[m](setup.md#m){after}".encode(encoding)
     data = (bom if encoding == "utf-8" else b"") + body
     space = workspace({"setup.md": b"", "a.md": data})
@@ -198,7 +200,7 @@ def test_every_other_byte_stays(workspace: Make, before: str, after: str, bom: b
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(PIECES, max_size=20).map("".join))
-def test_there_and_back_again_is_no_change(workspace: Make, body: str) -> None:
+def test_moving_there_and_back_is_no_change(workspace: Make, body: str) -> None:
     space = workspace({"docs/setup.md": body.encode(), "docs/a.md": body.encode(), "docs/x/b.md": b"[x](../setup.md)"})
     move_page(space, "docs/setup.md", "docs/x/install.md")
     move_page(space, "docs/x/install.md", "docs/setup.md")

@@ -33,7 +33,7 @@ from copydesk.jobs.pages.prose import mask_non_prose
         ("a.adoc", "a\n----\nb\n----\nc `d`", "a\n    \n \n    \nc    "),
     ],
 )
-def test_code_is_blank_and_prose_is_not(path: str, body: str, shown: str) -> None:
+def test_code_is_blanked_and_prose_is_kept(path: str, body: str, shown: str) -> None:
     assert mask_non_prose(path, body) == shown
 
 
@@ -43,7 +43,7 @@ MARKS = st.sampled_from(
 
 
 @given(st.lists(MARKS, max_size=30).map("".join), st.sampled_from(["a.md", "a.mdx", "a.rst", "a.adoc", "a.txt"]))
-def test_nothing_moves(body: str, path: str) -> None:
+def test_blanking_keeps_every_offset(body: str, path: str) -> None:
     shown = mask_non_prose(path, body)
     assert len(shown) == len(body)
     assert all(new in (old, " ") for old, new in zip(body, shown, strict=True))
@@ -64,7 +64,7 @@ def test_nothing_moves(body: str, path: str) -> None:
         ("----\ntitle: A\n----\n", None),
     ],
 )
-def test_front_matter_is_a_block_of_fields_at_the_very_top(body: str, keys: tuple[str, ...] | None) -> None:
+def test_front_matter_must_be_at_the_top(body: str, keys: tuple[str, ...] | None) -> None:
     matter = front_matter.find_front_matter(body)
     assert (matter.keys if matter else None) == keys
 
@@ -72,7 +72,7 @@ def test_front_matter_is_a_block_of_fields_at_the_very_top(body: str, keys: tupl
 @given(
     st.text(min_size=1).filter(str.strip), st.sampled_from(["", "---\na: 1\n---\n", "---\r\na: 1\r\nt:\r\n---\r\nx"])
 )
-def test_a_field_reads_back_as_it_was_added(value: str, body: str) -> None:
+def test_added_field_is_read_back_unchanged(value: str, body: str) -> None:
     edit = front_matter.build_field_edit(body, "t", front_matter.quote_yaml(value))
     assert edit is not None
     matter = front_matter.find_front_matter(apply_edits(body, [edit]))
@@ -81,7 +81,7 @@ def test_a_field_reads_back_as_it_was_added(value: str, body: str) -> None:
     assert matter.fields["t"] == " ".join(value.split())
 
 
-def test_anchors_are_made_as_sites_make_them() -> None:
+def test_anchors_are_generated_like_the_site_generators() -> None:
     body = "# A `b` & *c*!\n## Same\n## Same\n## Other {#own}\n\nSet\n---\n\n<a id='x'></a>\n```\n# no\n```\n"
     assert find_anchors(body, mask_non_prose("a.md", body)) == {"a-b--c", "same", "same-1", "own", "set", "x"}
     assert slugify("[Link](x.md) 1.2") == "link-12"
@@ -103,5 +103,5 @@ def test_anchors_are_made_as_sites_make_them() -> None:
         ("a.py", False, False),
     ],
 )
-def test_pages_are_what_people_read(path: str, page: bool, site_page: bool) -> None:
+def test_pages_are_recognized_by_path(path: str, page: bool, site_page: bool) -> None:
     assert (is_page(path), is_site_page(path)) == (page, site_page)

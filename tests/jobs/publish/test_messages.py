@@ -33,7 +33,7 @@ from tests.support.jobs import a_job
         ("/approve\nthen /merge", "\n/approve"),
     ],
 )
-def test_nobody_is_called_nothing_is_closed_and_nothing_is_loaded(text: str, gone: str) -> None:
+def test_mentions_closing_keywords_and_images_are_neutralized(text: str, gone: str) -> None:
     said = "\n" + neutralize_markup(text)
     assert gone not in said
     assert said.replace(ZERO_WIDTH_SPACE, "").strip() == text
@@ -42,12 +42,12 @@ def test_nobody_is_called_nothing_is_closed_and_nothing_is_loaded(text: str, gon
 @pytest.mark.parametrize(
     "text", ["`@property` and `<Card>` and `#1`", "```html\n<img src=x>\n@ada\n```", "a@b.example"]
 )
-def test_code_and_addresses_are_left_as_they_are(text: str) -> None:
+def test_code_and_urls_are_unchanged(text: str) -> None:
     assert neutralize_markup(text) == text
 
 
 @given(st.text(max_size=300))
-def test_a_quiet_text_reads_as_it_did(text: str) -> None:
+def test_neutralized_text_reads_the_same(text: str) -> None:
     said = neutralize_markup(text)
     assert said.replace(ZERO_WIDTH_SPACE, "") == strip_hidden_characters(text).replace(ZERO_WIDTH_SPACE, "")
     assert neutralize_markup(said) == said
@@ -61,7 +61,7 @@ def test_a_title_is_one_printable_line(text: str) -> None:
     assert len(title) <= 200
 
 
-def test_a_commit_ends_with_the_policys_trailers_and_a_summary_adds_none() -> None:
+def test_commit_ends_with_the_policys_trailers_and_no_others() -> None:
     policy = Policy(
         sign_off=True, author_name="Docs", author_email="docs@example.org", co_authors=("Ada <a@b.example>",)
     )
@@ -76,7 +76,7 @@ def test_a_commit_ends_with_the_policys_trailers_and_a_summary_adds_none() -> No
     assert [line for line in lines if line.startswith(("Signed-off-by", "Co-"))] == lines[-2:]
 
 
-def test_a_pull_request_tells_what_a_reviewer_needs() -> None:
+def test_pull_request_text_has_everything_for_a_reviewer() -> None:
     told = PullRequestReport(
         summary="Renamed the page.",
         unsure="Whether the old address is still used.",
@@ -97,7 +97,7 @@ def test_a_pull_request_tells_what_a_reviewer_needs() -> None:
         "- docs/b.md:3 leads nowhere",
         "- https://example.org/x (docs/b.md:9)",
         "> Rename a\n> to b",
-        "Made by openai:x (3 requests, 1,234 tokens, $0.01) in job [`job_1`](https://desk.example/j).",
+        "Created by openai:x (3 requests, 1,234 tokens, $0.01) in job [`job_1`](https://desk.example/j).",
     ):
         assert said in text
 
@@ -107,33 +107,33 @@ def list_many(count: int, address: str = "https://example.org/{} (link, docs/a.m
     return render_pull_body(a_job(id="job_1"), [], told, "https://desk.example/job_1")
 
 
-def test_all_new_addresses_are_listed_and_many_are_folded() -> None:
+def test_all_new_urls_are_listed_and_long_lists_are_collapsed() -> None:
     text = list_many(150)
     assert all(f"- https://example.org/{n} (link" in text for n in range(150))
     before, _, after = text.partition("<details>")
-    assert "New addresses" in before
-    assert "150 addresses" in after
-    assert after.index("</details>") < after.index("Made by")
+    assert "New external URLs" in before
+    assert "150 URLs" in after
+    assert after.index("</details>") < after.index("Created by")
     assert "<details>" not in list_many(20)
 
 
-def test_addresses_that_do_not_fit_are_counted_and_can_be_found() -> None:
+def test_urls_that_do_not_fit_are_counted_and_findable() -> None:
     text = list_many(3_000)
     shown = text.count("- https://example.org/")
     assert 100 < shown < 3_000
-    assert f"{3_000 - shown} more did not fit here: see the diff of [this job](https://desk.example/job_1)" in text
+    assert f"{3_000 - shown} more are not shown. See the diff of [this job](https://desk.example/job_1)" in text
     assert len(text) < 30_000
     assert len(list_many(30, "https://example.org/{}" + "x" * 10_000)) < 30_000
 
 
-def test_addresses_that_load_come_first() -> None:
+def test_urls_that_load_content_come_first() -> None:
     found = [ExternalResource("docs/a.md", n, "link", f"https://a.example/{n}") for n in range(30)]
     listed = format_resources([*found, ExternalResource("docs/b.md", 1, "image", "https://b.example/x.png")])
     assert listed[0] == "https://b.example/x.png (image, docs/b.md:1)"
     assert len(listed) == 31
 
 
-def test_a_text_that_a_forge_cuts_closes_what_it_folds() -> None:
+def test_truncated_text_closes_its_details_element() -> None:
     text = wrap_in_markers("Title", "<details><summary>x</summary>\n\n" + "- y\n" * 30_000 + "</details>\n")
     assert text.count("<details>") == text.count("</details>") == 1
     assert len(text) < 65_536

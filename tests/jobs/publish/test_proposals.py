@@ -21,7 +21,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("way", ["write", "edit"])
-def test_a_nul_character_hides_no_change(place: Place, way: str) -> None:
+def test_nul_character_does_not_hide_a_change(place: Place, way: str) -> None:
     attack = {
         "write": call("write", {"path": "docs/new.md", "content": f"# New\n\n\x00\n\n{SCRIPT}\n"}),
         "edit": edited("colour", f"colour\x00\n\n{SCRIPT}\n\n"),
@@ -34,11 +34,11 @@ def test_a_nul_character_hides_no_change(place: Place, way: str) -> None:
     assert "control character U+0000" in tools[0]["result"]
 
 
-def test_a_change_to_an_executed_file_is_a_draft_that_names_it_first(place: Place) -> None:
+def test_change_to_an_executed_file_is_a_draft_that_names_it(place: Place) -> None:
     files = [call("write", {"path": path, "content": "body { color: red }\n"}) for path in ("docs/a.css", "docs/b.js")]
     job = place.done(together(*files, edited("colour", "color")), finished("Done", "A summary."))
     assert job["status"] == "completed", job["message"]
-    assert "executed, and so it is a draft" in (job["message"] or "")
+    assert "executed, so it is a draft" in (job["message"] or "")
     pull = place.fake.pulls[-1]
     assert pull.draft
     first = pull.body.partition("A summary.")[0]
@@ -48,7 +48,7 @@ def test_a_change_to_an_executed_file_is_a_draft_that_names_it_first(place: Plac
     assert "docs/index.md" not in first
 
 
-def test_a_change_to_pages_alone_is_no_draft(place: Place) -> None:
+def test_change_to_pages_only_is_not_a_draft(place: Place) -> None:
     job = place.done(edited("colour", "color"), finished())
     assert job["status"] == "completed", job["message"]
     assert not place.fake.pulls[-1].draft

@@ -30,7 +30,7 @@ def far() -> float:
     return time.monotonic() + 3600
 
 
-def test_pauses_grow_up_to_a_minute() -> None:
+def test_backoff_grows_up_to_a_minute() -> None:
     forge = Forge(9)
     assert retry_while_unavailable(forge.act, forge.pause, far()) == "done"
     assert forge.pauses == [1, 2, 4, 8, 16, 32, MAX_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS]
@@ -42,13 +42,13 @@ def test_a_forge_that_is_down_for_ten_minutes_is_waited_for() -> None:
     assert sum(forge.pauses) >= 540
 
 
-def test_a_wait_that_the_forge_asks_for_is_kept() -> None:
+def test_retry_after_of_the_forge_is_honored() -> None:
     forge = Forge(2, retry_after=90)
     retry_while_unavailable(forge.act, forge.pause, far())
     assert forge.pauses == [90, 90]
 
 
-def test_nothing_is_waited_for_beyond_the_deadline() -> None:
+def test_no_wait_goes_beyond_the_deadline() -> None:
     forge = Forge(99, retry_after=90)
     with pytest.raises(ForgeRefused, match=r"The forge is away\. .*asks to wait 90 s") as refused:
         retry_while_unavailable(forge.act, forge.pause, time.monotonic() + 60)
@@ -56,7 +56,7 @@ def test_nothing_is_waited_for_beyond_the_deadline() -> None:
     assert forge.pauses == []
 
 
-def test_a_refusal_is_final() -> None:
+def test_refusal_is_not_retried() -> None:
     calls = []
 
     def act() -> None:
@@ -68,7 +68,7 @@ def test_a_refusal_is_final() -> None:
     assert len(calls) == 1
 
 
-def test_a_stop_ends_the_waiting() -> None:
+def test_stop_ends_the_wait() -> None:
     class Stopped(Exception):
         pass
 

@@ -1,4 +1,4 @@
-"""The edges of the sandbox: pairs of sockets, watches, what no limit counts, and a warden that is killed."""
+"""The edges of the sandbox: socket pairs, watches, resources that no limit counts, and a supervisor that is killed."""
 
 import os
 import shutil
@@ -97,7 +97,7 @@ def verdict(program: bytes, number: int, arguments: tuple[int, ...] = (), archit
         ("read", (), ALLOWED),
     ],
 )
-def test_the_filter_decides_by_the_call_and_its_arguments(
+def test_seccomp_filter_decides_by_call_and_arguments(
     machine: str, call: str, arguments: tuple[int, ...], expected: int
 ) -> None:
     architecture = ARCHITECTURES[machine][1]
@@ -107,7 +107,7 @@ def test_the_filter_decides_by_the_call_and_its_arguments(
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_no_second_entry_to_the_kernel_is_open(machine: str) -> None:
+def test_other_syscall_abis_are_blocked(machine: str) -> None:
     """A program for 32 bits has other numbers, and x32 the same ones with a bit on top."""
     program, architecture = build_seccomp_program(pretend_modes=True, machine=machine), ARCHITECTURES[machine][1]
     for other in (0x40000003, 0x40000028, *(mine[1] for name, mine in ARCHITECTURES.items() if name != machine)):
@@ -138,7 +138,7 @@ SENDING = """
 """
 
 
-def test_a_pair_of_sockets_reaches_no_socket_outside(bench: Bench) -> None:
+def test_socketpair_cannot_reach_sockets_outside(bench: Bench) -> None:
     name = uuid4().hex
     place = str(Path(gettempdir(), f"{name}.socket"))
     with (
@@ -156,7 +156,7 @@ def test_a_pair_of_sockets_reaches_no_socket_outside(bench: Bench) -> None:
     assert result.output == "inside\n"
 
 
-def test_a_watch_on_our_folders_is_refused(bench: Bench) -> None:
+def test_inotify_and_fanotify_are_refused(bench: Bench) -> None:
     result = bench.python(f"""
         import ctypes
         libc = ctypes.CDLL(None, use_errno=True)
@@ -166,7 +166,7 @@ def test_a_watch_on_our_folders_is_refused(bench: Bench) -> None:
     assert result.output == "[-1, -1, -1] -1\n"
 
 
-def test_programs_still_talk_to_their_children(bench: Bench) -> None:
+def test_programs_can_communicate_with_child_processes(bench: Bench) -> None:
     result = bench.python("""
         import asyncio, multiprocessing
         async def main():
@@ -183,7 +183,7 @@ def test_programs_still_talk_to_their_children(bench: Bench) -> None:
     assert result.output == "asyncio\npipe\n"
 
 
-def test_node_still_talks_to_its_children(bench: Bench) -> None:
+def test_node_can_communicate_with_child_processes(bench: Bench) -> None:
     if shutil.which("node", path="/usr/local/bin:/usr/bin:/bin") is None:
         skip_missing("node", "node is not in /usr")
     script = "process.stdout.write(require('child_process').execFileSync('cat', {input: 'in'}))"
@@ -211,12 +211,12 @@ FILL = """
 
 
 @pytest.mark.parametrize(("processes", "pairs"), [(1, 100), (10, 10)])
-def test_sockets_are_counted_over_all_processes(bench: Bench, processes: int, pairs: int) -> None:
+def test_socket_limit_applies_across_all_processes(bench: Bench, processes: int, pairs: int) -> None:
     result = bench.python(FILL.format(processes=processes, pairs=pairs), limits=Limits(sockets=100))
-    assert result.summary == "The check command opened more sockets than it may, and was stopped."
+    assert result.summary == "The check command was stopped because it opened too many sockets."
 
 
-def test_sockets_that_are_shared_count_once(bench: Bench) -> None:
+def test_shared_sockets_count_once(bench: Bench) -> None:
     result = bench.python(
         """
         import os, socket, time
@@ -229,7 +229,7 @@ def test_sockets_that_are_shared_count_once(bench: Bench) -> None:
     assert result.ok, result
 
 
-def test_the_buffer_of_a_socket_cannot_be_made_larger(bench: Bench) -> None:
+def test_socket_buffers_cannot_be_enlarged(bench: Bench) -> None:
     result = bench.python("""
         import socket
         one, _ = socket.socketpair()
@@ -242,15 +242,15 @@ def test_the_buffer_of_a_socket_cannot_be_made_larger(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("place", [".", "$TMPDIR", "/dev/shm"])
-def test_files_are_counted_though_they_are_empty(bench: Bench, place: str) -> None:
+def test_empty_files_count_toward_the_file_limit(bench: Bench, place: str) -> None:
     if place == "/dev/shm" and bench.sandbox.backend == "landlock":
         place = "."  # where there is no such folder to write to
     command = f"cd {place}; mkdir -p many; i=0; while :; do i=$((i+1)); : > many/$i; done"
     result = bench.run(command, limits=Limits(files=500), seconds=120)
-    assert result.summary == "The check command made more files than it may, and was stopped."
+    assert result.summary == "The check command was stopped because it created too many files."
 
 
-def test_the_tables_of_pages_count_as_memory(bench: Bench) -> None:
+def test_page_tables_count_as_memory(bench: Bench) -> None:
     script = """
         import mmap, time
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000
@@ -260,7 +260,7 @@ def test_the_tables_of_pages_count_as_memory(bench: Bench) -> None:
         time.sleep(600)
     """
     result = bench.python(script, limits=Limits(memory=150 * MIB))
-    assert result.summary == "The check command took more memory than it may, and was stopped."
+    assert result.summary == "The check command was stopped because it used too much memory."
 
 
 def list_supervisors() -> list[int]:
@@ -272,7 +272,7 @@ def list_supervisors() -> list[int]:
     return found
 
 
-def test_nothing_outlives_a_supervisor_that_is_killed(bench: Bench) -> None:
+def test_no_process_outlives_a_killed_supervisor(bench: Bench) -> None:
     token, before, done = uuid4().hex, copies(), list[CommandResult]()
     script = f"""
         import ctypes, os, sys, time
@@ -288,13 +288,13 @@ def test_nothing_outlives_a_supervisor_that_is_killed(bench: Bench) -> None:
     [supervisor] = list_supervisors()
     os.kill(supervisor, signal.SIGKILL)
     thread.join(60)
-    assert [result.summary for result in done] == ["The check command could not be started: its warden died."]
+    assert [result.summary for result in done] == ["The check command could not be run: its supervisor died."]
     assert until(lambda: processes_with(token) == [])
     assert copies() <= before
 
 
-def test_nothing_outlives_a_worker_that_is_killed_while_another_process_has_its_pipes(bench: Bench) -> None:
-    """A child that was forked meanwhile keeps the pipe open by which the warden would notice."""
+def test_no_process_outlives_a_killed_worker_whose_pipes_are_shared(bench: Bench) -> None:
+    """A child that was forked meanwhile keeps the pipe open whose end would tell the supervisor to stop."""
     token = uuid4().hex
     script = f"""
         import os, threading, time

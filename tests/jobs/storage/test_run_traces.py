@@ -93,7 +93,7 @@ def ended(spans: list[Sent]) -> bool:
 
 
 @BOTH
-def test_a_trace_leads_from_the_request_to_the_pull_request(stage: Stage, collector: Collector) -> None:
+def test_trace_spans_from_the_request_to_the_pull_request(stage: Stage, collector: Collector) -> None:
     server, trace, caller = stage.serve(), secrets.token_hex(16), secrets.token_hex(8)
     job = create(stage, server.url, f"00-{trace}-{caller}-01")
     stage.work()
@@ -129,7 +129,7 @@ def test_a_trace_leads_from_the_request_to_the_pull_request(stage: Stage, collec
 
 
 @SQLITE_FIRST
-def test_a_take_over_goes_on_with_the_trace(stage: Stage, collector: Collector, model: ModelServer) -> None:
+def test_takeover_continues_the_trace(stage: Stage, collector: Collector, model: ModelServer) -> None:
     model.script = [hang(600), *MENDED]
     server = stage.serve()
     create(stage, server.url)
@@ -149,7 +149,7 @@ def test_a_take_over_goes_on_with_the_trace(stage: Stage, collector: Collector, 
 
 @pytest.mark.drill
 @SQLITE_FIRST
-def test_a_job_that_no_traced_request_asked_for_has_a_trace_of_its_own(stage: Stage, collector: Collector) -> None:
+def test_job_of_an_untraced_request_starts_a_new_trace(stage: Stage, collector: Collector) -> None:
     stage.desk.jobs.create(stage.project, NewJob("Spell it so.", model=MODEL))
     stage.work()
     spans = collector.wait_for(ended)
@@ -160,7 +160,7 @@ def test_a_job_that_no_traced_request_asked_for_has_a_trace_of_its_own(stage: St
 
 @SQLITE
 @pytest.mark.drill
-def test_a_failed_job_says_why_in_a_word(stage: Stage, collector: Collector, model: ModelServer) -> None:
+def test_span_of_a_failed_job_has_its_reason_code(stage: Stage, collector: Collector, model: ModelServer) -> None:
     model.script = [fail(401, "Wrong key: key-of-the-model")]
     create(stage, stage.serve().url)
     stage.work()
@@ -172,7 +172,7 @@ def test_a_failed_job_says_why_in_a_word(stage: Stage, collector: Collector, mod
 
 @pytest.mark.drill
 @SQLITE
-def test_what_is_not_well_formed_begins_a_trace_of_its_own(stage: Stage, collector: Collector) -> None:
+def test_malformed_traceparent_starts_a_new_trace(stage: Stage, collector: Collector) -> None:
     url = stage.serve().url
     for wrong in ("nonsense", f"00-{'0' * 32}-{'1' * 16}-01", f"ff-{'1' * 32}-{'1' * 16}-01", "00-a-b-c" * 1000):
         create(stage, url, wrong)
@@ -182,7 +182,7 @@ def test_what_is_not_well_formed_begins_a_trace_of_its_own(stage: Stage, collect
 
 
 @SQLITE
-def test_a_stranger_cannot_join_a_trace(stage: Stage, collector: Collector) -> None:
+def test_unauthenticated_request_cannot_join_a_trace(stage: Stage, collector: Collector) -> None:
     url = stage.serve().url
     headers = {"traceparent": f"00-{'1' * 32}-{'1' * 16}-01"}
     assert httpx.post(f"{url}/v2/agent/{stage.project.id}/job", json={}, headers=headers, timeout=60).status_code == 401
@@ -196,7 +196,7 @@ def test_a_stranger_cannot_join_a_trace(stage: Stage, collector: Collector) -> N
     assert [span.name for span in spans] == ["POST webhook"], "who has no key leaves no trace"
 
 
-def test_nothing_is_loaded_where_no_endpoint_is_set() -> None:
+def test_tracing_is_disabled_without_an_endpoint() -> None:
     assert not any(os.environ.get(name) for name in traces.ENDPOINT_VARIABLES)
     traces.start_tracing()
     assert not traces.is_enabled()

@@ -69,30 +69,30 @@ def staged(
         desk.close()
 
 
-def test_a_fault_that_the_model_mends_is_in_no_pull_request(tmp_path: Path) -> None:
+def test_finding_fixed_by_the_model_is_not_in_the_pull_request(tmp_path: Path) -> None:
     with staged(tmp_path, BAD, finish(), MENDED, finish()) as stage:
         job = stage.job()
         assert (job.message, {check["status"] for check in job.checks}) == (None, {"passed"})
         assert "gone.md" not in stage.pull_text
 
 
-def test_a_fault_that_it_does_not_mend_makes_a_draft_that_says_so(tmp_path: Path) -> None:
+def test_unfixed_finding_makes_the_pull_request_a_draft_that_names_it(tmp_path: Path) -> None:
     with staged(tmp_path, BAD, *[finish()] * 4) as stage:
         job = stage.job()
-        assert job.message == "The checks find faults in the pull request, and so it is a draft."
+        assert job.message == "The checks found problems in the pull request, so it is a draft."
         assert stage.desk.pulls.list_for_project(stage.project.id)[0].draft
-        assert "**Not mended**" in stage.pull_text
+        assert "**Not fixed**" in stage.pull_text
         assert len(stage.model.asked) == 5, "three times back, then it stands"
 
 
-def test_where_the_project_says_so_the_job_fails_instead(tmp_path: Path) -> None:
+def test_unfixed_finding_fails_the_job_if_the_project_says_so(tmp_path: Path) -> None:
     with staged(tmp_path, BAD, *[finish()] * 4, policy=Policy(on_findings="fail")) as stage:
         job = stage.job()
         assert (job.status, job.reason, job.pr_link) == (Status.FAILED, "checks_failed", None)
         assert "gone.md" in (job.message or "")
 
 
-def test_a_model_that_ends_in_words_is_reviewed_as_well(tmp_path: Path) -> None:
+def test_model_that_ends_with_text_is_reviewed_too(tmp_path: Path) -> None:
     words = [Reply(text="All done."), Reply(text="I changed a.md as asked.")]
     with staged(tmp_path, BAD, *words, MENDED, finish()) as stage:
         assert stage.job().message is None
@@ -100,15 +100,18 @@ def test_a_model_that_ends_in_words_is_reviewed_as_well(tmp_path: Path) -> None:
         assert "gone.md" not in stage.pull_text
 
 
-def test_a_follow_up_with_faults_on_a_ready_pull_request_does_not_call_it_a_draft(tmp_path: Path) -> None:
+def test_follow_up_with_findings_does_not_call_a_ready_pull_request_a_draft(tmp_path: Path) -> None:
     with staged(tmp_path, GOOD, finish(), BAD, *[finish()] * 4) as stage:
         first = stage.job()
         stage.desk.jobs.add_message(stage.project, first.id, "More.")
-        assert stage.ended(first.id).message == "The checks find faults in the pull request, which its text lists."
+        assert (
+            stage.ended(first.id).message
+            == "The checks found problems in the pull request, which its description lists."
+        )
         assert not stage.desk.pulls.list_for_project(stage.project.id)[0].draft
 
 
-def test_what_cannot_be_published_is_told_to_the_model_first(tmp_path: Path) -> None:
+def test_model_is_told_why_its_change_cannot_be_published(tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
     leak = edit("a.md", "one", f"one {secret}")
     with staged(tmp_path, leak, finish(), edit("a.md", secret, "<your token>"), finish()) as stage:
@@ -117,7 +120,7 @@ def test_what_cannot_be_published_is_told_to_the_model_first(tmp_path: Path) -> 
         assert secret not in str(stage.model.asked[2][-1])
 
 
-def test_a_command_that_failed_before_as_well_does_not_speak_against_the_change(tmp_path: Path) -> None:
+def test_check_command_that_failed_before_the_change_is_not_a_finding(tmp_path: Path) -> None:
     with staged(tmp_path, GOOD, finish(), policy=Policy(check_command="false")) as stage:
         stage.job()
         assert "the check command fails, as it did before the change" in stage.pull_text
@@ -125,7 +128,7 @@ def test_a_command_that_failed_before_as_well_does_not_speak_against_the_change(
         assert "command" not in stage.pull_text.partition("passed: ")[2].partition("\n")[0]
 
 
-def test_without_a_sandbox_the_command_is_refused_and_no_model_is_asked_to_mend_that(tmp_path: Path) -> None:
+def test_without_a_sandbox_the_command_is_refused_and_not_blamed_on_the_model(tmp_path: Path) -> None:
     policy = Policy(check_command="true")
     with staged(tmp_path, GOOD, *[finish()] * 4, policy=policy, without_sandbox=True) as stage:
         job = stage.job()
@@ -134,7 +137,7 @@ def test_without_a_sandbox_the_command_is_refused_and_no_model_is_asked_to_mend_
         assert len(stage.model.asked) == 2
 
 
-def test_a_page_reformatted_bit_by_bit_is_pointed_out_once(tmp_path: Path) -> None:
+def test_page_reformatted_in_small_edits_is_pointed_out_once(tmp_path: Path) -> None:
     lines = [f"* point number {n} of this page" for n in range(60)]
     pieces = [{"old": line, "new": f"- {line[2:]}"} for line in lines]
     page = "\n".join(["# A", "", *lines, ""]).encode()

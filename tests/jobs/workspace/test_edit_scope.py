@@ -84,17 +84,17 @@ RENORMALISED: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("how", RENORMALISED)
-def test_a_page_that_is_only_brought_into_another_form_is_refused_whatever_is_said(how: str) -> None:
+def test_pure_reformatting_is_always_refused(how: str) -> None:
     assert judged(RENORMALISED[how](TWICE), TWICE)
     assert judged(RENORMALISED[how](TWICE), TWICE, whole=True)
 
 
 @pytest.mark.parametrize("how", RENORMALISED)
-def test_a_meant_change_does_not_carry_another_form_along(how: str) -> None:
+def test_reformatting_along_with_a_real_change_is_refused(how: str) -> None:
     refusal = judged(RENORMALISED[how](TWICE.replace("60 MB", "80 MB", 1)), TWICE)
     assert refusal
-    assert "in form alone" in refusal
-    assert "edit only what changes in meaning" in refusal
+    assert "only reformats" in refusal
+    assert "edit only lines whose meaning changes" in refusal
 
 
 LEGITIMATE = {
@@ -129,19 +129,19 @@ LEGITIMATE = {
 
 
 @pytest.mark.parametrize("what", LEGITIMATE)
-def test_what_an_editor_would_do_is_let_through(what: str) -> None:
+def test_ordinary_edits_are_accepted(what: str) -> None:
     assert LEGITIMATE[what] != PAGE
     assert judged(LEGITIMATE[what]) is None
 
 
-def test_a_page_is_written_anew_only_when_that_is_said() -> None:
+def test_rewriting_a_page_needs_the_whole_flag() -> None:
     translated = re.sub(r"[A-Za-z]{3,}", lambda word: word.group()[::-1] + "a", PAGE)
     assert "'whole'" in (judged(translated) or "")
     assert judged(translated, whole=True) is None
     assert judged("short\n", "an old one\n") is None
 
 
-def test_a_byte_order_mark_stays() -> None:
+def test_byte_order_mark_is_kept() -> None:
     for old, new in ((b"\xef\xbb\xbfone\n", b"one\n"), (b"one\n", b"\xef\xbb\xbfone\n")):
         assert "byte-order" in (explain_overreach(old, new, allow_rewrite=True) or "")
     assert explain_overreach(b"\x00\x01", b"\x00\x02") is None
@@ -171,7 +171,7 @@ def test_any_edit_of_a_few_lines_passes(lines: list[str], data: st.DataObject) -
 
 @settings(max_examples=100, deadline=None)
 @given(TEXT, st.sampled_from([" ", "\t", "  "]), st.booleans(), st.integers(0, 3))
-def test_white_space_beyond_the_touched_lines_is_refused(
+def test_whitespace_changes_outside_the_edited_lines_are_refused(
     lines: list[str], space: str, before: bool, meant: int
 ) -> None:
     changed = [f"{space}{line}" if before else f"{line}{space}" for line in lines]
@@ -184,9 +184,7 @@ def test_white_space_beyond_the_touched_lines_is_refused(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(WORDS.filter(lambda w: len(w) > 7), min_size=5, max_size=12), st.integers(12, 30))
-def test_paragraphs_wrapped_anew_beyond_the_one_that_is_edited_are_refused(
-    paragraphs: list[list[str]], width: int
-) -> None:
+def test_rewrapping_other_paragraphs_is_refused(paragraphs: list[list[str]], width: int) -> None:
     old = "\n\n".join("\n".join([" ".join(words[:4]), " ".join(words[4:])]) for words in paragraphs)
     new = "\n\n".join(textwrap.fill(" ".join(words), width) for words in paragraphs)
     edited = new.replace(paragraphs[0][0], "edited", 1)
@@ -199,7 +197,7 @@ def use(workspace: Workspace, name: str, **arguments: Any) -> ToolResult:
     return Toolbox(workspace).call(ToolCall(id="1", name=name, arguments=arguments))
 
 
-def test_the_tools_refuse_it_and_leave_the_file_alone(workspace: MakeWorkspace) -> None:
+def test_tools_refuse_reformatting_and_leave_the_file_unchanged(workspace: MakeWorkspace) -> None:
     docs = workspace({"a.md": PAGE.encode()})
     seen = short_hash(PAGE.encode())
     anew = rewrapped(PAGE.replace("60 MB", "80 MB"))
@@ -216,7 +214,7 @@ def test_the_tools_refuse_it_and_leave_the_file_alone(workspace: MakeWorkspace) 
     assert use(docs, "write", path="new.md", content=PAGE).ok
 
 
-def test_tidying_that_names_each_line_is_meant(workspace: MakeWorkspace) -> None:
+def test_whitespace_cleanup_that_names_each_line_is_accepted(workspace: MakeWorkspace) -> None:
     body = "".join(f"line {n}   \n" for n in range(40))
     docs = workspace({"a.md": body.encode()})
     trimmed = [{"old": f"line {n}   ", "new": f"line {n}", "line": n + 1} for n in range(40)]
@@ -225,7 +223,7 @@ def test_tidying_that_names_each_line_is_meant(workspace: MakeWorkspace) -> None
 
 
 @pytest.mark.parametrize(("old", "written"), [(PAGE, PAGE.rstrip("\n")), (PAGE.rstrip("\n"), PAGE)])
-def test_the_final_newline_stays_as_it_was(workspace: MakeWorkspace, old: str, written: str) -> None:
+def test_final_newline_is_kept(workspace: MakeWorkspace, old: str, written: str) -> None:
     docs = workspace({"a.md": old.encode()})
     content = written.replace("60 MB", "80 MB")
     assert use(docs, "write", path="a.md", hash=short_hash(old.encode()), content=content).ok
@@ -233,7 +231,7 @@ def test_the_final_newline_stays_as_it_was(workspace: MakeWorkspace, old: str, w
 
 
 @pytest.mark.drill
-def test_a_large_file_is_judged_at_once() -> None:
+def test_large_file_is_checked_quickly() -> None:
     old = "".join(f"Line {n} of a long file, which says {n * n}.\n" for n in range(30_000))
     with limit_cpu(seconds=15):
         assert judged(old.replace("Line 5 ", "Line five ").replace("Line 29999 ", "The last "), old) is None

@@ -43,12 +43,12 @@ SMALL = replace(DEFAULT_LIMITS, entries=50, depth=5, file_bytes=1000)
 BOMBS = {
     "as many paths as a number has digits": (bombs.same_folders(), "200,000 files and folders"),
     "folders without a file": (bombs.same_folders(leaf=False), "200,000 files and folders"),
-    "deep": (bombs.nested(5_000), "100 folders inside each other"),
-    "deep by a shared folder": (bombs.same_folders(150, 1), "100 folders inside each other"),
+    "deep": (bombs.nested(5_000), "100 levels of nested folders"),
+    "deep by a shared folder": (bombs.same_folders(150, 1), "100 levels of nested folders"),
     "one folder": (bombs.many_in_one_folder(200_001), "200,000 files and folders"),
     "a long name": (bombs.named(b"n" * 60_000), "1,024 characters"),
     "a name of megabytes": (bombs.named(b"n" * 3_000_000), "can't parse filename"),
-    "long paths": (bombs.named(b"n" * 1000, bombs.many_in_one_folder(70_000)), "64,000,000 characters together"),
+    "long paths": (bombs.named(b"n" * 1000, bombs.many_in_one_folder(70_000)), "64,000,000 characters in total"),
     "where no name can be said": (bombs.named(b"\xff", bombs.same_folders()), "200,000 files and folders"),
 }
 
@@ -71,7 +71,7 @@ def tree_of(path: Path, limits: RepositoryLimits = DEFAULT_LIMITS, checked: Call
 
 
 @pytest.mark.parametrize("kind", BOMBS)
-def test_a_bomb_is_refused_by_its_bound_before_it_is_walked(tmp_path: Path, kind: str) -> None:
+def test_repository_bomb_is_refused_before_it_is_traversed(tmp_path: Path, kind: str) -> None:
     make, bound = BOMBS[kind]
     path, counter = bombs.make_bomb(tmp_path / "bomb.git", make), Counter()
     with pytest.raises(RepositoryFailed, match=bound):
@@ -81,7 +81,7 @@ def test_a_bomb_is_refused_by_its_bound_before_it_is_walked(tmp_path: Path, kind
 
 
 @pytest.mark.parametrize("kind", ["entries", "depth", "file_bytes"])
-def test_the_sentence_names_the_setting_that_raises_the_bound(tmp_path: Path, kind: str) -> None:
+def test_error_names_the_setting_that_raises_the_limit(tmp_path: Path, kind: str) -> None:
     settings = {"entries": "repository_files", "depth": "repository_depth", "file_bytes": "repository_file_megabytes"}
     make = {"entries": bombs.many_in_one_folder(51), "depth": bombs.nested(6), "file_bytes": bombs.nested(0)}[kind]
     tree = tree_of(bombs.make_bomb(tmp_path / "bomb.git", make), replace(SMALL, file_bytes=1))
@@ -89,7 +89,7 @@ def test_the_sentence_names_the_setting_that_raises_the_bound(tmp_path: Path, ki
         [tree.read(entry, path) for path, entry in tree.files()]
 
 
-def test_a_repository_right_at_its_bounds_is_read(tmp_path: Path) -> None:
+def test_repository_exactly_at_its_limits_is_read(tmp_path: Path) -> None:
     full = bombs.make_bomb(tmp_path / "full.git", bombs.many_in_one_folder(50))
     assert len(dict(tree_of(full, SMALL).files())) == 50
     deep = bombs.make_bomb(tmp_path / "deep.git", bombs.nested(5))
@@ -111,7 +111,7 @@ def run_job(service: Service, repository: Path) -> Job:
         return client.wait(client.create_job("Replace colour with color.")["id"])
 
 
-def test_a_job_on_a_tree_bomb_fails_with_a_sentence_and_the_worker_goes_on(service: Service, tmp_path: Path) -> None:
+def test_job_on_a_tree_bomb_fails_and_the_worker_continues(service: Service, tmp_path: Path) -> None:
     before = psutil.Process().memory_info().rss
     job = run_job(service, bombs.make_bomb(tmp_path / "bomb.git", bombs.same_folders()))
     assert (job["status"], job["reason"]) == ("failed", "repository_error")
@@ -122,7 +122,7 @@ def test_a_job_on_a_tree_bomb_fails_with_a_sentence_and_the_worker_goes_on(servi
     assert job["status"] == "completed", job["message"]
 
 
-def test_a_walk_ends_when_its_attempt_is_stopped(tmp_path: Path) -> None:
+def test_traversal_ends_when_its_attempt_is_stopped(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {f"docs/{n}/page.md": PAGE for n in range(20)})
     attempt = Attempt(CLAIM, 600)
     mirror = Mirror(tmp_path / "mirror.git", Git(str(path), stoppable=attempt.stoppable))
@@ -149,7 +149,7 @@ def test_large_files_that_a_job_does_not_need_do_not_stop_it(service: Service, t
     assert file_on(repository, job["branch"], "docs/book.md") == LARGE["docs/book.md"]
 
 
-def test_a_large_file_is_listed_and_neither_read_nor_searched_nor_changed(tmp_path: Path) -> None:
+def test_large_file_is_listed_but_not_read_searched_or_changed(tmp_path: Path) -> None:
     tree = tree_of(make_repository(tmp_path / "docs.git", LARGE), replace(DEFAULT_LIMITS, file_bytes=MIB))
     workspace = Workspace(tree)
     box = Toolbox(workspace)
@@ -166,7 +166,7 @@ def test_a_large_file_is_listed_and_neither_read_nor_searched_nor_changed(tmp_pa
         assert "1 MiB" in told.text or name == "write"
     assert workspace.changes() == {}
     workspace.apply({"docs/book.md": None})
-    with pytest.raises(PublishRefused, match=r"docs/book\.md has 1 MiB"):
+    with pytest.raises(PublishRefused, match=r"docs/book\.md is 1 MiB"):
         check_policy(tree, workspace.changes())
     assert check(workspace).introduced == ()
 
@@ -175,7 +175,7 @@ def test_a_check_command_is_not_run_on_a_copy_without_its_large_files(tmp_path: 
     tree = tree_of(make_repository(tmp_path / "docs.git", LARGE), replace(DEFAULT_LIMITS, file_bytes=MIB))
     result = run_command("true", Workspace(tree), Sandbox("landlock"), root="", seconds=5)
     assert (result.ok, result.ran) == (False, False)
-    assert "docs/book.md has 1 MiB" in result.summary
+    assert "docs/book.md is 1 MiB" in result.summary
 
 
 @pytest.mark.drill
@@ -190,7 +190,7 @@ def test_a_blob_of_700_megabytes_is_never_read(tmp_path: Path) -> None:
     before = psutil.Process().memory_info().rss
     workspace = Workspace(tree_of(path))
     assert list(workspace.files()) == []
-    with pytest.raises(FileTooLarge, match=r"film\.mp4 has 700 MiB"):
+    with pytest.raises(FileTooLarge, match=r"film\.mp4 is 700 MiB"):
         workspace.read("film.mp4")
     assert psutil.Process().memory_info().rss - before < 50 * MIB
 
@@ -213,7 +213,7 @@ sleep 600
 """
 
 
-def test_a_fetch_that_grows_beyond_the_bound_is_ended_and_leaves_nothing(
+def test_fetch_beyond_the_size_limit_is_stopped_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository = make_repository(tmp_path / "docs.git", {"index.md": PAGE})
@@ -229,7 +229,7 @@ def test_a_fetch_that_grows_beyond_the_bound_is_ended_and_leaves_nothing(
     assert list((mirror.folder / "objects" / "pack").iterdir()) == []
 
 
-def test_a_pack_that_grows_without_bound_in_memory_is_refused(tmp_path: Path) -> None:
+def test_pack_that_expands_beyond_the_memory_limit_is_refused(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"index.md": PAGE})
     assert bombs.write_growing_delta(repository, copies=80) < 10_000
     with pytest.raises(RepositoryTooLarge, match=r"more than 64 MiB of memory.*COPYDESK_GIT_MEGABYTES"):
@@ -237,9 +237,7 @@ def test_a_pack_that_grows_without_bound_in_memory_is_refused(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("stream", ["out", "err"])
-def test_a_host_that_makes_git_talk_without_end_is_not_listened_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: str
-) -> None:
+def test_endless_git_output_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: str) -> None:
     program = tmp_path / "git"
     redirect = {"out": "", "err": " >&2"}[stream]
     program.write_text(f"#!/bin/sh\nyes 'remote: hello' | head -c 40M{redirect}\nexit 1\n")
@@ -251,7 +249,7 @@ def test_a_host_that_makes_git_talk_without_end_is_not_listened_to(
     assert len(str(failure.value)) < 1000
 
 
-def test_a_branch_that_names_no_commit_is_refused(tmp_path: Path) -> None:
+def test_branch_that_is_not_a_commit_is_refused(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"index.md": PAGE})
     repository = pygit2.Repository(str(path))
     tag: pygit2.Oid = repository.revparse_single("main").id
@@ -263,7 +261,7 @@ def test_a_branch_that_names_no_commit_is_refused(tmp_path: Path) -> None:
         Mirror(tmp_path / "mirror.git", Git(str(path))).find_head("odd")
 
 
-def test_a_base_that_became_a_bomb_is_not_merged(tmp_path: Path) -> None:
+def test_base_that_became_a_repository_bomb_is_not_merged(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"index.md": PAGE})
     mirror = Mirror(tmp_path / "mirror.git", Git(str(path)))
     base = mirror.fetch_head("main")
@@ -277,7 +275,7 @@ def test_a_base_that_became_a_bomb_is_not_merged(tmp_path: Path) -> None:
             mirror.merge(moved, made, "Merge", AUTHOR)
 
 
-def test_a_large_file_that_both_sides_changed_is_a_conflict_and_any_other_is_merged(tmp_path: Path) -> None:
+def test_large_file_changed_on_both_sides_is_a_conflict(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"index.md": PAGE, "other.md": PAGE})
     mirror = small_mirror(tmp_path / "mirror.git", path, file_bytes=MIB)
     base = mirror.fetch_head("main")
@@ -294,7 +292,7 @@ def test_a_large_file_that_both_sides_changed_is_a_conflict_and_any_other_is_mer
     assert mirror.merge(mirror.fetch_head("main"), made, "Merge", AUTHOR) is None
 
 
-def test_the_bounds_are_settings() -> None:
+def test_limits_are_settings() -> None:
     limits = RepositoryLimits.from_settings(
         Settings(repository_files=7, repository_depth=8, repository_file_megabytes=9)
     )

@@ -102,7 +102,7 @@ PLAIN = File("one\r\n", "«old", "\r\nthree", "utf-8", b"", CRLF)
 @given(files(), NEW)
 @example(PLAIN, "")
 @example(PLAIN, "a\nb\n")
-def test_an_edit_changes_the_meant_bytes_only(file: File, new: str) -> None:
+def test_edit_changes_only_the_intended_bytes(file: File, new: str) -> None:
     result = replaced(file, new)
     assert result.startswith(file.head)
     assert result.endswith(file.tail)
@@ -129,7 +129,7 @@ def test_the_edit_tool_changes_the_same_bytes(workspace: MakeWorkspace, file: Fi
 
 @settings(max_examples=120, deadline=None)
 @given(files(), st.sampled_from("aeo «é"), LATIN)
-def test_everywhere_is_what_replacing_the_bytes_would_be(file: File, old: str, new: str) -> None:
+def test_replacing_everywhere_equals_replacing_the_bytes(file: File, old: str, new: str) -> None:
     asked = [Replacement(old, new, everywhere=True)]
     sought = file.data.removeprefix(file.bom)
     if old.encode(file.encoding) in sought:
@@ -203,7 +203,7 @@ def test_git_applies_the_diff_to_the_same_bytes(tmp_path: Path, file: File, new:
     ],
 )
 @pytest.mark.parametrize(("old", "new"), [(None, b"new\n"), (b"old", None), (b"a\n", b"b"), (None, b""), (b"", None)])
-def test_git_applies_diffs_that_make_and_delete_files(
+def test_git_applies_diffs_that_create_and_delete_files(
     tmp_path: Path, path: str, old: bytes | None, new: bytes | None
 ) -> None:
     patch = create_patch(path, old, new)
@@ -212,7 +212,7 @@ def test_git_applies_diffs_that_make_and_delete_files(
 
 
 @pytest.mark.parametrize("ending", [LF, CRLF])
-def test_five_megabytes_are_edited_exactly_and_at_once(tmp_path: Path, ending: str) -> None:
+def test_five_megabytes_are_edited_exactly_and_quickly(tmp_path: Path, ending: str) -> None:
     line = "Übung macht den Meister 😀, sagt man." + ending
     before, after = line * 62_000, line * 62_000
     file = File(before, "«old", ending + after, "utf-8", BOM, ending)
@@ -226,13 +226,13 @@ def test_five_megabytes_are_edited_exactly_and_at_once(tmp_path: Path, ending: s
     assert applied(tmp_path, "docs/page.md", file.data, patch.data) == result
 
 
-def test_a_file_that_cannot_hold_the_new_text_stays_as_it_is() -> None:
+def test_file_whose_encoding_cannot_hold_the_new_text_is_unchanged() -> None:
     with pytest.raises(NotEditable, match="Latin-1"):
         text_edits.apply_replacements(b"caf\xe9 old", [Replacement("old", "→")])
     assert text_edits.apply_replacements(b"caf\xe9 old", [Replacement("old", "né")]) == b"caf\xe9 n\xe9"
 
 
-def test_what_is_ambiguous_missing_or_overlapping_is_refused() -> None:
+def test_ambiguous_missing_or_overlapping_replacement_is_refused() -> None:
     for wanted in (
         [Replacement("a", "b")],
         [Replacement("z", "b")],

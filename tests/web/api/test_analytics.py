@@ -79,7 +79,7 @@ def a_week(site: Service) -> None:
     )
 
 
-def test_visitors_are_people_and_ai_and_their_union(week: Service) -> None:
+def test_visitors_are_counted_as_human_ai_and_total(week: Service) -> None:
     assert found(week, "visitors") == {
         "totals": counts(2, 1, 2),
         "visitors": [{"path": "/", **counts(2, 1, 2)}, {"path": "/guide", **counts(1, 0, 1)}],
@@ -87,7 +87,7 @@ def test_visitors_are_people_and_ai_and_their_union(week: Service) -> None:
     }
 
 
-def test_views_add_up(week: Service) -> None:
+def test_views_are_counted_as_human_ai_and_total(week: Service) -> None:
     assert found(week, "views") == {
         "totals": counts(5, 1, 6),
         "views": [{"path": "/", **counts(3, 1, 4)}, {"path": "/guide", **counts(2, 0, 2)}],
@@ -133,7 +133,7 @@ def test_an_empty_project_has_empty_reports(running: Service) -> None:
     assert found(running, "timeseries") == {"interval": "day", "timeseries": []}
 
 
-def test_a_view_that_was_kept_is_in_the_next_answer(site: Service) -> None:
+def test_accepted_view_is_in_the_next_report(site: Service) -> None:
     for visitor in range(1, 4):
         keep(site, seen(site, "/", visitor))
         assert found(site, "visitors")["totals"]["total"] == visitor
@@ -146,7 +146,7 @@ MOMENTS = [
 ]
 
 
-def test_a_date_is_understood_in_every_spelling(site: Service) -> None:
+def test_date_is_parsed_in_every_spelling(site: Service) -> None:
     keep(site, *(seen(site, f"/{n}", n, FIRST - 1 + n) for n in (1, 2, 3)))  # the first to the third of March
     spellings = {moment.replace(" ", "+") for moment in MOMENTS} | {quote(moment, safe="") for moment in MOMENTS}
     assert len(spellings) == 15
@@ -166,14 +166,14 @@ def test_a_date_is_understood_in_every_spelling(site: Service) -> None:
         "dateTo=0001-01-01T00:00:00%2B14:00",
     ],
 )
-def test_a_range_without_a_day_is_empty_and_no_error(week: Service, query: str) -> None:
+def test_empty_date_range_gives_an_empty_report(week: Service, query: str) -> None:
     for report in REPORTS:
         told = found(week, report, query)
         assert told[report] == []
         assert told.get("totals", counts(0, 0, 0)) == counts(0, 0, 0)
 
 
-def test_years_at_the_ends_of_the_calendar_bound_nothing(week: Service) -> None:
+def test_first_and_last_years_of_the_calendar_are_accepted(week: Service) -> None:
     for report in REPORTS:
         assert found(week, report, "dateFrom=0001-01-01&dateTo=9999-12-31") == found(week, report)
 
@@ -201,7 +201,7 @@ def test_years_at_the_ends_of_the_calendar_bound_nothing(week: Service) -> None:
         ("limit=0&offset=-1&dateFrom=x&dateTo=y", ["dateFrom", "dateTo", "limit", "offset"]),
     ],
 )
-def test_a_wrong_parameter_is_refused_by_name(running: Service, query: str, fields: list[str]) -> None:
+def test_invalid_parameter_is_refused_with_its_name(running: Service, query: str, fields: list[str]) -> None:
     for report in ("visitors", "views", "agents"):
         answer = get(running, report, query)
         told = answer.json()
@@ -218,7 +218,7 @@ def test_an_interval_is_a_day_a_week_or_a_month(running: Service) -> None:
     assert (answer.status_code, answer.json()["details"][0]["field"]) == (400, "interval")
 
 
-def test_there_is_more_exactly_when_there_is(site: Service) -> None:
+def test_has_more_is_exact(site: Service) -> None:
     keep(site, *(seen(site, f"/{n}", 1, agent=f"Agent {n}") for n in range(6)))
     for report in ("visitors", "views", "agents"):
         for limit in (1, 2, 3, 6, 7):
@@ -241,27 +241,27 @@ def test_equal_rows_are_in_the_order_of_code_points(site: Service) -> None:
     assert one_by_one == ["/most", *paths]
 
 
-def test_the_limit_is_fifty_unless_told_and_250_at_most(site: Service) -> None:
+def test_default_limit_is_50_and_maximum_250(site: Service) -> None:
     keep(site, *(seen(site, f"/{n}", 1) for n in range(251)))
     assert len(found(site, "visitors")["visitors"]) == 50
     largest = found(site, "visitors", "limit=250")
     assert (len(largest["visitors"]), largest["hasMore"]) == (250, True)
 
 
-def test_numbers_are_json_numbers_and_unknown_parameters_are_ignored(week: Service) -> None:
+def test_counts_are_json_numbers_and_unknown_parameters_are_ignored(week: Service) -> None:
     answer = get(week, "visitors", "utm_source=x&page=3&DATEFROM=nonsense")
     assert answer.status_code == 200
     assert b'"totals":{"human":2,"ai":1,"total":2}' in answer.content
     assert answer.headers["content-type"] == "application/json"
 
 
-def test_no_address_redirects(running: Service) -> None:
+def test_trailing_slash_returns_404_not_a_redirect(running: Service) -> None:
     for report in (*REPORTS, "feedback", "feedback/by-page"):
         assert get(running, report).status_code == 200
         assert get(running, f"{report}/").status_code == 404
 
 
-def test_a_key_that_may_read_is_enough_and_another_projects_is_not(site: Service, running: Service) -> None:
+def test_read_key_is_enough_but_not_of_another_project(site: Service, running: Service) -> None:
     address = f"{site.url}/v1/analytics/{site.project.id}/visitors"
     reader = site.new_key(scopes=["read"])
     assert httpx.get(address, headers={"Authorization": f"Bearer {reader}"}, timeout=60).status_code == 200
@@ -299,11 +299,11 @@ def test_csv_has_the_rows_of_the_json(site: Service) -> None:
         ]
 
 
-def test_csv_of_nothing_is_its_header(running: Service) -> None:
+def test_empty_csv_is_only_its_header(running: Service) -> None:
     assert rows(get(running, "visitors", Accept="text/csv")) == [["path", "human", "ai", "total"]]
 
 
-def test_no_cell_is_a_formula(site: Service) -> None:
+def test_csv_cells_are_never_formulas(site: Service) -> None:
     names = {"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "＝1"}
     keep(site, *(seen(site, "/", 1, kind=ASSISTANT, agent=name) for name in names))
     assert {row[0] for row in rows(get(site, "agents", Accept="text/csv"))[1:]} == {f"'{name}" for name in names}
@@ -330,19 +330,19 @@ def test_no_cell_is_a_formula(site: Service) -> None:
         ("", False),
     ],
 )
-def test_csv_is_answered_where_it_is_preferred(running: Service, accept: str, is_csv: bool) -> None:
+def test_csv_is_returned_when_preferred_by_accept(running: Service, accept: str, is_csv: bool) -> None:
     answer = get(running, "visitors", Accept=accept)
     assert answer.headers["content-type"].startswith("text/csv" if is_csv else "application/json")
     assert answer.headers["vary"] == "Accept"
 
 
-def test_a_fault_is_json_whatever_is_accepted(running: Service) -> None:
+def test_errors_are_json_for_any_accept_header(running: Service) -> None:
     answer = get(running, "visitors", "limit=0", Accept="text/csv")
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/csv"])
-def test_the_link_leads_through_all_pages(site: Service, accept: str) -> None:
+def test_link_header_leads_through_all_pages(site: Service, accept: str) -> None:
     keep(site, *(seen(site, f"/{n}", 1, FIRST + 1) for n in range(7)), seen(site, "/before", 1))
     address = httpx.URL(f"{site.url}/v1/analytics/{site.project.id}/visitors")
     following: str | None = "?limit=3&dateFrom=2026-03-02T00:00:00%2B00:00"
@@ -355,7 +355,7 @@ def test_the_link_leads_through_all_pages(site: Service, accept: str) -> None:
     assert pages == [3, 3, 1]
 
 
-def test_an_answer_that_has_not_changed_is_not_sent_again(site: Service) -> None:
+def test_unchanged_report_returns_304(site: Service) -> None:
     a_week(site)
     for report in REPORTS:
         first = get(site, report)
@@ -374,7 +374,7 @@ def test_an_answer_that_has_not_changed_is_not_sent_again(site: Service) -> None
         assert get(site, report, **{"If-None-Match": tag}).status_code == 200
 
 
-def test_the_answer_says_how_visitors_are_recognised_and_who_counts_as_ai(site: Service) -> None:
+def test_report_states_visitor_identification_and_ai_classes(site: Service) -> None:
     a_week(site)
     answer = get(site, "visitors")
     assert answer.headers["copydesk-visitor-key"] == "lasting"
@@ -387,7 +387,7 @@ def test_the_answer_says_how_visitors_are_recognised_and_who_counts_as_ai(site: 
     assert answer.json()["totals"] == counts(2, 2, 3)
 
 
-def test_exports_are_counted_by_project(tmp_path: Path) -> None:
+def test_exports_are_rate_limited_per_project(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
     with serve(tmp_path / "data", repository=repository, with_worker=False, exports_per_minute=3) as site:
         assert get(site, "visitors", "limit=0").status_code == 400
@@ -400,7 +400,7 @@ def test_exports_are_counted_by_project(tmp_path: Path) -> None:
         assert get(site.another_project(), "agents").status_code == 200
 
 
-def test_pages_of_results_make_up_the_whole(site: Service) -> None:
+def test_paginated_rows_equal_the_whole_report(site: Service) -> None:
     """Read in pieces of any size, the rows are the same as at once."""
     views: Sequence[PageView] = [seen(site, f"/{n * n % 23}", n % 7 + 1, FIRST + n % 5) for n in range(200)]
     keep(site, *views)

@@ -43,7 +43,7 @@ def get(site: Service, query: str = "", report: str = "feedback", **headers: str
     return site.http.get(f"/v1/analytics/{site.project.id}/{report}?{query}", headers=headers)
 
 
-def test_remarks_are_listed_newest_first(site: Service) -> None:
+def test_feedback_is_listed_newest_first(site: Service) -> None:
     told = get(site).json()
     assert (told["nextCursor"], told["hasMore"]) == (None, False)
     assert [remark["path"] for remark in told["feedback"]] == ["/", "/b", "/a", "/", "/"]
@@ -70,7 +70,7 @@ def test_the_cursor_leads_through_all_pages(site: Service, limit: int) -> None:
     assert found == get(site).json()["feedback"]
 
 
-def test_remarks_are_added_up_by_page(site: Service) -> None:
+def test_feedback_is_summed_by_page(site: Service) -> None:
     assert get(site, report="feedback/by-page").json() == {
         "pages": [
             {"path": "/", "helpful": 1, "unhelpful": 1, "comments": 2, "total": 3},
@@ -83,7 +83,7 @@ def test_remarks_are_added_up_by_page(site: Service) -> None:
     assert more == [True, True, False, False]
 
 
-def test_days_are_bounded_as_in_the_reports(site: Service) -> None:
+def test_date_range_works_as_in_the_reports(site: Service) -> None:
     march = "dateFrom=2026-03-02T22:00:00-05:00&dateTo=2026-03-05"
     assert [remark["path"] for remark in get(site, march).json()["feedback"]] == ["/b", "/a"]
     assert [page["path"] for page in get(site, march, "feedback/by-page").json()["pages"]] == ["/a", "/b"]
@@ -94,20 +94,20 @@ def test_days_are_bounded_as_in_the_reports(site: Service) -> None:
     ("query", "field"),
     [("limit=0", "limit"), ("limit=101", "limit"), ("dateFrom=x", "dateFrom"), ("cursor=x", "cursor")],
 )
-def test_a_wrong_parameter_is_refused_by_name(site: Service, query: str, field: str) -> None:
+def test_invalid_parameter_is_refused_with_its_name(site: Service, query: str, field: str) -> None:
     answer = get(site, query)
     told: dict[str, Any] = answer.json()
     assert (answer.status_code, told["code"], told["details"][0]["field"]) == (400, "invalid_request", field)
 
 
-def test_another_projects_remarks_are_not_seen(site: Service, running: Service) -> None:
+def test_feedback_of_another_project_is_not_listed(site: Service, running: Service) -> None:
     other = running.another_project()
     assert get(other).json() == {"feedback": [], "nextCursor": None, "hasMore": False}
     newest = get(site).json()["feedback"][0]["id"]
     assert get(other, f"cursor={newest}").json()["feedback"] == []
 
 
-def test_a_list_that_has_not_changed_is_not_sent_again(site: Service) -> None:
+def test_unchanged_list_returns_304(site: Service) -> None:
     tag = get(site).headers["etag"]
     assert get(site, **{"If-None-Match": tag}).status_code == 304
     site.desk.feedback.add(site.project.id, "/", True, None, FIRST)

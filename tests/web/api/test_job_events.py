@@ -78,12 +78,12 @@ def counted(service: Service) -> int:
     return sum(row.views for row in agents)
 
 
-def test_one_event_is_kept_before_the_answer(fresh: Service) -> None:
+def test_event_is_stored_before_the_response(fresh: Service) -> None:
     assert send(fresh, json.dumps(PAGE)).json() == {"accepted": 1, "duplicates": 0, "dropped": []}
     assert counted(fresh) == 1
 
 
-def test_an_array_is_taken_event_by_event(fresh: Service) -> None:
+def test_events_of_an_array_are_accepted_individually(fresh: Service) -> None:
     sent = [PAGE, {**PAGE, "status": 404}, PAGE | {"eventId": "e1"}, 7, PAGE | {"eventId": "e1"}, {"ip": "::1"}]
     answer = send(fresh, json.dumps(sent))
     assert taken(answer) == (2, 1, [(1, "not_successful"), (3, "not_an_event"), (5, "no_path")])
@@ -106,11 +106,11 @@ def test_a_line_that_is_not_json_is_dropped_and_the_others_are_kept(fresh: Servi
 @pytest.mark.parametrize(
     ("body", "kind"), [("[]", JSON), ("", LINES), ("\n\n", LINES), (" \n", LINES)], ids=["array", "lines", "n", "s"]
 )
-def test_nothing_is_accepted_of_nothing(service: Service, body: str, kind: str) -> None:
+def test_empty_body_accepts_nothing(service: Service, body: str, kind: str) -> None:
     assert taken(send(service, body, kind)) == (0, 0, [])
 
 
-def test_an_event_is_counted_once_however_often_it_is_sent(fresh: Service) -> None:
+def test_repeated_event_is_counted_once(fresh: Service) -> None:
     sent = json.dumps([PAGE | {"eventId": f"e{number}"} for number in range(20)])
     assert taken(send(fresh, sent)) == (20, 0, [])
     assert taken(send(fresh, sent)) == (0, 20, [])
@@ -118,7 +118,7 @@ def test_an_event_is_counted_once_however_often_it_is_sent(fresh: Service) -> No
     assert counted(fresh) == 20
 
 
-def test_the_fault_of_an_event_names_its_field(service: Service) -> None:
+def test_error_of_an_event_names_its_field(service: Service) -> None:
     wrong = [{"path": "/a", "colour": 1}, {"path": 7}, {"path": "/a", "status": "200"}, {"path": "/a", "timestamp": {}}]
     dropped = send(service, json.dumps(wrong)).json()["dropped"]
     assert [(drop["reason"], drop["field"]) for drop in dropped] == [
@@ -147,24 +147,24 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_a_body_that_cannot_be_read_is_refused_whole(service: Service, name: str) -> None:
+def test_unparseable_body_is_refused(service: Service, name: str) -> None:
     body, kind, status = UNREADABLE[name]
     answer = send(service, body, kind)
     assert answer.status_code == status
     assert answer.json()["error"].endswith(".")
 
 
-def test_as_many_as_allowed_are_taken(fresh: Service) -> None:
+def test_maximum_number_of_events_is_accepted(fresh: Service) -> None:
     assert taken(send(fresh, json.dumps([PAGE] * MAX_EVENTS)))[0] == MAX_EVENTS
     assert taken(send(fresh, (json.dumps(PAGE) + "\n") * MAX_LINES, LINES))[0] == MAX_LINES
 
 
-def test_a_byte_order_mark_does_no_harm(service: Service) -> None:
+def test_byte_order_mark_is_ignored(service: Service) -> None:
     for kind in (JSON, LINES):
         assert taken(send(service, b"\xef\xbb\xbf" + json.dumps(PAGE).encode(), kind))[0] == 1
 
 
-def test_what_is_packed_is_unpacked(service: Service) -> None:
+def test_gzip_body_is_decompressed(service: Service) -> None:
     one, two = json.dumps(PAGE).encode(), b"\n" + json.dumps(PAGE).encode()
     assert taken(packed(service, gzip.compress(one))) == (1, 0, [])
     assert taken(packed(service, gzip.compress(one) + gzip.compress(two), LINES)) == (2, 0, []), "several members"
@@ -195,14 +195,14 @@ WRONGLY_PACKED: dict[str, tuple[Callable[[], bytes], int]] = {
 
 
 @pytest.mark.parametrize("name", WRONGLY_PACKED)
-def test_what_is_packed_wrongly_or_too_well_is_refused(service: Service, name: str) -> None:
+def test_malformed_gzip_and_gzip_bombs_are_refused(service: Service, name: str) -> None:
     body, status = WRONGLY_PACKED[name]
     answer = packed(service, body())
     assert answer.status_code == status
     assert answer.json()["error"].endswith(".")
 
 
-def test_other_packings_are_refused_with_the_one_that_is_known(service: Service) -> None:
+def test_other_encodings_return_415_naming_gzip(service: Service) -> None:
     answer = send(service, b"[]", Content_Encoding="br")
     assert (answer.status_code, answer.headers["accept-encoding"]) == (415, "gzip")
 
@@ -212,7 +212,7 @@ def test_a_larger_body_is_refused_before_it_is_read(service: Service) -> None:
 
 
 @pytest.mark.parametrize("body", [json.dumps(PAGE), "[]", "{", '{"path": 1}', json.dumps([PAGE | {"x": 1}]), ""])
-def test_both_ways_answer_alike(service: Service, body: str) -> None:
+def test_fast_and_regular_path_answer_alike(service: Service, body: str) -> None:
     short, long = send(service, body, JSON), send(service, body, f"{JSON}; charset=utf-8")
     assert short.status_code == long.status_code
     assert set(short.headers) == set(long.headers)
@@ -246,7 +246,7 @@ def test_a_key_that_expires_is_refused_from_then_on(service: Service) -> None:
     assert service.http.post(at(service), json=PAGE, headers=with_key).json()["code"] == "key_rejected"
 
 
-def test_requests_at_once_each_hear_of_their_own(fresh: Service) -> None:
+def test_concurrent_requests_get_their_own_results(fresh: Service) -> None:
     answers: dict[int, tuple[int, int, list[tuple[int, str]]]] = {}
 
     def several(number: int) -> None:
@@ -266,7 +266,7 @@ def test_requests_at_once_each_hear_of_their_own(fresh: Service) -> None:
 
 
 @pytest.mark.embedded
-def test_a_store_that_is_damaged_acknowledges_nothing(tmp_path: Path) -> None:
+def test_damaged_store_acknowledges_nothing(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
     data = tmp_path / "data"
     data.mkdir()
@@ -305,7 +305,7 @@ def test_every_line_is_accounted_for(service: Service, lines: list[bytes]) -> No
 
 @FUZZ
 @given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 400), st.sampled_from([JSON, LINES]))
-def test_no_packed_body_makes_the_service_fail(service: Service, noise: bytes, start: int, end: int, kind: str) -> None:
+def test_no_gzip_body_causes_a_server_error(service: Service, noise: bytes, start: int, end: int, kind: str) -> None:
     whole = gzip.compress(json.dumps([PAGE]).encode())
     answer = packed(service, whole[:start] + noise + whole[end:], kind)
     assert answer.status_code in (202, 400, 413)
@@ -321,7 +321,7 @@ MILLIONS = {
 
 
 @pytest.mark.parametrize("kind", MILLIONS)
-def test_millions_of_tiny_values_are_counted_before_they_are_built(fresh: Service, kind: str) -> None:
+def test_json_values_are_counted_before_parsing(fresh: Service, kind: str) -> None:
     body, media_type = MILLIONS[kind]
     headers = Headers({"content-type": media_type, "content-encoding": "gzip"})
     zipped = gzip.compress(body, 1)
@@ -340,7 +340,7 @@ def test_millions_of_tiny_values_are_counted_before_they_are_built(fresh: Servic
     assert most < 8 * MAX_UNPACKED_BYTES, "the body itself, and little else"
 
 
-def test_the_largest_array_that_is_allowed_is_taken(fresh: Service) -> None:
+def test_largest_allowed_array_is_accepted(fresh: Service) -> None:
     """With every field there is, and more commas than any browser has in its name."""
     whole = {
         "method": "GET",

@@ -109,7 +109,7 @@ def remove_person(service: Service, someone: Person) -> None:
 
 
 @pytest.mark.parametrize("end", [end_session, remove_person])
-def test_a_stream_of_the_dashboard_ends_with_the_session_or_the_person(
+def test_dashboard_stream_ends_with_the_session_or_the_account(
     service: Service, job: str, end: Callable[[Service, Person], None]
 ) -> None:
     someone = person(service, "viewer", "listener@example.org")

@@ -192,7 +192,7 @@ def test_a_job_has_exactly_the_fields_of_the_contract(serving: Serve) -> None:
         assert re.fullmatch(rf"{service.url}/review/\w+/pulls/1", job["prLink"])
 
 
-def test_options_are_kept(serving: Serve) -> None:
+def test_job_options_are_stored(serving: Serve) -> None:
     with serving(models="openai:gpt-x") as service:
         job = service.client.create_job("Any", model="openai:gpt-x", ref="release/1.0", draft=True, title="Mine")
         assert (job["model"], job["source"]["ref"], job["title"]) == ("openai:gpt-x", "release/1.0", "Mine")
@@ -211,7 +211,7 @@ def test_the_same_idempotency_key_and_body_give_the_same_job(serving: Serve) -> 
         assert created(service, "Once", **{"Idempotency-Key": "other"}).json()["id"] != first.json()["id"]
 
 
-def test_the_same_idempotency_key_with_another_body_is_409(serving: Serve) -> None:
+def test_same_idempotency_key_with_another_body_returns_409(serving: Serve) -> None:
     with serving() as service:
         assert created(service, "Once", **{"Idempotency-Key": "k"}).status_code == 201
         for other in ({"prompt": "Twice"}, {"prompt": "Once", "draft": True}, {"prompt": "Once", "title": "T"}):
@@ -220,7 +220,7 @@ def test_the_same_idempotency_key_with_another_body_is_409(serving: Serve) -> No
         assert len(service.client.list_jobs()["jobs"]) == 1
 
 
-def test_twenty_at_once_with_one_idempotency_key_make_one_job(serving: Serve) -> None:
+def test_twenty_concurrent_requests_with_one_idempotency_key_create_one_job(serving: Serve) -> None:
     with serving() as service, ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(lambda _: created(service, "Once", **{"Idempotency-Key": "k"}), range(20)))
         assert [answer.status_code for answer in answers] == [201] * 20
@@ -229,7 +229,7 @@ def test_twenty_at_once_with_one_idempotency_key_make_one_job(serving: Serve) ->
         assert len(service.client.list_jobs()["jobs"]) == 1
 
 
-def test_over_the_limit_is_429_and_a_refusal_is_not_counted(serving: Serve) -> None:
+def test_requests_over_the_limit_return_429_and_are_not_counted(serving: Serve) -> None:
     with serving(jobs_per_hour=3) as service:
         first = created(service, **{"Idempotency-Key": "first"})
         assert first.headers["ratelimit-policy"] == '"jobs";q=3;w=3600'
@@ -257,7 +257,7 @@ def test_the_limit_is_exact_under_contention(serving: Serve) -> None:
         assert (statuses.count(201), statuses.count(429)) == (10, 22)
 
 
-def test_pages_are_newest_first_and_do_not_shift(serving: Serve) -> None:
+def test_pages_are_newest_first_and_stable(serving: Serve) -> None:
     with serving() as service:
         client = service.client
         made = [client.create_job(f"Job {n}")["id"] for n in range(7)]
@@ -274,7 +274,7 @@ def test_pages_are_newest_first_and_do_not_shift(serving: Serve) -> None:
         assert [len(client.list_jobs(limit=n)["jobs"]) for n in (1, 100)] == [1, 8]
 
 
-def test_a_page_has_twenty_unless_told_otherwise(serving: Serve) -> None:
+def test_default_page_size_is_twenty(serving: Serve) -> None:
     with serving() as service:
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: created(service), range(21)))
@@ -318,7 +318,7 @@ def test_a_hanging_model_call_is_cancelled_without_waiting_for_a_heartbeat(servi
         assert set(branches(service.repository)) == {"main"}
 
 
-def test_what_has_ended_cannot_be_cancelled(serving: Serve) -> None:
+def test_ended_job_cannot_be_canceled(serving: Serve) -> None:
     with serving(scripted(finish())) as service:
         job = service.client.wait(service.client.create_job("Any")["id"])
         with refused(409, "wrong_state"):
@@ -329,7 +329,7 @@ def test_what_has_ended_cannot_be_cancelled(serving: Serve) -> None:
         assert service.client.get_job(job["id"]) == archived
 
 
-def test_archiving_and_unarchiving_are_idempotent_and_restore(serving: Serve) -> None:
+def test_archiving_and_unarchiving_are_idempotent(serving: Serve) -> None:
     with serving(scripted(to_color(), finish())) as service:
         client = service.client
         job = client.wait(client.create_job("Any")["id"])
@@ -356,7 +356,7 @@ def test_archiving_an_active_job_cancels_it(serving: Serve) -> None:
         assert (restored["status"], restored["reason"], restored["archivedAt"]) == ("failed", "cancelled", None)
 
 
-def test_an_archived_job_takes_no_message(serving: Serve) -> None:
+def test_archived_job_refuses_messages(serving: Serve) -> None:
     with serving() as service:
         job = service.client.create_job("Any")
         archived = service.client.archive_job(job["id"])
@@ -365,7 +365,7 @@ def test_an_archived_job_takes_no_message(serving: Serve) -> None:
         assert service.client.get_job(job["id"]) == archived
 
 
-def test_a_message_to_an_active_job_is_taken_up_at_the_next_turn(serving: Serve) -> None:
+def test_message_to_an_active_job_is_processed_at_the_next_turn(serving: Serve) -> None:
     script = scripted(to_color(), edit("docs/index.md", "things", "all things"), finish())
     model = Gated(script)
     with serving(model) as service:
@@ -416,7 +416,7 @@ def test_a_follow_up_goes_to_the_same_branch_and_pull_request(serving: Serve) ->
         assert client.diff(first["id"]).count(b"\n-The colour of things.\n+The color of all things.\n") == 1
 
 
-def test_a_failed_job_goes_on_with_a_message(serving: Serve) -> None:
+def test_message_continues_a_failed_job(serving: Serve) -> None:
     model = Hanging()
     with serving(model) as service:
         job = service.client.create_job("Any")
@@ -432,7 +432,7 @@ def numbers(events: list[Event]) -> list[int]:
     return [event["seq"] for event in events]
 
 
-def test_events_are_live_and_a_broken_stream_goes_on_where_it_was(serving: Serve) -> None:
+def test_events_are_live_and_a_broken_stream_resumes(serving: Serve) -> None:
     model = Gated(scripted(to_color(), edit("docs/index.md", "things", "all things"), finish()))
     with serving(model) as service:
         job = service.client.create_job("Any")
@@ -461,7 +461,7 @@ def until(events: Iterator[Event], kind: str, data: dict[str, Any]) -> Iterator[
             return
 
 
-def test_events_come_as_an_event_stream_or_as_json(serving: Serve) -> None:
+def test_events_are_sent_as_event_stream_or_json(serving: Serve) -> None:
     with serving(scripted(to_color(), finish())) as service:
         http = service.http
         job = service.client.wait(service.client.create_job("Any")["id"])
@@ -493,7 +493,7 @@ def test_a_prompt_with_line_breaks_stays_one_event(serving: Serve) -> None:
         assert numbers(seen) == list(range(1, len(seen) + 1))
 
 
-def test_the_diff_is_there_before_the_end(serving: Serve) -> None:
+def test_diff_is_available_before_the_job_ends(serving: Serve) -> None:
     model = Gated(scripted(to_color(), calls(("delete", {"path": "docs/index.md"})), finish()))
     with serving(model) as service:
         job = service.client.create_job("Any")
@@ -560,7 +560,7 @@ def test_a_job_over_its_time_fails_with_timed_out(serving: Serve) -> None:
         assert model.ended.wait(60)
 
 
-def test_a_job_that_outlasts_its_lease_is_not_taken_over_from_a_living_worker(serving: Serve) -> None:
+def test_long_job_is_not_taken_over_from_a_live_worker(serving: Serve) -> None:
     model = Hanging()
     with serving(model, lease_seconds=3) as service:
         job = service.client.create_job("Any")
@@ -596,7 +596,7 @@ def test_too_large_a_change_fails_the_job_with_publish_refused(serving: Serve) -
         assert set(branches(service.repository)) == {"main"}
 
 
-def test_a_protected_file_is_refused_to_the_agent_already(serving: Serve) -> None:
+def test_protected_file_is_refused_by_the_agents_tools(serving: Serve) -> None:
     asked: list[Conversation] = []
 
     def look_back(conversation: Conversation, _workspace: Workspace) -> Reply:

@@ -100,7 +100,7 @@ def busy_service(tmp_path: Path) -> Iterator[Service]:
         yield service
 
 
-def test_every_operation_keeps_to_its_description(busy_service: Service) -> None:
+def test_every_operation_matches_its_openapi_description(busy_service: Service) -> None:
     seen = Examined(busy_service)
     assert not seen.faults, "\n\n".join(seen.faults[:10])
     assert seen.phases == {"EXAMPLES", "COVERAGE"}
@@ -113,7 +113,7 @@ def test_every_operation_keeps_to_its_description(busy_service: Service) -> None
 
 
 @pytest.mark.drill
-def test_every_operation_keeps_to_its_description_over_many_random_cases(busy_service: Service) -> None:
+def test_every_operation_matches_its_openapi_description_in_random_cases(busy_service: Service) -> None:
     seen = Examined(busy_service, examples=1000, walks=200)
     assert not seen.faults, "\n\n".join(seen.faults[:10])
     assert seen.phases == {"EXAMPLES", "COVERAGE", "FUZZING", "STATEFUL_TESTING"}

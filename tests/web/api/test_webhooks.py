@@ -105,7 +105,7 @@ def test_a_merged_pull_request_archives_its_job(place: Place) -> None:
     assert place.job().status is Status.ARCHIVED
 
 
-def test_a_closed_one_archives_its_job_and_a_reopened_one_brings_it_back(place: Place) -> None:
+def test_closed_pull_request_archives_its_job_and_reopening_restores_it(place: Place) -> None:
     place.fake.close(1)
     place.statuses()
     assert place.job().status is Status.ARCHIVED
@@ -114,7 +114,7 @@ def test_a_closed_one_archives_its_job_and_a_reopened_one_brings_it_back(place: 
     assert place.job().status is Status.COMPLETED
 
 
-def test_a_closing_that_was_taken_back_meanwhile_archives_nothing(place: Place) -> None:
+def test_close_event_for_a_reopened_pull_request_is_ignored(place: Place) -> None:
     place.fake.close(1)
     place.fake.webhooks.flush()
     place.fake.reopen(1)
@@ -124,7 +124,7 @@ def test_a_closing_that_was_taken_back_meanwhile_archives_nothing(place: Place) 
     assert place.job().status is Status.COMPLETED
 
 
-def test_a_closing_that_comes_late_does_not_stop_what_was_asked_for_since(place: Place) -> None:
+def test_late_close_event_does_not_stop_a_newer_message(place: Place) -> None:
     place.fake.close(1)
     place.fake.webhooks.flush()
     place.fake.pull(1).closed -= timedelta(minutes=1)
@@ -135,7 +135,7 @@ def test_a_closing_that_comes_late_does_not_stop_what_was_asked_for_since(place:
     assert place.job().status is Status.ACTIVE
 
 
-def test_a_closing_stops_a_job_at_work(place: Place) -> None:
+def test_close_event_stops_a_running_job(place: Place) -> None:
     place.service.desk.jobs.add_message(place.project, place.job_id, "Go on with it")
     place.fake.close(1)
     assert place.statuses() == [202]
@@ -161,42 +161,42 @@ def test_two_comments_are_two_messages(place: Place) -> None:
     assert len(place.prompts()) == 2
 
 
-def test_a_comment_without_a_mention_is_not_for_the_agent(place: Place) -> None:
+def test_comment_without_a_mention_is_ignored(place: Place) -> None:
     place.comment("> @copydesk shorten this\n\nNo, it is fine.")
     place.comment("`@copydesk` is the word.")
     assert place.prompts() == []
 
 
-def test_who_may_not_write_is_not_heard(place: Place) -> None:
+def test_comment_by_a_user_without_write_access_is_ignored(place: Place) -> None:
     place.fake.add_user("passer-by", access="read")
     place.comment("@copydesk delete everything", by="passer-by")
     assert place.prompts() == []
 
 
-def test_a_comment_of_ours_never_speaks_to_us(place: Place) -> None:
+def test_our_own_comments_are_ignored(place: Place) -> None:
     place.fake.comment(1, "@copydesk was not heard.\n\n<!-- copydesk:said -->", by="copydesk")
     assert place.statuses() == [202]
     assert place.prompts() == []
 
 
-def test_an_archived_job_says_why_it_does_not_answer(place: Place) -> None:
+def test_comment_on_an_archived_job_gets_an_explanation(place: Place) -> None:
     place.service.desk.jobs.archive(place.project.id, place.job_id)
     place.comment("@copydesk one more thing")
     said = place.fake.pull(1).comments[-1].body
-    assert said.startswith("This was not taken up: The job is archived; unarchive it first.")
+    assert said.startswith("Copydesk could not process this comment: The job is archived; unarchive it first.")
     assert place.prompts() == []
     place.fake.webhooks.flush()  # our own comment came back to us as well
     assert len(place.fake.pull(1).comments) == 2
 
 
 @pytest.mark.parametrize("text", ["@copydesk", "@copydesk " + "x" * (MAX_PROMPT_CHARS + 1)], ids=["empty", "long"])
-def test_a_comment_that_is_too_long_or_says_nothing_is_refused_in_words(place: Place, text: str) -> None:
+def test_empty_or_too_long_comment_gets_an_explanation(place: Place, text: str) -> None:
     place.comment(text)
     assert "1 to 32,000 characters" in place.fake.pull(1).comments[-1].body
     assert place.prompts() == []
 
 
-def test_another_pull_request_of_the_repository_is_not_a_jobs(place: Place) -> None:
+def test_pull_request_without_a_job_is_ignored(place: Place) -> None:
     place.fake.commit("other", {"docs/other.md": b"# Other\n"})
     author = place.fake.users["copydesk"]
     place.fake.open(place.fake.repository, author=author, head="other", base="main", title="Other", body="")
@@ -205,7 +205,7 @@ def test_another_pull_request_of_the_repository_is_not_a_jobs(place: Place) -> N
     assert place.prompts() == []
 
 
-def test_a_forge_that_cannot_be_asked_gets_the_delivery_back(place: Place) -> None:
+def test_delivery_returns_503_while_the_forge_is_unavailable(place: Place) -> None:
     place.fake.faults.answer(503, times=20, where="/api/")
     place.fake.comment(1, "@copydesk please shorten the guide.")
     assert place.statuses() == [503]
@@ -224,7 +224,7 @@ def test_a_wrong_signature_is_refused_and_nothing_happens(place: Place) -> None:
     assert place.job().status is Status.COMPLETED
 
 
-def test_a_poll_notices_what_no_webhook_told(place: Place) -> None:
+def test_poll_notices_changes_without_webhooks(place: Place) -> None:
     place.fake.webhooks.hooks.clear()
     desk = place.service.desk
     archive_closed_pulls(desk.database, [place.project], desk.secrets)
@@ -234,7 +234,7 @@ def test_a_poll_notices_what_no_webhook_told(place: Place) -> None:
     assert place.job().status is Status.ARCHIVED
 
 
-def test_a_poll_leaves_a_job_at_work_alone(place: Place) -> None:
+def test_poll_does_not_touch_a_running_job(place: Place) -> None:
     place.fake.webhooks.hooks.clear()
     place.fake.close(1)
     place.set_job(status="active")
@@ -243,7 +243,7 @@ def test_a_poll_leaves_a_job_at_work_alone(place: Place) -> None:
     assert place.job().status is Status.ACTIVE
 
 
-def test_a_poll_outlives_a_forge_that_is_away(place: Place) -> None:
+def test_poll_survives_an_unavailable_forge(place: Place) -> None:
     place.fake.faults.answer(503, times=20, where="/api/")
     desk = place.service.desk
     archive_closed_pulls(desk.database, [place.project], desk.secrets)
@@ -266,14 +266,14 @@ def post(place: Place, body: bytes, event: str = "pull_request", **headers: str)
     return httpx.post(place.url, content=body, headers=signed, timeout=60)
 
 
-def test_a_review_comment_comes_with_its_file_and_line(github: Place) -> None:
+def test_review_comment_includes_its_file_and_line(github: Place) -> None:
     github.comment("@copydesk shorten this", file="docs/index.md", line=1)
     [prompt] = github.prompts()
-    assert prompt.startswith("shorten this\n\nThis was said in a review, about docs/index.md, line 1.")
+    assert prompt.startswith("shorten this\n\nThis is a review comment on docs/index.md, line 1.")
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"payload=%7B%7D", b"{", b"[" * 100_000])
-def test_a_signed_body_that_is_no_object_is_refused(github: Place, body: bytes) -> None:
+def test_signed_body_that_is_not_an_object_is_refused(github: Place, body: bytes) -> None:
     answer = post(github, body)
     assert answer.status_code == 400
     assert "content type to application/json" in answer.json()["error"]
@@ -292,18 +292,18 @@ def test_a_delivery_about_another_repository_is_ignored(github: Place) -> None:
     assert github.job().status is Status.COMPLETED
 
 
-def test_a_payload_that_lies_about_a_merge_is_checked_with_the_forge(github: Place) -> None:
+def test_merge_event_is_verified_with_the_forge(github: Place) -> None:
     pull = {"number": 1, "merged": True}
     body = {"action": "closed", "pull_request": pull, "repository": {"full_name": "acme/docs"}}
     assert post(github, json.dumps(body).encode()).json()["why"] == "Pull request 1 is open."
     assert github.job().status is Status.COMPLETED
 
 
-def test_a_body_beyond_the_bound_is_refused(github: Place) -> None:
+def test_too_large_body_is_refused(github: Place) -> None:
     assert post(github, b" " * (MAX_WEBHOOK_BYTES + 1)).status_code == 413
 
 
-def test_a_project_that_is_not_there_answers_like_a_wrong_signature(github: Place) -> None:
+def test_unknown_project_answers_like_a_wrong_signature(github: Place) -> None:
     wrong = httpx.post(github.url, content=b"{}", headers={"X-GitHub-Event": "ping"}, timeout=60)
     for project_id in (new_id("proj"), "nonsense", github.service.project.id):  # the last is on no forge
         other = httpx.post(f"{github.service.url}/webhooks/{project_id}", content=b"{}", timeout=60)

@@ -11,12 +11,12 @@ ROOT = Path(copydesk.__file__).parent.parent
 BEACON, SOURCE = (ROOT / "copydesk/web/static" / name for name in ("beacon.js", "beacon.source.js"))
 
 
-def test_the_beacon_is_made_of_its_source() -> None:
+def test_beacon_is_built_from_its_source() -> None:
     shrunk = runpy.run_path(str(ROOT / "scripts/beacon"))["shrunk"]
     assert BEACON.read_text("utf-8") == shrunk(SOURCE.read_text("utf-8"))
 
 
-def test_a_page_loads_1500_bytes_at_most(service: Service) -> None:
+def test_beacon_is_at_most_1500_bytes(service: Service) -> None:
     served = service.http.get("/beacon.js", headers={"Accept-Encoding": "identity"})
     assert served.content == BEACON.read_bytes()
     assert len(served.content) <= 1500

@@ -36,7 +36,7 @@ def count(service: Service) -> int:
     return sum(page.total for page in service.desk.feedback.count_by_page(service.project.id)[0])
 
 
-def test_one_sender_stores_no_more_than_its_hourly_share(tmp_path: Path) -> None:
+def test_one_sender_is_limited_per_hour(tmp_path: Path) -> None:
     with site(tmp_path) as service:
         statuses = [send(service, "203.0.113.1", LONG).status_code for _ in range(40)]
         assert statuses == [202] * 30 + [429] * 10
@@ -54,14 +54,14 @@ def test_one_sender_stores_no_more_than_its_hourly_share(tmp_path: Path) -> None
         assert view.status_code == 202, "views of the same sender are counted on"
 
 
-def test_many_senders_store_no_more_than_a_project_takes_in_a_day(tmp_path: Path) -> None:
+def test_all_senders_together_are_limited_per_day(tmp_path: Path) -> None:
     with site(tmp_path, feedback_per_day=5) as service:
         statuses = [send(service, f"203.0.113.{number}").status_code for number in range(8)]
         assert statuses == [202] * 5 + [429] * 3
         assert send(service.another_project(), "203.0.113.1").status_code == 202
 
 
-def test_a_project_that_is_full_refuses_feedback_and_keeps_what_it_has(tmp_path: Path) -> None:
+def test_full_project_refuses_feedback_and_keeps_the_old(tmp_path: Path) -> None:
     with site(tmp_path, feedback_entries=5) as service:
         assert send(service, "198.51.100.1", "Written before the flood").status_code == 202
         flood = [send(service, f"203.0.113.{number}") for number in range(8)]
@@ -86,7 +86,7 @@ def test_the_bytes_of_a_projects_feedback_are_bounded(tmp_path: Path) -> None:
         assert sum(len(comment.encode()) for comment in stored) < 1_000_000
 
 
-def test_old_feedback_is_deleted_where_the_project_says_so(tmp_path: Path) -> None:
+def test_old_feedback_is_deleted_after_the_retention_of_the_project(tmp_path: Path) -> None:
     with site(tmp_path) as service:
         service.desk.projects.change(service.project.id, {"feedback_days": "30"}, actor="test")
         other = service.another_project()

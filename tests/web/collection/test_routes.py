@@ -74,12 +74,12 @@ def visitors(service: Service) -> dict[str, tuple[int, int]]:
     return {row.path: (row.count.human, row.count.ai) for row in rows}
 
 
-def test_a_view_is_kept_before_the_answer(fresh: Service) -> None:
+def test_view_is_stored_before_the_response(fresh: Service) -> None:
     assert beacon(fresh, PAGE).json() == {"accepted": 1, "duplicates": 0, "dropped": []}
     assert visitors(fresh) == {"/guide": (1, 0)}
 
 
-def test_who_is_there_is_what_the_request_shows(fresh: Service) -> None:
+def test_visitor_is_identified_by_forwarded_address_and_agent(fresh: Service) -> None:
     beacon(fresh, PAGE, X_Forwarded_For="203.0.113.1")
     beacon(fresh, PAGE, X_Forwarded_For="203.0.113.1")
     beacon(fresh, PAGE, X_Forwarded_For="198.51.100.9, 203.0.113.2, 10.0.0.3")
@@ -87,7 +87,7 @@ def test_who_is_there_is_what_the_request_shows(fresh: Service) -> None:
     assert visitors(fresh) == {"/guide": (2, 1)}
 
 
-def test_a_visitor_may_be_named_by_the_site(fresh: Service) -> None:
+def test_site_may_send_a_visitor_id(fresh: Service) -> None:
     for where, who in (("203.0.113.1", "a"), ("203.0.113.2", "a"), ("203.0.113.3", 7), ("203.0.113.4", 7)):
         assert taken(beacon(fresh, PAGE | {"v": who}, X_Forwarded_For=where)) == (1, 0, [])
     assert visitors(fresh) == {"/guide": (2, 0)}
@@ -107,12 +107,12 @@ def test_a_repeated_event_is_counted_once(fresh: Service) -> None:
         (PAGE, {"Sec_Purpose": "prefetch;prerender"}, "prefetch"),
     ],
 )
-def test_what_is_no_view_says_why(service: Service, body: Any, headers: dict[str, str], reason: str) -> None:
+def test_dropped_view_has_a_reason(service: Service, body: Any, headers: dict[str, str], reason: str) -> None:
     assert taken(beacon(service, body, **headers)) == (0, 0, [reason])
 
 
 @pytest.mark.parametrize("header", ["DNT", "Sec_GPC"])
-def test_who_asks_not_to_be_tracked_is_not_where_the_project_says_so(service: Service, header: str) -> None:
+def test_do_not_track_is_honored_if_the_project_says_so(service: Service, header: str) -> None:
     asked = {header: "1"}
     assert taken(beacon(service.another_project(), PAGE, **asked)) == (1, 0, [])
     honouring = choose(service.another_project(), do_not_track="true")
@@ -122,7 +122,7 @@ def test_who_asks_not_to_be_tracked_is_not_where_the_project_says_so(service: Se
 
 
 @pytest.mark.parametrize("kind", [TEXT, "text/plain", "application/json", "application/json; charset=utf-8"])
-def test_both_ways_and_both_types_answer_alike(service: Service, kind: str) -> None:
+def test_fast_and_regular_path_answer_alike_for_both_content_types(service: Service, kind: str) -> None:
     bodies: list[Any] = [PAGE, {"u": f"{DOCS}/a.png"}, {"u": 1}, {"x": 1}, {"k": "feedback", "u": "/a"}, [], b"{", b""]
     for body in bodies:
         usual, other = beacon(service, body), beacon(service, body, kind)
@@ -151,9 +151,7 @@ def test_both_ways_and_both_types_answer_alike(service: Service, kind: str) -> N
         (PAGE, "", 415, None),
     ],
 )
-def test_a_body_that_cannot_be_read_is_refused(
-    service: Service, body: Any, kind: str, status: int, field: str | None
-) -> None:
+def test_unparseable_body_is_refused(service: Service, body: Any, kind: str, status: int, field: str | None) -> None:
     answer = beacon(service, body, kind)
     assert answer.status_code == status, answer.text
     told = answer.json()
@@ -161,7 +159,7 @@ def test_a_body_that_cannot_be_read_is_refused(
     assert [detail["field"] for detail in told.get("details", [])][:1] == ([] if field is None else [field])
 
 
-def test_feedback_is_kept_with_its_page(fresh: Service) -> None:
+def test_feedback_is_stored_with_its_page(fresh: Service) -> None:
     said = {"k": "feedback", "u": f"{DOCS}/guide/index.html", "h": False, "c": "Where is the key?", "e": "1"}
     assert taken(beacon(fresh, said)) == (1, 0, [])
     assert taken(beacon(fresh, {"k": "feedback", "u": f"{DOCS}/guide", "h": True})) == (1, 0, [])
@@ -174,7 +172,7 @@ def test_feedback_is_kept_with_its_page(fresh: Service) -> None:
     assert visitors(fresh) == {}
 
 
-def test_any_page_may_send_where_no_origin_is_named(service: Service) -> None:
+def test_any_origin_may_send_if_none_is_configured(service: Service) -> None:
     for headers in ({"Origin": "https://elsewhere.example"}, {"Origin": "null"}):
         answer = beacon(service, PAGE, **headers)
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (202, "*")
@@ -196,7 +194,7 @@ def test_any_page_may_send_where_no_origin_is_named(service: Service) -> None:
         ("null", False),
     ],
 )
-def test_only_the_origins_that_a_project_names_may_send(service: Service, origin: str, welcome: bool) -> None:
+def test_only_configured_origins_may_send(service: Service, origin: str, welcome: bool) -> None:
     closed = choose(service.another_project(), origins=f"{DOCS},https://*.example.org")
     answer = beacon(closed, PAGE, Origin=origin)
     asked = BROWSER.options(address(closed), headers={"Origin": origin, "Access-Control-Request-Method": "POST"})
@@ -213,13 +211,13 @@ def test_only_the_origins_that_a_project_names_may_send(service: Service, origin
         assert visitors(closed) == {}
 
 
-def test_a_browser_always_names_its_origin(service: Service) -> None:
+def test_request_without_origin_is_refused_if_origins_are_configured(service: Service) -> None:
     closed = choose(service.another_project(), origins=DOCS)
     answer = BROWSER.post(address(closed), content=json.dumps(PAGE), headers={"Content-Type": TEXT})
     assert answer.json()["code"] == "origin_refused"
 
 
-def test_a_browser_that_asks_first_is_told_for_a_day(service: Service) -> None:
+def test_preflight_response_is_cached_for_a_day(service: Service) -> None:
     asked = BROWSER.options(address(service), headers={"Origin": DOCS, "Access-Control-Request-Method": "POST"})
     assert (asked.status_code, asked.content) == (204, b"")
     assert asked.headers["access-control-allow-methods"] == "POST"
@@ -228,7 +226,7 @@ def test_a_browser_that_asks_first_is_told_for_a_day(service: Service) -> None:
 
 
 @pytest.mark.parametrize("site", ["site_00000000000000000000000000", "nope", "%00", "%F0%9F%99%82", "a" * 300])
-def test_an_unknown_site_is_404(service: Service, site: str) -> None:
+def test_unknown_site_returns_404(service: Service, site: str) -> None:
     known = f"{service.url}/v1/collect/{site}"
     answers = [
         BROWSER.post(known, json=PAGE),
@@ -239,7 +237,7 @@ def test_an_unknown_site_is_404(service: Service, site: str) -> None:
     assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(404, "site_not_found")] * 4
 
 
-def test_nothing_beside_the_collector_is_public(service: Service) -> None:
+def test_paths_next_to_the_collector_are_not_public(service: Service) -> None:
     for path in ("", "/", f"/{service.project.site_id}/", f"/{service.project.site_id}/pixel.gifs", "/a/b/c"):
         assert BROWSER.post(f"{service.url}/v1/collect{path}", json=PAGE).status_code in (401, 404)
     assert BROWSER.post(f"{service.url}/v2/collect/{service.project.site_id}", json=PAGE).status_code == 401
@@ -257,14 +255,14 @@ def test_a_pixel_counts_the_page_that_shows_it(fresh: Service) -> None:
     assert visitors(fresh) == {"/guide": (1, 0), "/named": (1, 0)}
 
 
-def test_a_page_gets_its_pixel_even_if_nothing_is_counted(fresh: Service) -> None:
+def test_pixel_is_returned_even_if_nothing_is_counted(fresh: Service) -> None:
     for headers, reason in (({}, "no_path"), ({"Referer": "about:blank"}, "not_http"), ({"Referer": "%"}, "")):
         shown = pixel(fresh, **headers)
         assert (shown.status_code, len(shown.content)) == (200, 43)
         assert reason in shown.headers.get("x-dropped", "")
 
 
-def test_a_signature_that_nobody_knows_changes_nothing(service: Service) -> None:
+def test_unknown_signature_is_ignored(service: Service) -> None:
     signed = {
         "Signature_Agent": '"https://agent.example"',
         "Signature_Input": 'sig=("@authority");created=1;expires=9999999999;keyid="x";tag="web-bot-auth"',
@@ -274,7 +272,7 @@ def test_a_signature_that_nobody_knows_changes_nothing(service: Service) -> None
     assert pixel(service, f"{DOCS}/guide", **signed).status_code == 200
 
 
-def test_the_script_is_kept_by_browsers_for_a_day(service: Service) -> None:
+def test_script_is_cached_for_a_day(service: Service) -> None:
     first = BROWSER.get(f"{service.url}/beacon.js")
     assert (first.status_code, first.content) == (200, BEACON_SCRIPT.read_bytes())
     assert first.headers["content-type"].startswith("text/javascript")
@@ -307,7 +305,7 @@ def test_views_are_limited_by_address_and_by_site(tmp_path: Path) -> None:
         assert events.json()["accepted"] == 20, "servers have a key, and are not held up"
 
 
-def test_first_views_at_once_of_a_new_site_are_all_kept(fresh: Service) -> None:
+def test_concurrent_first_views_of_a_new_site_are_all_stored(fresh: Service) -> None:
     answers: list[int] = []
     threads = [
         threading.Thread(target=lambda: answers.append(beacon(fresh, PAGE, "text/plain").status_code))
@@ -327,7 +325,7 @@ BODIES = st.dictionaries(st.sampled_from(["u", "r", "v", "e", "k", "h", "c", "x"
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(BODIES.map(lambda body: json.dumps(body).encode()), st.binary(max_size=60)))
-def test_whatever_a_browser_sends_is_kept_or_refused_with_a_reason(service: Service, body: bytes) -> None:
+def test_any_body_is_stored_or_refused_with_a_reason(service: Service, body: bytes) -> None:
     answer = beacon(service, body)
     if answer.status_code == 202:
         accepted, duplicates, dropped = taken(answer)
@@ -338,7 +336,7 @@ def test_whatever_a_browser_sends_is_kept_or_refused_with_a_reason(service: Serv
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60), st.binary(max_size=40))
-def test_a_pixel_is_shown_whatever_is_said_of_its_page(service: Service, page: str, referring: bytes) -> None:
+def test_pixel_is_returned_for_any_page_parameter(service: Service, page: str, referring: bytes) -> None:
     headers = {b"Referer": bytes(byte for byte in referring if 32 < byte < 256 and byte != 127)}
     shown = BROWSER.get(f"{address(service)}/pixel.gif", params={"u": page}, headers=headers)
     assert (shown.status_code, len(shown.content)) == (200, 43)

@@ -25,7 +25,7 @@ def test_an_ipv4_address_counts_as_itself_also_within_ipv6() -> None:
     assert admitted(connections, "192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2") == ["", "too_many_connections", ""]
 
 
-def test_there_is_a_limit_for_all_addresses_together() -> None:
+def test_connections_of_all_addresses_together_are_limited() -> None:
     connections = Connections(2, build_trusted_networks(["192.0.2.9"]), total=4)
     peers = ("192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.9", "192.0.2.9")
     assert admitted(connections, *peers) == ["", "", "", "", "server_full"]
@@ -39,7 +39,7 @@ def test_no_address_gets_more_than_half_of_all_connections() -> None:
     assert admitted(connections, *["192.0.2.1"] * 3) == ["", "", "too_many_connections"]
 
 
-def test_the_limit_on_open_files_is_raised_as_far_as_is_allowed_and_useful() -> None:
+def test_open_file_limit_is_raised_as_far_as_allowed_and_useful() -> None:
     program = (
         "import resource, sys\n"
         "from copydesk.core.telemetry.process_metrics import raise_open_files_limit\n"

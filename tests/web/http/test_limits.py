@@ -67,7 +67,7 @@ CODINGS = {
 
 @pytest.mark.parametrize("path", ["/sign-in", "/v1/collect/site_x", "/join/x", "/nothing"])
 @pytest.mark.parametrize("coding", CODINGS)
-def test_a_chunked_body_over_the_limit_is_refused_however_its_coding_is_written(
+def test_chunked_body_over_the_limit_is_refused_for_any_spelling_of_the_coding(
     service: Service, path: str, coding: str
 ) -> None:
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
@@ -79,7 +79,7 @@ def test_a_chunked_body_over_the_limit_is_refused_however_its_coding_is_written(
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE", "PUT"])
-def test_a_body_that_no_route_reads_is_bounded_too(service: Service, method: str) -> None:
+def test_body_that_no_route_reads_is_limited_too(service: Service, method: str) -> None:
     head = f"{method} /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n".encode()
     with connect(service.url) as connection:
         connection.sendall(head)
@@ -87,7 +87,7 @@ def test_a_body_that_no_route_reads_is_bounded_too(service: Service, method: str
         assert status_of(read_one_answer(connection)) == 413
 
 
-def test_an_endless_body_is_not_read_for_ever(service: Service) -> None:
+def test_endless_body_is_cut_off(service: Service) -> None:
     with connect(service.url) as connection:
         connection.sendall(b"POST /sign-in HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n")
         sent = send_all(connection, (chunk(HALF_MEBIBYTE) for _ in range(600)))
@@ -95,21 +95,21 @@ def test_an_endless_body_is_not_read_for_ever(service: Service) -> None:
     assert healthz(service) == 200
 
 
-def test_a_body_of_http_1_0_without_a_length_is_no_body(service: Service) -> None:
+def test_http_1_0_request_without_length_has_no_body(service: Service) -> None:
     with connect(service.url) as connection:
         connection.sendall(b"POST /sign-in HTTP/1.0\r\n\r\n")
         send_all(connection, [HALF_MEBIBYTE] * 4)
         assert status_of(read_answer(connection)) in (400, 415)
 
 
-def test_a_refused_request_does_not_have_its_body_read_for_ever(service: Service) -> None:
+def test_body_of_a_refused_request_is_not_read_endlessly(service: Service) -> None:
     with connect(service.url) as connection:
         connection.sendall(b"POST /v2/agent/x/job HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         assert status_of(read_one_answer(connection)) == 401
         assert send_all(connection, (chunk(HALF_MEBIBYTE) for _ in range(600))) < 200 * 1024 * 1024
 
 
-def test_chunks_of_a_byte_are_refused(service: Service) -> None:
+def test_one_byte_chunks_are_refused(service: Service) -> None:
     with connect(service.url) as connection:
         connection.sendall(b"POST /nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         send_all(connection, [chunk(b"a") * 1000] * 30)
@@ -125,7 +125,7 @@ def test_an_endless_trailer_or_chunk_extension_is_refused(service: Service) -> N
             assert status_of(read_answer(connection)) == 400
 
 
-def test_a_trailer_is_no_header(service: Service) -> None:
+def test_trailer_is_not_a_header(service: Service) -> None:
     head = f"POST {service.at('/job')} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
     answer = ask(service, f"{head}Authorization: Bearer {service.key}\r\n\r\n".encode())
     assert (status_of(answer), code_of(answer)) == (401, "key_missing")
@@ -140,18 +140,18 @@ def test_a_trailer_is_no_header(service: Service) -> None:
     ],
     ids=["value", "request line", "name"],
 )
-def test_a_head_above_64_kib_is_431(service: Service, head: bytes) -> None:
+def test_head_above_64_kib_returns_431(service: Service, head: bytes) -> None:
     assert status_of(ask(service, head % (b"a" * 60_000))) == 200
     answer = ask(service, head % (b"a" * 66_000))
     assert (status_of(answer), code_of(answer)) == (431, "headers_too_large")
 
 
-def test_many_small_headers_above_64_kib_are_431(service: Service) -> None:
+def test_many_small_headers_above_64_kib_return_431(service: Service) -> None:
     lines = b"".join(b"X-%d: a\r\n" % number for number in range(8000))
     assert status_of(ask(service, b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n")) == 431
 
 
-def test_a_large_head_behind_another_request_is_431(service: Service) -> None:
+def test_large_head_of_a_pipelined_request_returns_431(service: Service) -> None:
     first = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     with connect(service.url) as connection:
         connection.sendall(first + first.replace(b"x\r\n", b"x\r\nX: " + b"a" * 200_000 + b"\r\n"))
@@ -163,7 +163,7 @@ def test_a_large_head_behind_another_request_is_431(service: Service) -> None:
         assert b"HTTP/1.1 431 " in read_answer(connection)
 
 
-def test_an_endless_header_is_answered_while_it_goes_on(service: Service) -> None:
+def test_endless_header_is_answered_before_it_ends(service: Service) -> None:
     with connect(service.url) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ")
         send_all(connection, [HALF_MEBIBYTE])
@@ -172,7 +172,7 @@ def test_an_endless_header_is_answered_while_it_goes_on(service: Service) -> Non
     assert healthz(service) == 200
 
 
-def test_requests_sent_ahead_are_answered_up_to_a_bound(service: Service) -> None:
+def test_pipelined_requests_are_answered_up_to_a_limit(service: Service) -> None:
     request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     with connect(service.url) as connection:
         connection.sendall(request * 49 + request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
@@ -211,21 +211,21 @@ def drip(connection: socket.socket, part: bytes) -> bytes:
     ],
     ids=["headers", "one header", "length", "chunks", "nothing"],
 )
-def test_a_slow_drip_ends_with_408(hasty: Service, begin: bytes, part: bytes) -> None:
+def test_slow_request_returns_408(hasty: Service, begin: bytes, part: bytes) -> None:
     with connect(hasty.url) as connection:
         connection.sendall(begin)
         answer = drip(connection, part)
     assert (status_of(answer), code_of(answer)) == (408, "request_timeout")
 
 
-def test_a_connection_that_says_nothing_is_closed(hasty: Service) -> None:
+def test_silent_connection_is_closed(hasty: Service) -> None:
     with connect(hasty.url) as connection:
         assert read_answer(connection) == b""
     with connect(hasty.url) as connection:
         assert status_of(drip(connection, b"\r\n")) in (None, 408)
 
 
-def test_a_kept_connection_that_drips_line_breaks_is_closed(hasty: Service) -> None:
+def test_keep_alive_connection_that_sends_only_line_breaks_is_closed(hasty: Service) -> None:
     with connect(hasty.url) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         answer = drip(connection, b"\r\n")
@@ -233,7 +233,7 @@ def test_a_kept_connection_that_drips_line_breaks_is_closed(hasty: Service) -> N
     assert answer.count(b"HTTP/1.1") <= 2
 
 
-def test_an_address_has_a_bounded_number_of_connections_and_others_are_served(hasty: Service) -> None:
+def test_connections_per_address_are_limited_and_other_addresses_served(hasty: Service) -> None:
     with ExitStack() as held:
         connections = [held.enter_context(connect(hasty.url, "127.0.0.5")) for _ in range(30)]
         assert healthz(hasty, "127.0.0.6") == 200
@@ -245,7 +245,7 @@ def test_an_address_has_a_bounded_number_of_connections_and_others_are_served(ha
     assert wait_for(lambda: healthz(hasty, "127.0.0.5") == 200), "once they are closed, it may connect again"
 
 
-def test_a_refused_client_that_sends_a_request_reads_why(hasty: Service) -> None:
+def test_refused_client_gets_an_explanation(hasty: Service) -> None:
     with ExitStack() as held:
         for _ in range(25):
             held.enter_context(connect(hasty.url, "127.0.0.7"))
@@ -255,7 +255,7 @@ def test_a_refused_client_that_sends_a_request_reads_why(hasty: Service) -> None
         assert status_of(read_answer(late)) == 429
 
 
-def test_a_body_behind_an_upgrade_is_refused_and_is_no_request(service: Service) -> None:
+def test_body_after_an_upgrade_header_is_not_parsed_as_a_request(service: Service) -> None:
     smuggled = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     head = (
         b"POST /sign-in HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
@@ -295,7 +295,7 @@ def hold_body(service: Service, path: str, size: int, key: str = "") -> socket.s
     return connection
 
 
-def test_held_bodies_take_a_bounded_memory_and_small_requests_pass(service: Service) -> None:
+def test_unfinished_bodies_use_bounded_memory_and_small_requests_pass(service: Service) -> None:
     events, mebibyte = f"/v1/analytics/{service.project.id}/events", 1024 * 1024
     connections: list[socket.socket] = []
     with ExitStack() as held:
@@ -324,7 +324,7 @@ def send_whole(service: Service, path: str, size: int) -> bytes:
         return read_one_answer(connection)
 
 
-def test_a_webhook_of_no_project_is_refused_before_its_body_is_sent(service: Service) -> None:
+def test_webhook_of_an_unknown_project_is_refused_before_its_body(service: Service) -> None:
     for project in ("x", service.project.id):
         head = f"POST /webhooks/{project} HTTP/1.1\r\nHost: x\r\nContent-Length: 5000000\r\n\r\n"
         answer = ask(service, head.encode())

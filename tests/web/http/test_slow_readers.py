@@ -71,7 +71,7 @@ def test_a_slow_reader_gets_the_whole_answer(port: int) -> None:
             time.sleep(0.02 if time.monotonic() - began < 4 else 0)  # longer than the next request may take
 
 
-def test_a_client_that_reads_nothing_is_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_that_reads_nothing_is_disconnected(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "STALLED_SECONDS", 0.5)
     received = [ANSWER_BYTES]
     for seconds in (4, 15, 45):  # a busy machine may look at its connections late

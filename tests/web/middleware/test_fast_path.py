@@ -35,7 +35,7 @@ def created(service: Service, kind: str, body: str) -> httpx.Response:
         '{"prompt": NaN}',
     ],
 )
-def test_both_ways_to_create_answer_alike(service: Service, body: str) -> None:
+def test_fast_and_regular_path_create_jobs_alike(service: Service, body: str) -> None:
     short, long = created(service, SHORT, body), created(service, LONG, body)
     assert short.status_code == long.status_code
     assert set(short.headers) == set(long.headers)
@@ -47,7 +47,7 @@ def test_both_ways_to_create_answer_alike(service: Service, body: str) -> None:
         assert short.json() | {"requestId": ""} == long.json() | {"requestId": ""}
 
 
-def test_both_ways_to_poll_answer_alike(service: Service) -> None:
+def test_fast_and_regular_path_answer_polls_alike(service: Service) -> None:
     job = service.client.create_job("Replace colour with color")
     service.client.wait(job["id"])
     polled = service.http.get(service.at(f"/job/{job['id']}"))
@@ -57,7 +57,7 @@ def test_both_ways_to_poll_answer_alike(service: Service) -> None:
     assert service.http.get(service.at("/job/job_nope")).json()["code"] == "job_not_found"
 
 
-def test_creations_at_once_are_each_answered_with_their_own_job(service: Service) -> None:
+def test_concurrent_creations_are_answered_with_their_own_job(service: Service) -> None:
     answers: dict[str, httpx.Response] = {}
 
     def create(prompt: str) -> None:

@@ -66,7 +66,7 @@ def complete_figures(http: httpx.Client) -> dict[str, float]:
             return found
 
 
-def test_the_figures_tell_of_what_was_done(desk_on_both: Service) -> None:
+def test_metrics_count_jobs_events_and_exports(desk_on_both: Service) -> None:
     service, http = desk_on_both, desk_on_both.http
     before = figures(http)
     job = service.client.create_job("Replace “colour” with “color” on every page.")
@@ -100,7 +100,7 @@ def test_a_failed_publication_is_counted(service: Service) -> None:
     assert instruments.publish_failures.value("repository_error") == before + 1
 
 
-def test_no_label_grows_with_use_and_nothing_is_told_of_anybody(service: Service) -> None:
+def test_metric_labels_are_bounded_and_contain_no_personal_data(service: Service) -> None:
     http = service.http
     for n in range(5):
         http.get(f"/v2/agent/{service.project.id}/job/job_{n}")
@@ -114,14 +114,14 @@ def test_no_label_grows_with_use_and_nothing_is_told_of_anybody(service: Service
     assert kinds <= known | {"first", "again"}
 
 
-def test_every_figure_that_is_told_is_documented(service: Service) -> None:
+def test_every_exposed_metric_is_documented(service: Service) -> None:
     names = re.findall(r"^# TYPE (\S+)", service.http.get("/metrics").text, re.MULTILINE)
     documented = DOCS.read_text("utf-8")
     assert len(names) > 25
     assert [name for name in names if f"`{name}" not in documented] == []
 
 
-def test_the_figures_of_the_queue_do_not_grow_with_the_jobs_of_the_past(database_url: str) -> None:
+def test_queue_metrics_use_indexes_and_not_past_jobs(database_url: str) -> None:
     """As the database plans it: by an index, and never through the whole of a table."""
     database = Database(database_url)
     try:
@@ -183,7 +183,7 @@ def _past(database: Database, count: int) -> None:
             connection.exec_driver_sql("vacuum analyze runs")
 
 
-def test_ready_says_which_parts_are(desk_on_both: Service) -> None:
+def test_readiness_lists_its_parts(desk_on_both: Service) -> None:
     answer = desk_on_both.http.get("/readyz")
     assert answer.status_code == 200
     assert answer.json() == {"status": "ready", "parts": {"database": "ok", "disk": "ok", "analytics": "ok"}}
@@ -200,7 +200,7 @@ def through_a_proxy(tmp_path: Path) -> Iterator[tuple[Service, Proxy]]:
             proxy.is_silent = False
 
 
-def test_a_database_that_takes_questions_and_never_answers_is_noticed_in_two_seconds(
+def test_hanging_database_is_noticed_within_two_seconds(
     through_a_proxy: tuple[Service, Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service, proxy = through_a_proxy
@@ -214,7 +214,7 @@ def test_a_database_that_takes_questions_and_never_answers_is_noticed_in_two_sec
             assert time.monotonic() - began < 60, "the database would never have answered"
             if path == "/readyz":
                 assert answer.status_code == 503
-                assert answer.json()["details"] == [{"field": "database", "message": "There is no answer."}]
+                assert answer.json()["details"] == [{"field": "database", "message": "No response."}]
             else:
                 assert 'copydesk_ready{part="database"} 0' in answer.text
                 assert "copydesk_runs{" not in answer.text
@@ -229,7 +229,7 @@ def test_a_database_that_takes_questions_and_never_answers_is_noticed_in_two_sec
             time.sleep(0.2)
 
 
-def test_probes_ask_the_stores_once_a_second_at_most(service: Service) -> None:
+def test_probes_query_the_stores_at_most_once_a_second(service: Service) -> None:
     asked: list[str] = []
     event.listen(service.desk.database.engine, "before_cursor_execute", lambda *said: asked.append(said[2]))
     began = time.monotonic()
@@ -239,7 +239,7 @@ def test_probes_ask_the_stores_once_a_second_at_most(service: Service) -> None:
     assert len([said for said in asked if "alembic_version" in said]) <= seconds + 2
 
 
-def test_a_schema_that_is_not_ours_is_told(tmp_path: Path, database_url: str) -> None:
+def test_readiness_reports_a_different_schema_version(tmp_path: Path, database_url: str) -> None:
     """A newer one is that of the release that is being rolled out beside this one."""
     desk = open_desk(Settings(data=tmp_path / "data", database_url=database_url))
     try:
@@ -253,20 +253,20 @@ def test_a_schema_that_is_not_ours_is_told(tmp_path: Path, database_url: str) ->
         desk.close()
 
 
-def test_a_disk_that_is_full_and_a_folder_that_is_gone_are_told(tmp_path: Path) -> None:
+def test_readiness_reports_a_full_disk_and_a_missing_folder(tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path / "data"))
     try:
         full = Readiness(desk, with_analytics=False, min_free_bytes=1 << 62)
         assert full.check().faults == {"database": None, "disk": "The disk of the data folder is full."}
         gone = Readiness(desk, with_analytics=False)
         shutil.rmtree(tmp_path / "data")
-        assert gone.check().faults["disk"] == "It fails (FileNotFoundError)."
+        assert gone.check().faults["disk"] == "Failed (FileNotFoundError)."
     finally:
         desk.close()
 
 
 @pytest.mark.embedded
-def test_an_analytics_store_that_cannot_be_opened_is_told(service: Service) -> None:
+def test_readiness_reports_an_unavailable_analytics_store(service: Service) -> None:
     (service.desk.settings.data / "analytics.duckdb").write_bytes(b"this is no database" * 1000)
     answer = service.http.get("/readyz")
     assert answer.status_code == 503
@@ -276,7 +276,7 @@ def test_an_analytics_store_that_cannot_be_opened_is_told(service: Service) -> N
     assert jobs_go_on.json()["parts"]["analytics"] != "ok"
 
 
-def test_figures_with_a_port_of_their_own_are_out_of_users_reach(tmp_path: Path) -> None:
+def test_metrics_on_a_separate_port_are_not_public(tmp_path: Path) -> None:
     port, apart = free_port(), free_port()
     command = ("serve", "--no-worker", "--port", str(port), "--metrics-port", str(apart))
     server = Served(Orders(command, environment({"data": tmp_path / "data"}), tmp_path / "log"), port)
@@ -293,7 +293,7 @@ def test_figures_with_a_port_of_their_own_are_out_of_users_reach(tmp_path: Path)
 
 
 @pytest.mark.parametrize("database_url", drills(DATABASES, but=("postgres",)), indirect=True)
-def test_a_worker_answers_probes_where_it_is_told_to(tmp_path: Path, database_url: str) -> None:
+def test_worker_answers_probes_on_its_configured_port(tmp_path: Path, database_url: str) -> None:
     port = free_port()
     settings = {"data": tmp_path / "data", "database_url": database_url, "metrics_port": port, "log_format": "json"}
     worker = Command(Orders(("work",), environment(settings), tmp_path / "log"))

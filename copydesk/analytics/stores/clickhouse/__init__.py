@@ -1,4 +1,4 @@
-"""The store for several machines: ClickHouse holds the views, the main database what is agreed on."""
+"""The store for several machines: ClickHouse has the views, the main database coordinates the processes."""
 
 from copydesk.analytics.stores.clickhouse.store import ClickHouseStore
 

@@ -1,4 +1,5 @@
-"""A copy of everything in one archive: each table as ClickHouse's Native format writes it, and what was agreed on."""
+"""Backup and restore of a store as one zip archive: each table in ClickHouse's Native format, and metadata of the main
+database."""
 
 import json
 import shutil
@@ -24,20 +25,20 @@ BACKUP_TABLES = ("views", "events", "scopes", "visits", "firsts", "counts")
 METADATA_FILE = "agreed.json"
 SELECT_PENDING_VIEWS = "select * from inbox where batch in {batches:Array(UInt128)}"
 RESTORE_SETTINGS = {"distributed_foreground_insert": 1, "insert_quorum": "auto"}
-"""Rows are on most replicas of their shards when an insert returns."""
+"""With these settings, an insert returns once its rows are on most replicas of their shards."""
 BUFFER_BYTES = 1 << 20
 
 
 class StoreNotEmpty(UserFacingError):
-    message = "The analytics store already holds views; a copy can only be loaded into an empty store."
+    message = "The analytics store already has views. Restore the backup into an empty store."
 
 
 class InvalidStoreBackup(UserFacingError):
-    message = "This is not a copy of an analytics store, or a newer version of Copydesk wrote it."
+    message = "This is not a backup of an analytics store, or a newer version of Copydesk wrote it."
 
 
 def back_up(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, target: Path) -> None:
-    """As of one moment: nothing is counted meanwhile, and what is logged meanwhile is not in it."""
+    """Writes a consistent backup. Blocks folds; views that are logged meanwhile are not included."""
     unfinished = target.with_name(f"{target.name}.unfinished")
     with shard_leases.acquire(range(len(cluster.shards))) as leases:
         shards = _resume_shards(cluster, batches, leases)
@@ -90,7 +91,7 @@ def restore(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, s
 
 
 def _resume_shards(cluster: Cluster, batches: ViewBatches, leases: Sequence[ShardLease]) -> list[Node]:
-    """What the shards are read from, with nothing left to carry out."""
+    """Applies plans that are committed and not yet applied. Returns one synchronized replica per shard."""
     shards = [cluster.pin_synced_replica(shard) for shard in cluster.shards]
     for shard, lease in zip(shards, leases, strict=True):
         resume_plan(shard, batches, lease)

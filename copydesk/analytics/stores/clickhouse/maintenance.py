@@ -1,4 +1,4 @@
-"""What happens now and then, on all shards at once: rebuilding, choosing what is AI, forgetting, dropping raw views."""
+"""Maintenance on all shards: rebuilding the index, changing AI classes, deleting projects, visitors and raw views."""
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease,
 from copydesk.core.clock import DAY
 
 VISITS_PER_PART = 1_000_000
-"""Visits that are chained at once."""
+"""How many visits are linked at once."""
 VISITS_TEMPLATE = (
     "select project, sort, scope, visitor, day, {before} as before, {after} as after from visits where {which}"
 )
@@ -58,7 +58,10 @@ class Maintenance:
             self._commit_and_apply(leased_shards, {})
 
     def set_ai_classes(self, project: str, ai_mask: int, timeout_seconds: float | None) -> None:
-        """Costs two look-ups when it is so already: chosen first, and then carried out."""
+        """Sets the classes that count as AI and updates the index.
+
+        If they are unchanged, costs only two look-ups: whether the mask is stored, and whether its change is applied.
+        """
         if self._batches.read_ai_mask(project) == ai_mask and not self._has_pending_ai_change(project):
             return
         with self._lease_all_shards(timeout_seconds) as leased_shards:
@@ -90,7 +93,10 @@ class Maintenance:
             )
 
     def drop_views(self, before_day: int, project_ids: Collection[str] | None) -> int:
-        """Nothing else reads raw views but the rules, so that no turn is needed for them; the inbox needs one."""
+        """Deletes raw views of days before this day.
+
+        Needs no lease, because only `list_rules` reads raw views; cleaning up the inbox needs one.
+        """
         dropped = 0
         condition = BEFORE_TIME if project_ids is None else f"{BEFORE_TIME} and project in {{projects:Array(String)}}"
         for chunk in split_into_chunks(sorted(project_ids or ()), MAX_PROJECTS_PER_STATEMENT):
@@ -108,7 +114,7 @@ class Maintenance:
         return any(plan.get("chosen") == project for plan in self._shard_leases.read_committed_plans().values())
 
     def _drop_leftovers(self) -> None:
-        """What folds do as well, for a store that nothing comes to any more."""
+        """Drops stale partitions. Folds do this too, but a store without new views has no folds."""
         for shard_number, replicas in enumerate(self._cluster.shards):
             with self._shard_leases.acquire([shard_number]) as [lease]:
                 shard = self._cluster.pin_synced_replica(replicas)
@@ -117,7 +123,7 @@ class Maintenance:
 
     @contextmanager
     def _lease_all_shards(self, timeout_seconds: float | None = None) -> Iterator[list[tuple[Node, ShardLease]]]:
-        """The turns of all shards, each with a fresh number, and nothing left to carry out."""
+        """Acquires the leases of all shards, applies pending plans, and assigns each lease a new number."""
         shards = self._cluster.shards
         with self._shard_leases.acquire(range(len(shards)), timeout_seconds) as leases:
             leased_shards = []
@@ -131,7 +137,7 @@ class Maintenance:
     def _commit_and_apply(
         self, leased_shards: list[tuple[Node, ShardLease]], plan: ShardPlan, change: DatabaseChange = lambda _: None
     ) -> None:
-        """On all shards or on none."""
+        """Commits the plan for all shards in one transaction, then applies it."""
         with self._batches.database.write() as tx:
             for _, lease in leased_shards:
                 lease.commit_plan(tx, plan)
@@ -141,7 +147,7 @@ class Maintenance:
 
 
 def _count_parts(shard: Node, project: str | None = None) -> int:
-    """So many that each holds about as many visits as memory has room for."""
+    """Returns the number of parts such that each has about VISITS_PER_PART visits, which bounds the memory."""
     condition = "" if project is None else " where project = {project:String}"
     [(visit_count,)] = shard.query(f"select count() from visits{condition}", {"project": project or ""})  # noqa: S608 - ours
     return 1 + int(visit_count) // VISITS_PER_PART

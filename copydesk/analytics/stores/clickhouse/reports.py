@@ -1,4 +1,7 @@
-"""Reports: sums over the index and the counts of all shards. Nothing looks at a visit, and only the rules at views."""
+"""Reports: sums over the index and the counts of all shards.
+
+No report reads visits; only `list_rules` reads raw views.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -67,7 +70,10 @@ class Reports:
 
 
 def _build_page(results: Rows, limit: int) -> ReportPage:
-    """The first row is the site's; beyond the pages asked for there may be one more, which only says that it exists."""
+    """Builds a page of a report.
+
+    The first row is the site's total; one row more than requested means there are more.
+    """
     if not results:
         return ReportPage(Counts(), [], False)
     (_, *totals), *rows = results

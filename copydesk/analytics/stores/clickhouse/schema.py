@@ -1,4 +1,4 @@
-"""The tables in ClickHouse: made under a lock of the main database, and refused when a newer version made them."""
+"""Creates and upgrades the tables in ClickHouse, under an advisory lock of the main database."""
 
 from sqlalchemy import text
 
@@ -13,11 +13,14 @@ SELECT_STAGED_TTL = """
     select 1 from system.tables
     where database = currentDatabase() and name = 'staged' and engine_full like '% TTL %'
 """
-"""In stores of number 1, what was staged was gone after a week, though it may have been decided."""
+"""In schema version 1, staged rows expired after a week, even if their plan was committed and not yet applied."""
 
 
 def upgrade_schema(cluster: Cluster, database: Database) -> None:
-    """Costs one look-up when there is nothing to do."""
+    """Upgrades the schema if needed; otherwise costs only reading the version.
+
+    Raises StoreSchemaNewer if a newer version of Copydesk created it.
+    """
     if _read_schema_version(cluster) == CLICKHOUSE_SCHEMA_VERSION:
         return
     with database.write() as tx, database.without_statement_timeout(tx):

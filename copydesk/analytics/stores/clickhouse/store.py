@@ -1,4 +1,4 @@
-"""The store on ClickHouse. Any number of processes log and read at once; whatever changes numbers takes turns."""
+"""The store on ClickHouse. Processes log and read concurrently; folds and maintenance take turns with shard leases."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -32,10 +32,13 @@ from copydesk.core.db.database import Database
 
 
 class ClickHouseStore:
-    """Nothing is connected before the first call: a server that is away makes that call fail, and no other."""
+    """A store that connects at its first call.
+
+    If ClickHouse is unavailable, that call fails, and later calls try again.
+    """
 
     def __init__(self, url: str, database: Database, cluster: Cluster | None = None) -> None:
-        """The main database must be migrated; it stays the caller's to close."""
+        """The main database must be migrated. The caller closes it."""
         self._database = database
         self._cluster = cluster or build_cluster(parse_clickhouse_url(url))
         self._batches, self._shard_leases = ViewBatches(database), ShardLeases(database)
@@ -53,7 +56,8 @@ class ClickHouseStore:
         self._cluster.reader.query("select 1")
 
     def backlog(self) -> int:
-        """At least one while something is decided and not carried out, so that somebody folds."""
+        """Returns the number of pending views; at least 1 while a committed plan is not applied, so that a fold applies
+        it."""
         return max(self._batches.count_pending_views(), len(self._shard_leases.read_committed_plans()))
 
     def fold(self) -> int:
@@ -118,7 +122,7 @@ class ClickHouseStore:
         backup.back_up(self._cluster, self._batches, self._shard_leases, target)
 
     def restore(self, source: Path) -> None:
-        """Into a store that is empty; what the main database says of batches and choices is replaced too."""
+        """Restores a backup into an empty store. Replaces the batches and AI classes in the main database."""
         self._ensure_schema()
         backup.restore(self._cluster, self._batches, self._shard_leases, source)
 

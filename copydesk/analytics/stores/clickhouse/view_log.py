@@ -1,4 +1,4 @@
-"""Logging: rows into ClickHouse, then the batch into the main database, which makes it exist. No event twice."""
+"""Logs views: inserts rows into ClickHouse, then commits their batch in the main database. Detects duplicate events."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,8 @@ class ViewLog:
         event_keys: Sequence[EventKey | None],
         snapshot: BatchSnapshot,
     ) -> set[EventKey]:
-        """Makes the batch exist, unless some of its events came to exist since they were looked for: those."""
+        """Commits the batch and returns an empty set. If other batches have logged some of its events since the check,
+        commits nothing and returns these events."""
         with self._batches.database.write() as tx:
             number = self._batches.allocate_number(tx)
             self._batches.reject_late(tx, batch_id)
@@ -69,7 +70,7 @@ class ViewLog:
         return set()
 
     def _insert_rows(self, batch_id: int, views: Sequence[tuple[PageView, EventKey | None]]) -> dict[int, int]:
-        """How many rows went to each shard."""
+        """Inserts rows into their shards. Returns the number of rows per shard."""
         shards: dict[int, list[tuple[PageView, EventKey | None]]] = defaultdict(list)
         for view, event_key in views:
             shards[(view.visitor or 0) % len(self._cluster.shards)].append((view, event_key))
@@ -102,7 +103,7 @@ def _event_key(view: PageView) -> EventKey | None:
 def _split_duplicates(
     event_keys: Sequence[EventKey | None], known_events: set[EventKey]
 ) -> tuple[list[int], tuple[int, ...]]:
-    """The positions of those to log, and of those that were logged before or come twice."""
+    """Returns the positions of views to log, and of duplicates: logged before, or repeated in this call."""
     new_positions, duplicates, seen = [], [], set(known_events)
     for position, event_key in enumerate(event_keys):
         if event_key is not None:

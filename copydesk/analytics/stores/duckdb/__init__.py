@@ -1,4 +1,4 @@
-"""The embedded store: one DuckDB file, opened by one process."""
+"""The embedded store: a DuckDB file that one process opens."""
 
 from copydesk.analytics.stores.duckdb.store import DuckStore
 

@@ -1,4 +1,4 @@
-"""One DuckDB file: its connections, its transactions, when it writes back its log, and how it comes to life again."""
+"""A DuckDB file: its connections, transactions, checkpoints, recovery and schema upgrades."""
 
 import threading
 import time
@@ -15,17 +15,19 @@ from copydesk.core.errors import StoreUnavailable
 DuckConnection = duckdb.DuckDBPyConnection
 MEMORY_LIMIT = "160MB"
 MIN_CHECKPOINT_BYTES = 32_000_000
-"""Bytes of write-ahead log from which writing it back is worth the while."""
+"""The size of the write-ahead log from which a checkpoint is worthwhile."""
 
 DUCKDB_SCHEMA_VERSION = 2
-"""Of the tables. Each number after the first has its sql/upgrade_….sql, which makes them so from those before."""
+"""The version of the tables. Each version after the first has a file sql/upgrade_….sql that upgrades from the previous
+one."""
 
 CHECKPOINT_ATTEMPTS = 100
-"""For half a second; then the next fold tries again."""
+"""Attempts in about half a second; after that, the next fold tries again."""
 
 
 class DuckDatabase:
-    """Safe for many threads: each act has a connection of its own. A broken database is opened anew by the next act."""
+    """A DuckDB database. Thread-safe: each operation has its own connection. After a fatal error, the next operation
+    reopens the file."""
 
     def __init__(
         self,
@@ -40,7 +42,7 @@ class DuckDatabase:
             "memory_limit": memory_limit,
             "threads": threads,
             "temp_directory": f"{path}.tmp",
-            "checkpoint_threshold": "1TB",  # DuckDB's own moment would be in the middle of a request
+            "checkpoint_threshold": "1TB",  # never automatically, because that would delay a request
         }
         self._lock = threading.Lock()
         self._root_connection: DuckConnection | None = None
@@ -50,19 +52,21 @@ class DuckDatabase:
 
     @contextmanager
     def read(self) -> Iterator[DuckConnection]:
-        """One moment's state throughout, whatever is written meanwhile."""
+        """Opens a read-only transaction with a consistent snapshot."""
         with self._transaction("begin transaction read only") as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[DuckConnection]:
-        """All or nothing, durable on leaving."""
+        """Opens an atomic transaction, durable once the block ends."""
         with self._transaction("begin transaction") as connection:
             yield connection
 
     def checkpoint(self, force: bool = False) -> None:
-        """Moves a long write-ahead log into the file, or any log at once, so that room which was given up can be used
-        again. It begins in a gap between writers, and then they go on."""
+        """Moves the write-ahead log into the file if it is long, or always with `force`.
+
+        This makes freed space reusable. Starts between two writers; they continue while it runs.
+        """
         wal_path = self.path.with_name(f"{self.path.name}.wal")
         if not wal_path.exists() or (wal_path.stat().st_size < self._min_checkpoint_bytes and not force):
             return
@@ -76,7 +80,10 @@ class DuckDatabase:
                     return
 
     def copy_to(self, target: Path) -> None:
-        """A new file with the state of one moment. The name is quoted as SQL wants it: DuckDB binds no names."""
+        """Writes a consistent copy to a new file.
+
+        Quotes the names, because DuckDB does not bind names as parameters.
+        """
         quoted_target, quoted_name = str(target).replace("'", "''"), self.path.stem.replace('"', '""')
         with self._borrow_connection() as connection:
             connection.execute(f"attach '{quoted_target}' as copied")
@@ -136,7 +143,7 @@ class DuckDatabase:
             raise _translate_error(error) from error
 
     def _close_connections(self) -> None:
-        """DuckDB lets go of a file once its last connection is closed."""
+        """Closes all connections. DuckDB releases a file when its last connection is closed."""
         for connection in self._idle_connections:
             connection.close()
         self._idle_connections.clear()
@@ -146,11 +153,11 @@ class DuckDatabase:
 
 
 def read_schema_version(connection: DuckConnection) -> int | None:
-    """The number of a file's tables; None when it has none yet."""
+    """Returns the schema version of a file, or None if it has no tables."""
     if not connection.execute("select 1 from duckdb_tables() where table_name = 'marks'").fetchall():
         return None
     rows = connection.execute("select value from marks where name = 'schema'").fetchall()
-    return int(rows[0][0]) if rows else 1  # the first release wrote none
+    return int(rows[0][0]) if rows else 1  # the first release stored no version
 
 
 def _upgrade_schema(connection: DuckConnection) -> None:
@@ -166,7 +173,10 @@ def _upgrade_schema(connection: DuckConnection) -> None:
 
 
 def _translate_error(error: duckdb.Error) -> StoreUnavailable | duckdb.Error:
-    """What a person can do about it; an error of ours stays what it is."""
+    """Returns an error that tells the operator what to do.
+
+    Returns errors of our code, such as invalid SQL, unchanged.
+    """
     message = str(error)
     if "Could not set lock on file" in message:
         return StoreInUse()

@@ -1,4 +1,4 @@
-"""Which events may have been logged before: a filter that never says no to one that was."""
+"""A Bloom filter of logged events. It may take a new event for a logged one, never a logged one for a new one."""
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -6,19 +6,21 @@ from collections.abc import Callable, Iterable, Sequence
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 
 BITS_PER_EVENT = 24
-"""Full, a filter is wrong about 1 new event in 7,000; half full, as it is made, about 1 in 100,000."""
+"""The false positive rate is about 1 in 7,000 for a full filter, and 1 in 100,000 for a half full one, as after a
+rebuild."""
 MIN_CAPACITY_EVENTS = 1 << 16
-"""Events that a filter has room for at the least, and of which one is made at once: in about 50 ms."""
+"""The smallest capacity. A filter of up to this many events is fast to build, so it is built at once, not in a
+thread."""
 WORD_BITS = 64
 BIT_OFFSETS = ((57, 51, 45, 39), (18, 12, 6, 0))
-"""An event has four bits in either of two words: where in the event the numbers of the bits begin, six bits long."""
+"""An event sets four bits in each of two words. Each bit number is six bits of the event; these are their offsets."""
 WORDS_PER_PASS = 3 << 17
-"""Words that DuckDB makes in one pass: it has four bitmaps of them in memory, which are 13 MB."""
+"""Words that DuckDB computes in one pass. It holds four bitmaps of this size in memory, together 13 MB."""
 
 
 class EventFilter:
-    """To make a filter takes most of a second for a million events, so that it is done beside the writers. Until the
-    first is there, every event may have been logged before."""
+    """The filter of a store, which grows by rebuilding. Building takes long with many events, so a thread does it while
+    writers continue. Until the first filter is complete, every event is a possible duplicate."""
 
     def __init__(self, connection: DuckConnection) -> None:
         self._is_complete = count_events(connection) <= MIN_CAPACITY_EVENTS
@@ -26,7 +28,7 @@ class EventFilter:
         self._added_during_rebuild: list[int] | None = None
 
     def find_possible_duplicates(self, events: Sequence[int]) -> list[int]:
-        """Those that may have been logged; from now on that is all of them."""
+        """Returns the events that may have been logged before, and adds all of them to the filter."""
         possible_duplicates = self._bloom_filter.add(events)
         if self._added_during_rebuild is not None:
             self._added_during_rebuild += events
@@ -37,7 +39,7 @@ class EventFilter:
         return not self._is_complete or self._bloom_filter.is_full
 
     def begin_rebuild(self) -> None:
-        """What comes from now on is not yet stored where the filter is made from."""
+        """Starts to record new events, because the snapshot that the filter is built from does not have them."""
         self._added_during_rebuild = []
 
     def finish_rebuild(self, bloom_filter: "BloomFilter") -> None:
@@ -52,7 +54,7 @@ class BloomFilter:
         self.words = array("Q", bytes(self.word_count * WORD_BITS // 8))
 
     def add(self, events: Iterable[int]) -> list[int]:
-        """Those that it may have held before."""
+        """Adds events. Returns those that it may have contained before."""
         words, word_count, bit_pairs, possible_duplicates, added = self.words, self.word_count, BIT_PAIRS, [], 0
         for event in events:
             quotient, first_index = divmod(event, word_count)
@@ -77,7 +79,7 @@ class BloomFilter:
 def build_bloom_filter(
     connection: DuckConnection, should_stop: Callable[[], bool] = lambda: False
 ) -> BloomFilter | None:
-    """Half full with the events that are stored; None when it was stopped."""
+    """Returns a filter of the stored events with twice the capacity that they need, or None if it was stopped."""
     event_count = count_events(connection)
     bloom_filter = BloomFilter(2 * event_count)
     bloom_filter.count = event_count
@@ -106,7 +108,7 @@ def _build_words(connection: DuckConnection, word_count: int, start: int, length
             for offset in offsets
         )
         [(blob,)] = connection.execute(
-            f"select ({' | '.join(bits)})::blob from (select id, ({word_index})::bigint - {start} as word from events)"  # noqa: S608 - numbers alone
+            f"select ({' | '.join(bits)})::blob from (select id, ({word_index})::bigint - {start} as word from events)"  # noqa: S608 - only numbers
             f" where word between 0 and {length - 1}"
         ).fetchall()
         bitmap |= int.from_bytes(blob or b"")
@@ -114,7 +116,7 @@ def _build_words(connection: DuckConnection, word_count: int, start: int, length
 
 
 def _bit_mask(bit: int) -> int:
-    """DuckDB counts bits from the left, byte by byte; a word is read with its first byte lowest."""
+    """Returns the mask of a bit. DuckDB numbers bits from the left of each byte; words are read as little-endian."""
     return 1 << (bit & ~7) + 7 - (bit & 7)
 
 

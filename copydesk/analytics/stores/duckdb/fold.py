@@ -1,4 +1,4 @@
-"""Folding: logged views become visits, and the visits become links of the index, all in one transaction."""
+"""Folds logged views into visits, and visits into links of the index, in one transaction."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDataba
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 
 MAX_VIEWS_PER_TRANSACTION = 250_000
-"""Views in one transaction: enough to pay for the pass over all visits, few enough for the memory."""
+"""Views per transaction: enough to share the cost of the pass over all visits, few enough to bound the memory."""
 FOLD_STEPS = ("fold_known", "fold_visits", "fold_days", "chain")
 TEMPORARY_TABLES = ("came", "known", "days")
 SELECT_HAS_NEW_SCOPES = (
@@ -15,7 +15,7 @@ SELECT_HAS_NEW_SCOPES = (
 
 
 def fold_views(database: DuckDatabase, upto: int, max_views: int = MAX_VIEWS_PER_TRANSACTION) -> Iterator[int]:
-    """Counts the logged views up to this number, in as many transactions as they need. How many there were in each."""
+    """Counts the logged views up to this number, in several transactions if needed. Yields how many each counted."""
     last = 0
     while last < upto:
         with database.write() as connection:
@@ -52,7 +52,7 @@ def read_last_folded(connection: DuckConnection) -> int:
 
 
 def _count_views(connection: DuckConnection, after: int, upto: int | None) -> int:
-    """Of the views numbered so; some numbers are nobody's any more."""
+    """Counts the views in this range of numbers; some numbers are unused, because their views were deleted."""
     [(view_count,)] = connection.execute(
         "select count(*) from views where seq > $after and (seq <= $upto or $upto is null)",
         {"after": after, "upto": upto},

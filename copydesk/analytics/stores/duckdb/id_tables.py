@@ -1,4 +1,4 @@
-"""The numbers that stand for projects, pages, agents and rules, given out as their names are first logged."""
+"""Numeric ids of projects, pages, agents and rules, assigned when their names are first logged."""
 
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
@@ -10,7 +10,7 @@ from copydesk.analytics.stores.duckdb.database import DuckConnection
 PAGE_SCOPE, SITE_SCOPE, AGENT_SCOPE = 0, 1, 2
 SCOPE_COLUMNS = ["id", "project", "sort", "path", "agent", "operator", "kind", "salt"]
 MAX_CACHED_PAGES = 100_000
-"""Pages remembered; beyond it they are looked up anew."""
+"""The cache of pages is cleared when it exceeds this size."""
 AgentKey = tuple[int, str, str, str]
 RuleKey = tuple[str, str]
 ViewRow = tuple[int, int, int, int, int, int, int, int | None, str, str]
@@ -18,7 +18,7 @@ VIEW_COLUMNS = ["seq", "project", "page", "agent", "rule", "kind", "time", "visi
 
 
 class IdTables:
-    """What is stored as of the writer's transaction; made anew after one has failed."""
+    """A cache of the stored ids, as of the writer's transaction. Discarded after a failed transaction."""
 
     def __init__(self, connection: DuckConnection, max_cached_pages: int) -> None:
         self._max_cached_pages = max_cached_pages
@@ -35,7 +35,10 @@ class IdTables:
         [(self._last_scope_id,)] = execute("select coalesce(max(id), 0) from scopes").fetchall()
 
     def build_view_rows(self, connection: DuckConnection, views: Sequence[PageView], first_seq: int) -> list[ViewRow]:
-        """As the log keeps the views, whose projects are known, numbered on; other names that are new are stored."""
+        """Returns the rows of views, numbered from `first_seq`. Stores new pages, agents and rules.
+
+        The projects must exist (see `add_projects`).
+        """
         try:
             return self._build_known_rows(views, first_seq)
         except KeyError:
@@ -114,7 +117,10 @@ class IdTables:
 
 
 def compute_salt(project: str, path: str | None = None) -> int:
-    """Depends on the names alone, so that every copy agrees on it. Agents share their site's."""
+    """Returns the salt of a page, or of a site without `path`. Agents share the salt of their site.
+
+    It depends only on the names, so that all copies of a store have the same salts.
+    """
     name = project if path is None else f"{project}\0{path}"
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
 

@@ -1,4 +1,4 @@
-"""What happens now and then: tidying, rebuilding, dropping and forgetting."""
+"""Maintenance: compacting tables, rebuilding the index, deleting raw views, projects and visitors."""
 
 from collections.abc import Collection
 
@@ -8,7 +8,7 @@ from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.core.clock import DAY
 
 VISITS_PER_PART = 1_000_000
-"""Visits that are chained at once in a rebuild."""
+"""How many visits a rebuild links at once."""
 MIN_NEW_ROWS = 100_000
 SELECT_TABLE_LENGTHS = """
     select name, value, if(name = 'firsts', (select count(*) from firsts), (select count(*) from counts))
@@ -17,8 +17,8 @@ SELECT_TABLE_LENGTHS = """
 
 
 def compact_tables(database: DuckDatabase, min_new_rows: int = MIN_NEW_ROWS) -> bool:
-    """Adds up rows that folds have left side by side, once a table is half again as long as after the last time.
-    Whether there was something to do."""
+    """Merges rows that folds have added for the same keys, once a table has grown by half since the last compaction.
+    Returns whether any table was compacted."""
     with database.read() as connection:
         rows = connection.execute(SELECT_TABLE_LENGTHS).fetchall()
     oversized = [
@@ -41,7 +41,7 @@ def rebuild_index(database: DuckDatabase) -> None:
 
 
 def set_ai_classes(database: DuckDatabase, project: int, ai_mask: int) -> None:
-    """Costs nothing when it is so already."""
+    """Sets the classes that count as AI and rebuilds the project's index; does nothing if they are unchanged."""
     with database.write() as connection:
         params = {"project": project, "mask": ai_mask}
         statement = "update projects set ai = $mask where id = $project and ai <> $mask returning id"
@@ -52,7 +52,7 @@ def set_ai_classes(database: DuckDatabase, project: int, ai_mask: int) -> None:
 
 
 def _rebuild_index(connection: DuckConnection, project: int | None) -> None:
-    """The index of one project, or of all."""
+    """Rebuilds the index of one project; None means all."""
     connection.execute("delete from firsts where project = $project or $project is null", {"project": project})
     [(visit_count,)] = connection.execute("select count(*) from visits").fetchall()
     parts = 1 + visit_count // VISITS_PER_PART

@@ -1,9 +1,7 @@
-"""The SQL of the files beside the code, read once."""
+"""Loads the SQL files of this package."""
 
-from functools import cache
-from importlib.resources import files
+from functools import partial
 
+from copydesk.core.db.sql_files import load_sql_file
 
-@cache
-def load_sql(name: str) -> str:
-    return files("copydesk.analytics.stores.duckdb").joinpath("sql", f"{name}.sql").read_text("utf-8")
+load_sql = partial(load_sql_file, __package__)

@@ -1,4 +1,4 @@
-"""The store on DuckDB. Logging goes on while folding does; folds, and whatever rewrites what they wrote, take turns."""
+"""The store on DuckDB. Logging continues during a fold; folds and maintenance run one at a time."""
 
 import threading
 from collections.abc import Collection, Sequence

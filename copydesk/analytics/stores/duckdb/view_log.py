@@ -1,4 +1,4 @@
-"""Logging: one transaction per call, and no event twice."""
+"""Logs views, in one transaction per call, and detects duplicate events."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ EventKey = tuple[int, int]
 
 
 class ViewLog:
-    """One writer at a time. What it remembers is what was committed; after a failure it looks again."""
+    """The log of views, with one writer at a time. Its caches hold committed data and are discarded after a failure."""
 
     def __init__(self, database: DuckDatabase, max_cached_pages: int = MAX_CACHED_PAGES) -> None:
         self._database, self._max_cached_pages = database, max_cached_pages
@@ -33,7 +33,7 @@ class ViewLog:
 
     @property
     def last_number(self) -> int:
-        """The number of the view that was logged last."""
+        """Returns the number of the last logged view."""
         return self._last_number
 
     def write(self, views: Sequence[PageView]) -> LogResult:
@@ -66,7 +66,10 @@ class ViewLog:
 
     @contextmanager
     def project_removal(self, project: str) -> Iterator[tuple[DuckConnection, int | None]]:
-        """Nothing is logged meanwhile. The filter may keep the project's events: it only says what may have been."""
+        """Opens a transaction for deleting a project, and yields its id (None if unknown). Blocks logging.
+
+        The filter still contains the project's events, which only causes false positives.
+        """
         with self._write_transaction() as (connection, id_tables):
             yield connection, id_tables.projects.get(project)
             self._id_tables = None
@@ -90,7 +93,7 @@ class ViewLog:
         return IdTables(connection, self._max_cached_pages)
 
     def _start_filter_rebuild(self) -> None:
-        """Where one is wanted, in a thread of its own: logging goes on."""
+        """Starts a rebuild of the filter if needed, in a thread, so that logging continues."""
         event_filter, thread = self._event_filter, self._filter_thread
         if event_filter is None or not event_filter.needs_rebuild or (thread is not None and thread.is_alive()):
             return
@@ -109,12 +112,12 @@ class ViewLog:
                 if bloom_filter is not None:
                     event_filter.finish_rebuild(bloom_filter)
         except StoreUnavailable:
-            log.warning("the filter of known events could not be made; the next views will try again", exc_info=True)
+            log.warning("could not build the filter of known events; will retry with the next views", exc_info=True)
 
     def _split_duplicates(
         self, connection: DuckConnection, id_tables: IdTables, views: Sequence[PageView]
     ) -> tuple[Sequence[PageView], list[EventKey], list[int]]:
-        """The views to log, their events, and the positions of the others."""
+        """Returns the views to log, their events, and the positions of duplicates."""
         if all(view.event is None for view in views):
             return views, [], []
         if self._event_filter is None:
@@ -140,7 +143,7 @@ class ViewLog:
 
 
 def _find_logged_events(connection: DuckConnection, event_ids: list[int]) -> list[EventKey]:
-    """Those of the events that are in the log; one pass over all events, which is why the filter is asked first."""
+    """Returns the events that are in the log. Scans all events, so the filter is checked first."""
     result = connection.execute(
         "select project, id from events where id in (select unnest($ids::bigint[]))", {"ids": event_ids}
     )

@@ -1,4 +1,4 @@
-"""The side that asks: calls the process that owns the file, and tells apart what becomes of a call."""
+"""The client of the shared store: calls the process that owns the file, and distinguishes how calls fail."""
 
 import select
 import socket
@@ -11,34 +11,34 @@ from copydesk.analytics.stores.shared import protocol
 from copydesk.core.errors import StoreUnavailable
 
 LIVENESS_CHECKS = 8
-"""How often, within its patience, a guest that waits for an answer wants to see that the owner is alive."""
+"""How often, per timeout, a client that waits for a reply checks that the server is alive."""
 
 
 class StoreServerUnavailable(Exception):
-    """Nobody serves the store at this moment. The call was not carried out."""
+    """No process serves the store at the moment. The call was not executed."""
 
 
 class StoreServerSilent(StoreUnavailable):
     code = "store_silent"
     message = (
-        "The process that owns the analytics store does not respond: it is paused or overloaded. Try again shortly."
+        "The process that owns the analytics store does not respond. It is paused or overloaded. Try again shortly."
     )
 
 
 class StoreServerLost(StoreUnavailable):
     code = "store_lost"
     message = (
-        "The process that owns the analytics store ended during this call; it may or may not have been carried out."
+        "The process that owns the analytics store ended during this call. The call may or may not have taken effect."
     )
 
 
 class StoreVersionMismatch(StoreUnavailable):
     code = "store_version"
-    message = "A process of another version of Copydesk owns the analytics store; restart that process."
+    message = "A process of another version of Copydesk owns the analytics store. Restart that process."
 
 
 class StoreClient:
-    """Safe for many threads: each call has a line of its own, which serves the next one after it."""
+    """Calls the server. Thread-safe: each concurrent call has its own connection, which is reused afterwards."""
 
     def __init__(self, path: Path, timeout_seconds: float) -> None:
         self._path = path
@@ -70,7 +70,10 @@ class StoreClient:
             connection.close()
 
     def _send_call(self, message: bytes) -> socket.socket:
-        """The line on which the owner has the whole call. Of half a call the owner makes nothing."""
+        """Sends a call and returns its connection.
+
+        The server ignores a partly sent call, so it is safe to send it again.
+        """
         while True:
             connection = self._take_idle_connection() or self._connect()
             try:
@@ -79,18 +82,20 @@ class StoreClient:
                 connection.close()
                 raise StoreServerSilent from None
             except OSError:
-                connection.close()  # a line to an owner of before: there may be another one by now
+                connection.close()  # a connection to a former server; another process may have replaced it
             else:
                 return connection
 
     def _wait_for_reply(self, connection: socket.socket) -> None:
-        """A call may take as long as it wants while its owner is alive: letting a new line in proves that it is."""
+        """Waits for the reply without a time limit while the server is alive.
+
+        Accepting a new connection proves that it is.
+        """
         poller = select.poll()
         poller.register(connection, select.POLLIN)
         while not poller.poll(self._timeout_seconds * 1000 / LIVENESS_CHECKS):
-            with suppress(
-                StoreServerUnavailable
-            ):  # an owner that is about to close lets nobody in, and answers those who are
+            # A closing server accepts no connections, but still answers the calls that it has.
+            with suppress(StoreServerUnavailable):
                 self._connect().close()
 
     def _take_idle_connection(self) -> socket.socket | None:

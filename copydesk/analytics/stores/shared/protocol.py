@@ -1,7 +1,7 @@
-"""What goes over the socket: calls and answers as JSON, each after its length.
+"""The protocol of the shared store: calls and replies as JSON, each with a length prefix.
 
-JSON, because neither side can make the other run anything by it, as pickle can, and it reads the same in every version
-of Python, as marshal does not. Views go column by column, which is half again as fast as row by row.
+JSON cannot make the receiver run code, as pickle can, and is the same in every version of Python, unlike marshal. Views
+are sent column by column, which is faster than row by row.
 """
 
 import json
@@ -35,14 +35,14 @@ from copydesk.analytics.stores.base import (
 from copydesk.core.errors import RequestError, StoreUnavailable
 
 PROTOCOL_VERSION = 2
-"""Grows when messages change: classes and methods are named in them."""
+"""Increase it when messages change. They contain the names of classes and methods."""
 GREETING = f"copydesk {__version__} {PROTOCOL_VERSION}".encode()
-"""The owner speaks first: whoever has heard it was let in, and both are of one version."""
+"""The server sends this first. A client that receives it is connected to a server of the same version."""
 
 LENGTH_PREFIX = struct.Struct(">I")
 MAX_RECEIVE_BYTES = 1 << 20
 MAX_SOCKET_PATH_BYTES = 100
-"""Bytes; a socket's address has room for 107 on Linux, for 103 elsewhere."""
+"""The longest path of a socket: the system's limit is 107 bytes on Linux and 103 elsewhere."""
 
 STORE_METHODS = frozenset(name for name in vars(Store) if not name.startswith("_")) - {"close"}
 CLASS_BY_NAME = {str(kind): kind for kind in VisitorClass}
@@ -61,7 +61,7 @@ ERROR_TYPES: dict[str, type[RequestError]] = {
 
 
 class CallFailed(RuntimeError):
-    message = "The call failed in the process that owns the analytics store; its log says why."
+    message = "The call failed in the process that owns the analytics store. See the log of that process."
 
     def __init__(self) -> None:
         super().__init__(self.message)
@@ -76,10 +76,10 @@ def encode_call(method_name: str, arguments: Sequence[object]) -> bytes:
 
 
 def decode_call(message: bytes) -> tuple[str, list[Any]]:
-    """The name of the call and what it was made with."""
+    """Returns the method name and the arguments of a call. Raises ValueError for an unknown method."""
     method_name, *arguments = _from_json(message)
     if method_name not in STORE_METHODS:
-        raise ValueError(f"no call of a store: {method_name}")
+        raise ValueError(f"unknown method of a store: {method_name}")
     if method_name == "log_views":
         [columns] = arguments
         if columns:
@@ -93,7 +93,7 @@ def encode_result(value: object) -> bytes:
 
 
 def encode_error(error: RequestError) -> bytes:
-    """By the nearest class that both sides know."""
+    """Encodes an error as the nearest base class that both sides know."""
     type_name = next(error_type.__name__ for error_type in type(error).__mro__ if error_type.__name__ in ERROR_TYPES)
     return _to_json(["refused", type_name, error.message])
 
@@ -103,7 +103,7 @@ def encode_failure() -> bytes:
 
 
 def decode_reply(message: bytes) -> Any:
-    """What the call returned; or raises what it raised."""
+    """Returns the result of a call, or raises its error."""
     match _from_json(message):
         case ["done", value]:
             return value
@@ -119,14 +119,14 @@ def send_message(connection: socket.socket, message: bytes) -> None:
 
 
 def receive_message(connection: socket.socket) -> bytes | None:
-    """None when the other side has closed, be it in the middle."""
+    """Returns the next message, or None if the other side has closed the connection, even within a message."""
     header = _receive_exactly(connection, LENGTH_PREFIX.size)
     return header and _receive_exactly(connection, *LENGTH_PREFIX.unpack(header))
 
 
 @contextmanager
 def socket_address(path: Path) -> Iterator[bytes]:
-    """How the socket is called. One with a long path is reached through the descriptor of its folder."""
+    """Yields the address of a socket. If its path is too long, uses the descriptor of its folder instead."""
     encoded_path = os.fsencode(path)
     if len(encoded_path) <= MAX_SOCKET_PATH_BYTES:
         yield encoded_path
@@ -139,7 +139,7 @@ def socket_address(path: Path) -> Iterator[bytes]:
 
 
 def _receive_exactly(connection: socket.socket, size: int) -> bytes | None:
-    """Takes up memory for what has come, not for what was announced."""
+    """Receives `size` bytes. Allocates memory as data arrives, so that a false length prefix costs nothing."""
     received = bytearray()
     while len(received) < size:
         chunk = connection.recv(min(size - len(received), MAX_RECEIVE_BYTES))

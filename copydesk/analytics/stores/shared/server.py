@@ -1,4 +1,4 @@
-"""The side that owns: holds the DuckDB file and answers whoever asks through the socket."""
+"""The server of the shared store: owns the DuckDB file and answers calls of other processes over a socket."""
 
 import fcntl
 import logging
@@ -24,7 +24,8 @@ CLOSE_TIMEOUT_SECONDS = 10.0
 
 
 class StoreServer:
-    """There is one per folder, on the whole machine. A thread for each line, so that nobody waits for a slow asker."""
+    """The only server of a data folder on this machine. Each connection has a thread, so that a slow client delays no
+    other."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / SOCKET_FILE
@@ -47,7 +48,7 @@ class StoreServer:
             return getattr(self._store, method_name)(*arguments)
 
     def close(self) -> None:
-        """Hands over: calls that were made are carried out and answered, then the next process can open the file."""
+        """Closes the file, so that another process can open it. Finishes and answers the calls that it has received."""
         deadline = time.monotonic() + CLOSE_TIMEOUT_SECONDS
         self._path.unlink(missing_ok=True)
         with self._condition:
@@ -55,9 +56,8 @@ class StoreServer:
             connections = dict(self._connections)
         _shut_down(self._listener, socket.SHUT_RDWR)
         for connection in connections:
-            _shut_down(
-                connection, socket.SHUT_RD
-            )  # what has come is still read, and what comes now is refused to its sender
+            # Data that has arrived is still read; sending more fails for the client.
+            _shut_down(connection, socket.SHUT_RD)
         for thread in (self._accept_thread, *connections.values()):
             thread.join(max(0.0, deadline - time.monotonic()))
         with self._condition:
@@ -71,7 +71,10 @@ class StoreServer:
 
     @contextmanager
     def _track_call(self) -> Iterator[None]:
-        """A closed DuckDB file would be opened again by a call that comes late."""
+        """Counts a running call.
+
+        Raises StoreServerUnavailable after `close`, because a late call would reopen the file.
+        """
         with self._condition:
             if self._closed:
                 raise StoreServerUnavailable
@@ -92,10 +95,10 @@ class StoreServer:
                 ).start()
             except (OSError, RuntimeError):
                 if not self._closing:
-                    time.sleep(0.1)  # no descriptor or thread is left; those who are in are served on
+                    time.sleep(0.1)  # no file descriptor or thread is left; connected clients are still served
 
     def _serve_connection(self, connection: socket.socket) -> None:
-        with connection, suppress(OSError):  # whoever asked has left
+        with connection, suppress(OSError):  # the client has disconnected
             with self._condition:
                 if self._closing:
                     return
@@ -110,7 +113,7 @@ class StoreServer:
         protocol.send_message(connection, protocol.GREETING)
         while (message := protocol.receive_message(connection)) is not None:
             if _is_disconnected(connection):
-                return  # after we were paused, say: the asker was told that it failed, so it must not happen now
+                return  # the client has reported a failure, for example while we were paused: do not execute its call
             protocol.send_message(connection, self._execute_call(message))
 
     def _execute_call(self, message: bytes) -> bytes:
@@ -119,12 +122,16 @@ class StoreServer:
         except RequestError as error:
             return protocol.encode_error(error)
         except Exception:
-            log.exception("a call of another process failed")
+            log.exception("a call from another process failed")
             return protocol.encode_failure()
 
 
 def _acquire_lock(path: Path) -> int:
-    """Ours, beside DuckDB's: that one is not held between two threads of a process, nor while a broken file reopens."""
+    """Locks the lock file; raises StoreServerUnavailable if another process has it.
+
+    DuckDB's lock is not enough: it does not exclude threads of one process, and is released while a broken file is
+    reopened.
+    """
     try:
         lock_fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
@@ -138,21 +145,23 @@ def _acquire_lock(path: Path) -> int:
 
 
 def _open_store(path: Path) -> Store:
-    from copydesk.analytics.stores.duckdb import (
-        DuckStore,
-    )  # takes its time and memory, in the process that owns the file alone
+    # Imported here because DuckDB is slow to import and uses memory: only the process that owns the file needs it.
+    from copydesk.analytics.stores.duckdb import DuckStore
 
     return DuckStore(path)
 
 
 def _listen(path: Path) -> socket.socket:
-    """Only the owner comes here, so a socket that lies there is one of a process that was killed."""
+    """Listens on the socket.
+
+    Deletes an existing one: the caller has the lock, so the socket is left by a killed process.
+    """
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with protocol.socket_address(path) as address:
             listener.bind(address)
-        path.chmod(0o600)  # before anybody can connect
+        path.chmod(0o600)  # before a client can connect
         listener.listen(128)
     except OSError as error:
         listener.close()
@@ -162,7 +171,7 @@ def _listen(path: Path) -> socket.socket:
 
 def _is_disconnected(connection: socket.socket) -> bool:
     poller = select.poll()
-    poller.register(connection, 0)  # a hang-up is reported unasked; our own half-closing is none
+    poller.register(connection, 0)  # poll always reports a hang-up; our own half-close is not one
     return bool(poller.poll(0))
 
 

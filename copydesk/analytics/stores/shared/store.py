@@ -1,4 +1,4 @@
-"""A store for all processes of a machine: a call goes to the file when we own it, else to the process that does."""
+"""A store for all processes of a machine. Calls go to the file if this process owns it, otherwise to its owner."""
 
 import threading
 import time
@@ -29,12 +29,14 @@ T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 SERVER_TIMEOUT_SECONDS = 8.0
-"""Seconds that the owner may be silent, or missing. A killed one's successor has its log to read first."""
+"""How long the server may be silent or missing. The successor of a killed server must replay its write-ahead log
+first."""
 RETRY_SECONDS = 0.02
 
 
 class SharedStore:
-    """Nothing is opened before the first call. When the owner ends, the next call of any process makes it the owner."""
+    """A store that opens or connects at its first call. When the owner ends, the process with the next call becomes the
+    owner."""
 
     def __init__(self, folder: Path, timeout_seconds: float = SERVER_TIMEOUT_SECONDS) -> None:
         self._folder = folder
@@ -45,7 +47,8 @@ class SharedStore:
         self._closed = False
 
     def log_views(self, views: Sequence[PageView]) -> LogResult:
-        """When the owner is killed meanwhile, views that carry no event are not sent again: they might count twice."""
+        """Stores views. If the owner is killed during the call, views without an event are not resent: they might count
+        twice."""
         return self._call_with_retry(Store.log_views, views, repeatable=all(view.event is not None for view in views))
 
     def ping(self) -> None:
@@ -104,7 +107,7 @@ class SharedStore:
         self._call_with_retry(Store.forget_visitor, project_id, visitor)
 
     def back_up(self, target: Path) -> None:
-        """Not repeated either: half a copy would be in its way."""
+        """Writes a copy. Not retried if the owner is killed, because the incomplete copy would already exist."""
         self._call_with_retry(Store.back_up, target.absolute(), repeatable=False)
 
     def close(self) -> None:
@@ -142,7 +145,10 @@ class SharedStore:
         return server.call(method_name, arguments)
 
     def _become_server(self) -> StoreServer:
-        """Many may try at once, threads and processes: one becomes the owner, and the others find it the next time."""
+        """Tries to become the owner.
+
+        Of several threads and processes one succeeds; the others connect to it on retry.
+        """
         with self._open_lock:
             if self._closed:
                 raise StoreServerUnavailable

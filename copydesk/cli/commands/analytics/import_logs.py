@@ -1,4 +1,4 @@
-"""copydesk analytics import"""
+"""The command `copydesk analytics import`."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 LogFormatName = Literal["auto", "combined", "vhost", "common", "cloudfront", "caddy", "cloudflare", "jsonl"]
 MIN_SUBPROCESS_BYTES = 8_000_000
-"""Bytes from which a process of its own for reading is worth the second that it takes to start."""
+"""Logs of at least this size are read in a separate process. For smaller logs, starting it is not worth the time."""
 PROGRESS_INTERVAL_SECONDS = 10
-"""Seconds between lines of progress where there is no terminal."""
-RESUME_HINT = "Run the same command again to go on: no line is counted twice."
+"""The interval between lines of progress when standard error is not a terminal."""
+RESUME_HINT = "Run the same command again to resume. No line is counted twice."
 
 
 def import_logs(
@@ -27,16 +27,27 @@ def import_logs(
     ],
     project: ProjectOption,
     format: Annotated[
-        LogFormatName, typer.Option("--format", help="How they are written; auto looks at the first lines.")
+        LogFormatName,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="auto, combined, vhost, common, cloudfront, caddy, cloudflare or jsonl; auto detects the format.",
+        ),
     ] = "auto",
     site_host: Annotated[
         list[str] | None,
-        typer.Option("--site-host", help="Count only lines of this host, in logs that tell it; may be repeated."),
+        typer.Option(
+            "--site-host",
+            metavar="HOST",
+            help="Count only lines for this host, in logs that include the host; can be repeated.",
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and judge every line, but keep nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Parse and classify every line, but store nothing.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Counts the page views of access logs. A line counts once, however often its file is imported."""
+    """Counts the page views in access logs. You can import a file several times: each line counts once."""
     from copydesk.analytics.ingest.site_registry import COMMAND_WAIT_SECONDS
     from copydesk.analytics.log_import.batches import check_files, read_batches
     from copydesk.analytics.log_import.line_converter import ImportRequest
@@ -69,7 +80,9 @@ def import_logs(
         except KeyboardInterrupt:
             interrupted = True
         except UserFacingError as error:
-            raise UserFacingError(f"{error} {tally.views:,} views were counted before that. {RESUME_HINT}") from error
+            raise UserFacingError(
+                f"{error} {tally.views:,} views were counted before the error. {RESUME_HINT}"
+            ) from error
         finally:
             memory.unfreeze()
     facts = _build_summary(tally, files, time.monotonic() - began, dry_run=dry_run, interrupted=interrupted)
@@ -108,19 +121,19 @@ def _print_summary(facts: dict[str, Any]) -> None:
     dropped = sum(reason["lines"] for reason in facts["dropped"])
     outcome = "would be counted" if facts["dryRun"] else "counted"
     typer.echo(
-        f"{facts['lines']:,} lines: {facts['views']:,} views {outcome}, {facts['duplicates']:,} known before, "
+        f"{facts['lines']:,} lines: {facts['views']:,} views {outcome}, {facts['duplicates']:,} duplicates, "
         f"{dropped:,} dropped."
     )
     if dropped:
         rows = [(r["reason"], f"{r['lines']:,}", r["first"], r["message"]) for r in facts["dropped"]]
         print_table(("reason", "lines", "first", "meaning"), rows, "")
     for fault in facts["incomplete"]:
-        typer.echo(f"Not read to its end: {fault}.", err=True)
+        typer.echo(f"Not read completely: {fault}.", err=True)
 
 
 @contextmanager
 def _show_progress(tally: "ImportTotals", size: int | None) -> Iterator[Callable[[], None]]:
-    """A bar in a terminal; elsewhere a line now and then. Both go to standard error."""
+    """Shows a progress bar in a terminal, or else prints a line periodically. Both go to standard error."""
     console = find_terminal(stderr=True)
     if console is None:
         yield _print_progress_periodically(tally, size)

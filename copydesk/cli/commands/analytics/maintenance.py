@@ -1,4 +1,7 @@
-"""copydesk analytics rebuild|forget|backup|refresh-ranges, on the data folder, whether or not a server runs"""
+"""The commands `copydesk analytics rebuild|forget|backup|refresh-ranges`.
+
+They work directly on the data folder, whether or not a server runs.
+"""
 
 import os
 import time
@@ -27,7 +30,7 @@ def register_commands(app: typer.Typer) -> None:
 
 
 def rebuild() -> None:
-    """Makes the index of visitors anew. The numbers stay what they are, unless something had gone wrong."""
+    """Rebuilds the visitor index. The numbers stay the same, unless the index was damaged."""
     began = time.monotonic()
     with open_configured_desk() as desk:
         desk.store.fold()
@@ -38,29 +41,32 @@ def rebuild() -> None:
 def forget(
     project: ProjectOption,
     visitor_id: Annotated[
-        str | None, typer.Option("--visitor-id", help="Only this visitor, by the id that the site sent.")
+        str | None,
+        typer.Option("--visitor-id", metavar="ID", help="Delete only this visitor, by the ID that the site sent."),
     ] = None,
-    feedback: Annotated[bool, typer.Option("--feedback", help="Only what readers said.")] = False,
+    feedback: Annotated[bool, typer.Option("--feedback", help="Delete only feedback from readers.")] = False,
     date_from: Annotated[
-        str | None, typer.Option("--from", metavar="DATE", help="With --feedback: the first day [default: of all].")
+        str | None,
+        typer.Option("--from", metavar="DATE", help="With --feedback: the first day [default: the earliest]."),
     ] = None,
     date_to: Annotated[
-        str | None, typer.Option("--to", metavar="DATE", help="With --feedback: the day after the last.")
+        str | None,
+        typer.Option("--to", metavar="DATE", help="With --feedback: the day after the last [default: no limit]."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
 ) -> None:
-    """Deletes all numbers and feedback of a project, its feedback alone, or one visitor's traces, for good."""
+    """Deletes a project's analytics and feedback, only its feedback, or one visitor's data, permanently."""
     from copydesk.analytics.ingest.site_registry import COMMAND_WAIT_SECONDS
     from copydesk.core import audit_log
 
     if (feedback and visitor_id) or ((date_from or date_to) and not feedback):
-        raise InvalidRequest("Give --visitor-id, or --feedback with --from and --to, or none of them.")
+        raise InvalidRequest("Use --visitor-id, or --feedback with --from and --to, or none of them.")
     with open_configured_desk() as desk:
         loaded_project = desk.projects.get(project)
-        subject = "the visitor's traces" if visitor_id else "all views, numbers and feedback"
+        subject = "the visitor's data" if visitor_id else "all views, numbers and feedback"
         subject = "the feedback of these days" if date_from or date_to else "all feedback" if feedback else subject
         if not yes:
-            typer.confirm(f"Delete {subject} of {loaded_project.name} ({loaded_project.id}) for good?", abort=True)
+            typer.confirm(f"Permanently delete {subject} of {loaded_project.name} ({loaded_project.id})?", abort=True)
         if feedback:
             _forget_feedback(desk, loaded_project, date_from, date_to)
             return
@@ -71,7 +77,7 @@ def forget(
             desk.store.forget_project(loaded_project.id)
             desk.sites.apply_ai_classes(
                 loaded_project, desk.store, COMMAND_WAIT_SECONDS
-            )  # which classes count as AI was forgotten too
+            )  # forget_project also deleted which classes count as AI
             desk.feedback.delete_entries(loaded_project.id)
         with desk.database.write() as tx:
             action = "analytics.visitor_forgotten" if visitor_id else "analytics.forgotten"
@@ -92,11 +98,14 @@ def _forget_feedback(desk: "Desk", project: "Project", date_from: str | None, da
     deleted = desk.feedback.delete_entries(project.id, day_range)
     with desk.database.write() as tx:
         audit_log.record(tx, project.id, current_actor(), "analytics.feedback_forgotten", project.id, entries=deleted)
-    typer.echo(f"Deleted {deleted} entries of feedback.")
+    typer.echo(f"Deleted {deleted} feedback entries.")
 
 
 def _find_visitor_hashes(desk: "Desk", project: "Project", visitor_id: str) -> set[int]:
-    """What may stand for a visitor in the store: a project's key may have lasted once and be renewed now."""
+    """Returns every hash that the store may have for this visitor.
+
+    Tries every rotation of the visitor key, because the project may have used another one before.
+    """
     from copydesk.analytics.ingest.visitor_ids import Rotation, VisitorHasher
     from copydesk.core.clock import DAY
 
@@ -109,19 +118,19 @@ def _find_visitor_hashes(desk: "Desk", project: "Project", visitor_id: str) -> s
 
 
 def backup(target: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")]) -> None:
-    """Copies the views and numbers of all projects into a file, while everything goes on.
+    """Copies the views and numbers of all projects into a new file, while the service keeps running.
 
-    The copy is a store itself: put it in the place of the old one to restore it.
+    The copy is a complete store. To restore it, replace the old store with it.
     """
     if target.exists():
-        raise InvalidRequest(f"{target} exists; name a new file.")
+        raise InvalidRequest(f"{target} already exists. Choose a new file.")
     with open_configured_desk() as desk:
         desk.store.back_up(target.absolute())
     typer.echo(f"Copied to {target}, {target.stat().st_size:,} bytes.")
 
 
 def refresh_ranges(json: JsonOption = False) -> None:
-    """Fetches the address ranges that operators of agents publish. A list that cannot be had stays as it was."""
+    """Downloads the IP address ranges that operators of AI agents publish. Keeps the old list if a download fails."""
     from copydesk.analytics.classification import ip_ranges
     from copydesk.analytics.ingest.site_registry import ranges_file
     from copydesk.core.settings import read_settings
@@ -137,13 +146,13 @@ def refresh_ranges(json: JsonOption = False) -> None:
         print_json([_list_to_dict(listed, fault) for listed, fault in outcomes])
     else:
         rows = [(listed.name, len(listed.prefixes), listed.fetched, fault) for listed, fault in outcomes]
-        print_table(("list", "ranges", "fetched", "fault"), rows, "There are no lists.")
+        print_table(("list", "ranges", "fetched", "error"), rows, "There are no lists.")
     if any(fault for _, fault in outcomes):
         raise typer.Exit(1)
 
 
 def _fetch_list(ip_list: "RangeList") -> "tuple[RangeList, str | None]":
-    """The list as it is published now; or as it was, and why."""
+    """Returns the list as it is published now, or the old list and an error message."""
     import httpx2 as httpx
 
     from copydesk.analytics.classification.ip_ranges import InvalidRangeList, refresh_list
@@ -152,7 +161,7 @@ def _fetch_list(ip_list: "RangeList") -> "tuple[RangeList, str | None]":
     try:
         with httpx.stream("GET", ip_list.source, timeout=FETCH_TIMEOUT_SECONDS, follow_redirects=True) as response:
             if response.status_code != 200:
-                return ip_list, f"{ip_list.source} answered {response.status_code}."
+                return ip_list, f"{ip_list.source} returned status {response.status_code}."
             for chunk in response.iter_bytes():
                 body += chunk
                 if len(body) > MAX_LIST_BYTES:

@@ -1,4 +1,7 @@
-"""copydesk analytics visitors|views|agents|timeseries|feedback, beside what is done to the store itself"""
+"""The commands `copydesk analytics visitors|views|agents|timeseries|feedback`, which call the API.
+
+Also registers the other analytics commands, which work on the store itself.
+"""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -12,17 +15,22 @@ from copydesk.cli.commands.analytics import import_logs, maintenance
 from copydesk.cli.output import JsonOption, open_client, print_json, print_table
 
 MAX_ROWS, MAX_REMARKS = 250, 100
-EMPTY_MESSAGE = "There is nothing in this time."
+EMPTY_MESSAGE = "No data for this period."
 
 app = typer.Typer(
     rich_markup_mode=None,
-    help="Who reads the pages, over the API: reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT.",
+    help="Shows who reads your docs, and imports access logs. Reports come from the API and need COPYDESK_URL, "
+    "COPYDESK_API_KEY and COPYDESK_PROJECT.",
     no_args_is_help=True,
 )
 
-FromOption = Annotated[str | None, typer.Option("--from", metavar="DATE", help="The first day [default: of all].")]
-ToOption = Annotated[str | None, typer.Option("--to", metavar="DATE", help="The day after the last [default: of all].")]
-AllOption = Annotated[bool, typer.Option("--all", help="All rows, however many there are.")]
+FromOption = Annotated[
+    str | None, typer.Option("--from", metavar="DATE", help="The first day [default: the earliest].")
+]
+ToOption = Annotated[
+    str | None, typer.Option("--to", metavar="DATE", help="The day after the last [default: no limit].")
+]
+AllOption = Annotated[bool, typer.Option("--all", help="Print all rows.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 
 
@@ -36,8 +44,10 @@ def _create_report_command(name: str) -> Callable[..., None]:
     def show(
         date_from: FromOption = None,
         date_to: ToOption = None,
-        limit: Annotated[int, typer.Option("--limit", min=1, max=MAX_ROWS, help="How many rows.")] = 50,
-        offset: Annotated[int, typer.Option("--offset", min=0, help="How many rows to leave out first.")] = 0,
+        limit: Annotated[
+            int, typer.Option("--limit", metavar="N", min=1, max=MAX_ROWS, help="The number of rows.")
+        ] = 50,
+        offset: Annotated[int, typer.Option("--offset", metavar="N", min=0, help="The number of rows to skip.")] = 0,
         all: AllOption = False,
         json: JsonOption = False,
         csv: CsvOption = False,
@@ -50,15 +60,15 @@ def _create_report_command(name: str) -> Callable[..., None]:
                 report = {**report, name: report[name] + next_page[name], "hasMore": next_page["hasMore"]}
         _print_report(name, report, json, csv)
         if report["hasMore"] and not json:
-            typer.echo(f"More with --offset {offset + limit}, or --all", err=True)
+            typer.echo(f"For more rows, add --offset {offset + limit} or --all", err=True)
 
     return show
 
 
 for report_name, report_help in {
-    "visitors": "Unique visitors by page, most first; those of the whole site on standard error.",
-    "views": "Views by page, most first; those of the whole site on standard error.",
-    "agents": "Every agent that came, of every class: what the split into human and AI rests on.",
+    "visitors": "Prints unique visitors per page, highest first. Prints the totals to standard error.",
+    "views": "Prints views per page, highest first. Prints the totals to standard error.",
+    "agents": "Prints visitors and views by agent, of every class.",
 }.items():
     app.command(report_name, help=report_help)(_create_report_command(report_name))
 
@@ -67,11 +77,13 @@ for report_name, report_help in {
 def timeseries(
     date_from: FromOption = None,
     date_to: ToOption = None,
-    interval: Annotated[Interval, typer.Option("--interval", help="day, week or month.")] = Interval.DAY,
+    interval: Annotated[
+        Interval, typer.Option("--interval", metavar="INTERVAL", help="day, week or month.")
+    ] = Interval.DAY,
     json: JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
-    """Unique visitors and views of the whole site, by day, week or month."""
+    """Prints unique visitors and views of the whole site by day, week or month."""
     with open_client() as client:
         report = client.timeseries(date_from, date_to, interval=interval.value)
     _print_report("timeseries", {**report}, json, csv)
@@ -81,12 +93,12 @@ def timeseries(
 def feedback(
     date_from: FromOption = None,
     date_to: ToOption = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many rows.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The number of rows.")] = 50,
     all: AllOption = False,
-    by_page: Annotated[bool, typer.Option("--by-page", help="Added up by page, most first.")] = False,
+    by_page: Annotated[bool, typer.Option("--by-page", help="Print the numbers per page, highest first.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """What readers said of the pages, newest first."""
+    """Prints feedback from readers, newest first."""
     with open_client() as client:
         rows = client.rows("feedback/by-page" if by_page else "feedback", date_from, date_to)
         entries = list(islice(rows, None if all else limit))
@@ -101,7 +113,7 @@ def feedback(
             (row["createdAt"], row["path"], helpful_labels[row["helpful"]], _to_single_line(row["comment"]))
             for row in entries
         ]
-        print_table(("at", "path", "helpful", "comment"), cells, EMPTY_MESSAGE)
+        print_table(("time", "path", "helpful", "comment"), cells, EMPTY_MESSAGE)
 
 
 app.command("import")(import_logs.import_logs)
@@ -120,7 +132,7 @@ def _print_report(name: str, report: dict[str, Any], json: bool, csv: bool) -> N
         print_table(REPORT_COLUMNS[name], rows, EMPTY_MESSAGE)
         if totals := report.get("totals"):
             counts = ", ".join(f"{label} {number:,}" for label, number in totals.items())
-            typer.echo(f"The whole site: {counts}", err=True)
+            typer.echo(f"Whole site: {counts}", err=True)
 
 
 def _to_single_line(comment: str | None) -> str | None:

@@ -1,4 +1,7 @@
-"""The embedded model: no network, no key, no guess. It carries out what needs no language model, and says what does."""
+"""The mechanic: the built-in model, which needs no network and no key, and never guesses.
+
+It does work that needs no language model, and says when a prompt needs one.
+"""
 
 from copydesk.jobs.agent.mechanic.model import Mechanic
 

@@ -52,14 +52,14 @@ def plan_fields(workspace: Workspace, instruction: AddField) -> EditPlan:
     if plan.file_count:
         plan.notes.insert(0, f"Added {instruction.name} to {pluralize(plan.file_count, 'page')}.")
     elif not plan.notes and not unclear:
-        plan.notes.append(f"No page lacks the field {instruction.name}.")
+        plan.notes.append(f"No page is missing the field {instruction.name}.")
     if unclear:
-        plan.notes.append(f"Left as they are, no value or no valid front matter being there: {', '.join(unclear)}.")
+        plan.notes.append(f"Not changed, because there is no value or no valid front matter: {', '.join(unclear)}.")
     return plan
 
 
 def format_value(name: str, value: str) -> str:
-    """As it was given where that is YAML for one value, else quoted."""
+    """Returns the value as given if it is YAML for a single value, else quoted."""
     try:
         loaded = front_matter.load_yaml(f"{name}: {value}")
     except front_matter.YAML_ERRORS:
@@ -74,7 +74,7 @@ def _derive_value(name: str, path: str, body: str) -> str | None:
 
 
 def _derive_title(path: str, body: str) -> str:
-    """The first top-level heading, else the file's name in words."""
+    """Returns the first top-level heading, or else the file name as words."""
     heading = next(
         (h for h in find_headings(body, mask_non_prose(path, body)) if h.level == 1 and strip_markup(h.text)), None
     )
@@ -88,7 +88,7 @@ def _derive_title(path: str, body: str) -> str:
 
 
 def _find_first_sentence(path: str, body: str) -> str:
-    """Of the first paragraph that is plain text."""
+    """Returns the first sentence of the first paragraph of plain text."""
     prose_text = mask_non_prose(path, body)
     paragraph: list[str] = []
     for line, visible in zip(split_lines(body), split_lines(prose_text), strict=True):

@@ -1,4 +1,4 @@
-"""A prompt as single orders: quotations set aside, courtesies dropped, "and then" taken apart."""
+"""Splits a prompt into single commands: extracts quotations, removes courtesies, splits at "and then"."""
 
 import re
 from dataclasses import dataclass, field
@@ -58,12 +58,12 @@ UPDATE_LINKS_PATTERN = re.compile(
 
 @dataclass
 class Quotations:
-    """Quoted text is set aside while the sentence around it is read."""
+    """The quoted texts of a prompt. Placeholders replace them while the sentences around them are parsed."""
 
     texts: list[str] = field(default_factory=list)
 
     def extract(self, text: str) -> str:
-        """Returns the text with marks for its quotations, and single spaces: patterns are slow over many in a row."""
+        """Replaces quotations with placeholders and runs of spaces with one space: patterns are slow on long runs."""
         return SPACES_PATTERN.sub(" ", QUOTATION_PATTERN.sub(self._extract_one, text))
 
     def _extract_one(self, match: re.Match[str]) -> str:
@@ -71,7 +71,7 @@ class Quotations:
         return PLACEHOLDER.format(len(self.texts) - 1)
 
     def resolve(self, text: str) -> str:
-        """What was quoted, or the bare words."""
+        """Returns the quoted text of a placeholder; returns any other text unchanged."""
         return self.texts[int(text[1:-1])] if is_placeholder(text) else text
 
     def restore(self, text: str) -> str:
@@ -83,7 +83,7 @@ def is_placeholder(text: str) -> bool:
 
 
 def split_clauses(prompt: str) -> list[str]:
-    """One order each. Quotations must have been set aside, or their words would be taken apart too."""
+    """Splits a prompt into clauses with one command each. Quotations must be extracted first, or they are split too."""
     text = FIND_AND_REPLACE_PATTERN.sub(r"replace \g<what> \g<by>", prompt)
     text = FIND_AND_FIX_PATTERN.sub("", text)
     clauses: list[str] = []

@@ -1,4 +1,4 @@
-"""Small repairs of form: trailing white space, heading levels."""
+"""Fixes formatting: trailing whitespace and heading levels."""
 
 import re
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def plan_trimming(workspace: Workspace, instruction: TrimSpace) -> EditPlan:
         "line",
     )
     if plan.file_count:
-        plan.notes.append("Two spaces at the end of a Markdown line are a line break and were kept.")
+        plan.notes.append("Kept two spaces at the end of Markdown lines, because they are a line break.")
     return plan
 
 
@@ -48,7 +48,7 @@ def _plan_edits(
     if count:
         plan.notes.insert(0, f"Changed {pluralize(count, noun)} in {pluralize(plan.file_count, 'file')}.")
     elif not plan.notes:
-        plan.notes.append("Nothing needed it.")
+        plan.notes.append("There was nothing to change.")
     return plan
 
 
@@ -76,7 +76,10 @@ def _find_heading_edits(path: str, body: str) -> Edits:
 
 
 def _assign_levels(page_headings: list[Heading]) -> list[tuple[Heading, int]]:
-    """Each heading one below the one it belongs to; whatever follows a second title belongs below the first."""
+    """Returns each heading with its new level: at most one below its parent.
+
+    From a second title on, headings move one level down, below the first title.
+    """
     titles = 0
     ancestors: list[tuple[int, int]] = []
     levels = []

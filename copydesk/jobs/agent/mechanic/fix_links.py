@@ -1,4 +1,4 @@
-"""Fixes broken internal links where exactly one target can be meant, and lists the others."""
+"""Fixes broken internal links that have exactly one possible target, and lists the others."""
 
 import posixpath
 import re
@@ -34,7 +34,7 @@ from copydesk.jobs.workspace.workspace import Workspace
 MIN_SIMILARITY, MIN_NAME_CHARS = 0.86, 4
 MAX_NAME_CHARS = 100
 MAX_COMPARISONS, MAX_STEPS_PER_NAME = 5000, 10_000
-"""Limits the comparisons of names that have nearly the same letters, in one job."""
+"""Limits the comparisons of names with nearly the same letters: their number in one job, and the steps of each."""
 NUMBER_PATTERN = re.compile(r"\d+")
 NOT_HEADING_PATTERN = re.compile(r"L\d+(-L\d+)?$|:~:|top$|/|!")
 
@@ -57,7 +57,7 @@ def plan_link_fixes(workspace: Workspace, instruction: FixLinks) -> EditPlan:
     elif not plan.notes:
         plan.notes.append("No broken link was found." if not fixer.undecided else "No broken link could be fixed.")
     if fixer.undecided:
-        plan.notes.append(f"Left for a person, no single target being clear: {join_limited(fixer.undecided, 50)}.")
+        plan.notes.append(f"Needs a person, because no single target is clear: {join_limited(fixer.undecided, 50)}.")
     return plan
 
 
@@ -83,7 +83,7 @@ class LinkFixer:
         return edits
 
     def _fix_target(self, page: str, link: Link) -> str | None:
-        """The link as it should be; None where that cannot be told."""
+        """Returns the correct target of the link; None when it cannot be determined."""
         target = link.target
         if target.startswith("#"):
             return self._fix_anchor(page, target)
@@ -107,7 +107,7 @@ class LinkFixer:
 
     @cached_property
     def _paths_by_kind_and_name(self) -> dict[str, dict[str, list[str]]]:
-        """Paths by kind and by name, so that a link is compared with its likes only."""
+        """Paths by kind and by name, so that a link is only compared with files of its kind."""
         paths: dict[str, dict[str, list[str]]] = {}
         for path in sorted(self._site.paths):
             paths.setdefault(_file_kind(path), {}).setdefault(stem(path).casefold(), []).append(path)
@@ -115,7 +115,7 @@ class LinkFixer:
 
     @cached_property
     def _names_by_numbers(self) -> dict[tuple[str, ...], list[str]]:
-        """Names by kind and by the numbers in them. Names that differ by a number are different names."""
+        """Names by kind and by the numbers in them. Names with different numbers are never treated as similar."""
         names_by_numbers: dict[tuple[str, ...], list[str]] = {}
         for kind, names in self._paths_by_kind_and_name.items():
             for name in names:
@@ -124,7 +124,7 @@ class LinkFixer:
         return names_by_numbers
 
     def _find_similar_name(self, kind: str, name: str) -> str:
-        """The one name that is nearly this one, or none; none either when the job has compared enough of them."""
+        """Returns the only similar name; "" when there is none or more than one, or after MAX_COMPARISONS."""
         if not MIN_NAME_CHARS <= len(name) <= MAX_NAME_CHARS:
             return ""
         candidates = [
@@ -141,7 +141,11 @@ class LinkFixer:
         return similar[0] if len(similar) == 1 else ""
 
     def _guess_target(self, page: str, target: str) -> str | None:
-        """Ever looser likenesses; the first that anything shares decides, if it is one thing only."""
+        """Returns the file that a broken link probably means, or None.
+
+        Compares ever more loosely: same path, same file name, same name without extension, similar name. The first
+        comparison with a match decides, and only if it matches exactly one file.
+        """
         possible_paths = {_without_page_extension(place).casefold() for place in _possible_paths(page, target)}
         link_path = unquote(split_target(target)[0]).rstrip("/")
         names = self._paths_by_kind_and_name.get(_file_kind(link_path), {})
@@ -173,7 +177,7 @@ class LinkFixer:
         return f"{target[:hash_index]}#{similar_anchors[0]}" if len(similar_anchors) == 1 else None
 
     def _group_anchors(self, file: str) -> dict[str, list[str]]:
-        """Returns the anchors of a page, by their letters."""
+        """Returns the anchors of a page, grouped by their letters and digits."""
         if file not in self._anchors:
             data = self._workspace.read(file) if self._workspace.is_readable(file) else b""
             body = DecodedText.decode(data).body if is_text(data) else ""
@@ -184,13 +188,13 @@ class LinkFixer:
 
 
 def _possible_paths(page: str, target: str) -> list[str]:
-    """The paths that a broken link may name."""
+    """Returns the paths that a broken link may refer to."""
     path = unquote(split_target(target)[0])
     return [posixpath.normpath(posixpath.join(base, path.strip("/"))) for base in list_base_folders(page, path)]
 
 
 def _may_be_similar(name: str, other: str) -> bool:
-    """Whether two names can be close at all, told from their lengths and their letters in any order."""
+    """Returns whether two names can be similar, judged only by their lengths and by their letters in any order."""
     min_shared_letters = MIN_SIMILARITY * (len(name) + len(other)) / 2
     return (
         min(len(name), len(other)) >= min_shared_letters
@@ -220,7 +224,7 @@ def _without_page_extension(path: str) -> str:
 
 
 def _file_kind(path: str) -> str:
-    """Pages are exchangeable with pages; an image only with an image of its kind."""
+    """Returns "" for a page, else the extension. Any page can replace a page, but a PNG only another PNG."""
     return "" if extension(path) in (*PAGE_EXTENSIONS, ".html", "") else extension(path)
 
 

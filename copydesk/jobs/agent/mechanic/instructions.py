@@ -1,14 +1,14 @@
-"""What the mechanic can be told to do, each as data with a sentence that says it back."""
+"""The instructions that the mechanic understands, each as data with a phrase that describes it."""
 
 from dataclasses import dataclass
 
 DERIVABLE_FIELDS = ("title", "description")
-"""Fields whose value can be taken from the page itself."""
+"""Fields whose value can be derived from the page itself."""
 
 
 @dataclass(frozen=True)
 class InstructionScope:
-    """Where to work: every page, or the files and folders named. `code` says whether code is meant too."""
+    """Where to work: on every page, or in the named files and folders. `code` says whether code is included."""
 
     places: tuple[str, ...] = ()
     code: bool = False
@@ -34,7 +34,7 @@ class MovePage:
     to: str
     into_folder: bool = False
     same_folder: bool = False
-    """A plain name is meant to stay in the page's folder: the word was rename."""
+    """True if the prompt says rename: a target without a folder then stays in the page's folder."""
 
     def __str__(self) -> str:
         return f"move the page {self.page} to {self.to}, with its links and navigation"
@@ -52,7 +52,7 @@ class FixLinks:
 class AddField:
     name: str
     value: str | None = None
-    """None: taken from the page."""
+    """None means that the value is derived from the page."""
     scope: InstructionScope = InstructionScope()
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class TrimSpace:
     scope: InstructionScope = InstructionScope()
 
     def __str__(self) -> str:
-        return f"remove trailing white space {self.scope}"
+        return f"remove trailing whitespace {self.scope}"
 
 
 @dataclass(frozen=True)
@@ -82,4 +82,4 @@ Instruction = Replace | MovePage | FixLinks | AddField | TrimSpace | FixHeadings
 @dataclass(frozen=True)
 class NotUnderstood:
     text: str
-    """The words that made no sense, as they were written."""
+    """The words that were not understood, as the person wrote them."""

@@ -1,8 +1,9 @@
-"""The mechanic as a model: one instruction a turn, then a summary. It keeps nothing between turns."""
+"""The mechanic as a model: one instruction per turn, then a summary. It keeps no state between turns."""
 
 import asyncio
 from collections.abc import Iterator
 
+from copydesk.core.text.truncation import truncate
 from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply, ToolCall, ToolResult, ToolResults
 from copydesk.jobs.agent.mechanic import (
     add_fields,
@@ -29,11 +30,11 @@ NO_CHANGE_TITLE = "No change"
 MAX_TITLE_CHARS, MAX_SUMMARY_CHARS = 120, 20_000
 ABILITIES = (
     "The built-in mechanic can replace a word or phrase, rename or move a page with its links, fix broken internal "
-    "links, add missing front-matter fields, remove trailing white space and fix heading levels."
+    "links, add missing front-matter fields, remove trailing whitespace and fix heading levels."
 )
 MODEL_SETUP_HINT = (
-    "To have it done, set COPYDESK_MODEL to for example openai:…, anthropic:…, google:…, or openai-compatible:… with "
-    "COPYDESK_MODEL_URL, and restart."
+    "To set one up, set COPYDESK_MODEL, for example to openai:…, anthropic:…, google:…, or openai-compatible:… with "
+    "COPYDESK_MODEL_URL, and restart Copydesk."
 )
 
 
@@ -41,12 +42,12 @@ class Mechanic:
     name = "mechanic"
 
     async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
-        """In a thread: on a large repository the work takes seconds, and the worker must keep its lease meanwhile."""
+        """Runs in a thread: a large repository takes seconds, and the worker must renew its lease meanwhile."""
         return await asyncio.to_thread(build_reply, conversation, workspace)
 
 
 def build_reply(conversation: Conversation, workspace: Workspace) -> Reply:
-    """What comes next follows from the latest prompt and what was said and done since."""
+    """Returns the next reply, which depends only on the conversation and the workspace."""
     prompt_number = sum(isinstance(entry, Prompt) for entry in conversation)
     latest_index = max((n for n, entry in enumerate(conversation) if isinstance(entry, Prompt)), default=None)
     if latest_index is None:
@@ -93,7 +94,11 @@ def _build_plan(workspace: Workspace, instruction: Instruction) -> EditPlan:
 
 
 def _build_calls(prompt_number: int, number: int, plan: EditPlan) -> tuple[ToolCall, ...]:
-    """An id names the prompt, the instruction and the call, so that the conversation itself tells what is done."""
+    """Builds the tool calls of a plan.
+
+    Each id contains the numbers of the prompt, the instruction and the call, so that the conversation shows which
+    instructions are done.
+    """
     return tuple(
         ToolCall(id=f"call-{prompt_number}-{number}-{n}", name=name, arguments=arguments)
         for n, (name, arguments) in enumerate(plan.calls, 1)
@@ -124,7 +129,7 @@ def _build_title(instructions: list[Instruction], replies: list[Reply], results:
     description = str(instructions[done_numbers[0] - 1])
     more = f", and {len(done_numbers) - 1} more" if len(done_numbers) > 1 else ""
     title = description[0].upper() + description[1:]
-    return (title if len(title) <= MAX_TITLE_CHARS else title[: MAX_TITLE_CHARS - 1] + "…") + more
+    return truncate(title, MAX_TITLE_CHARS) + more
 
 
 def _build_summary(replies: list[Reply], results: dict[str, ToolResult], texts: list[str]) -> str:
@@ -156,8 +161,6 @@ def _describe_target(call: ToolCall) -> str:
 
 
 def _not_understood_message(instructions: NotUnderstood) -> str:
-    part = instructions.text if len(instructions.text) <= 200 else instructions.text[:200] + "…"
+    part = truncate(instructions.text, 200)
     subject = f"“{part}”" if part else "An empty prompt"
-    return (
-        f"{subject} needs a language model, and none is set, so nothing was changed. {MODEL_SETUP_HINT}\n\n{ABILITIES}"
-    )
+    return f"{subject} needs a language model, and none is set. Nothing was changed. {MODEL_SETUP_HINT}\n\n{ABILITIES}"

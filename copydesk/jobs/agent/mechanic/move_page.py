@@ -1,4 +1,4 @@
-"""Finds the page that a person means, and the path it is to have."""
+"""Plans the move of a page: finds the page that the prompt names, and its new path."""
 
 import posixpath
 
@@ -14,20 +14,20 @@ def plan_move(workspace: Workspace, instruction: MovePage) -> EditPlan:
         [path for path in paths if is_page(path)], instruction.page
     ) or find_page_candidates(paths, instruction.page)
     if not candidates:
-        return EditPlan(notes=[f"There is no page “{instruction.page}”; nothing was changed."])
+        return EditPlan(notes=[f"There is no page “{instruction.page}”. Nothing was changed."])
     if len(candidates) > 1:
         return EditPlan(
             notes=[
-                f"“{instruction.page}” could be any of {join_limited(candidates)}; nothing was changed."
-                " Give the whole path."
+                f"“{instruction.page}” could be any of {join_limited(candidates)}. Nothing was changed."
+                " Give the full path."
             ]
         )
     page = candidates[0]
     target = _resolve_target(page, instruction, paths)
     if target == page:
-        return EditPlan(notes=[f"{page} has that name already."])
+        return EditPlan(notes=[f"{page} already has that name."])
     if workspace.exists(target):
-        return EditPlan(notes=[f"{target} exists already; nothing was changed."])
+        return EditPlan(notes=[f"{target} already exists. Nothing was changed."])
     return EditPlan(calls=[("move", {"path": page, "to": target})], file_count=1)
 
 
@@ -53,13 +53,13 @@ def _resolve_target(page: str, instruction: MovePage, paths: list[str]) -> str:
 
 
 def _omitted_prefix(page: str, name: str) -> str:
-    """The leading folders that were left out when the page was named: they are left out of the target too."""
+    """Returns the leading folders that the prompt omits from the page's path; it omits them from the target too."""
     index = page.lower().rfind(name.lower().removeprefix("./"))
     return page[:index].rstrip("/") if index > 0 else ""
 
 
 def _find_folder_upward(page: str, folder: str, paths: list[str]) -> str | None:
-    """An existing folder of this name next to the page or further up."""
+    """Returns an existing folder of this name next to the page or further up, or None."""
     base = posixpath.dirname(page)
     while True:
         candidate = posixpath.join(base, folder)

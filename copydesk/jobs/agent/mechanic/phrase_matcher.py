@@ -1,4 +1,4 @@
-"""Finds a word or phrase as a whole, and writes the other one in the case it was found in."""
+"""Finds whole words or phrases, and writes their replacement in the case of each occurrence."""
 
 import re
 
@@ -8,7 +8,7 @@ GAP_PATTERN = r"(?:[ \t]+|[ \t]*\r?\n[ \t>]*)"
 
 
 class PhraseMatcher:
-    """A new text in lower case takes over the case it meets; any other is meant exactly as given."""
+    """Finds a phrase. A lower-case replacement takes over the case of each occurrence; any other is used as given."""
 
     def __init__(self, old: str, new: str) -> None:
         self.old, self.new = old, new
@@ -24,9 +24,10 @@ class PhraseMatcher:
         return not self._first_word.isascii() or self._first_word in data.lower()
 
     def find_edits(self, body: str, visible: str) -> tuple[list[tuple[int, int, str]], int]:
-        """The edits, and how many occurrences are broken across lines in a way that the new text cannot be.
+        """Returns the edits, and the number of occurrences with a line break that the new text has no space for.
 
-        `visible` is the body with spaces for what must stay; an occurrence counts only where all of it is visible."""
+        `visible` is the body with spaces in place of protected text. An occurrence counts only if all of it is visible.
+        """
         edits, split_count = [], 0
         for match in self._pattern.finditer(body):
             start, end = match.span()
@@ -47,7 +48,10 @@ class PhraseMatcher:
         return new.replace(" ", gap.group(), 1) if " " in new else None
 
     def _match_case(self, matched: str) -> str | None:
-        """None for a spelling that is neither the one asked for nor a usual one: it may be another name."""
+        """Returns the new text in the case of the match.
+
+        Returns None when the case is neither the one in the prompt nor a usual one: it may be another name.
+        """
         if matched == self.old and any(c.isupper() for c in matched[1:]) and not matched.istitle():
             return self.new
         if matched.islower() or not any(c.isalpha() for c in matched):

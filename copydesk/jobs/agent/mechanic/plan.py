@@ -1,4 +1,4 @@
-"""What a plan is made of: tool calls, whole lines to edit, and the pages that a scope means."""
+"""The plan for an instruction: tool calls, edits of whole lines, and the pages that a scope selects."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,13 +12,13 @@ from copydesk.jobs.workspace.workspace import Workspace, short_hash
 MAX_FILES = 100
 MAX_REPLACEMENTS_PER_CALL = 2000
 MAX_CHANGED_LINES = 20_000
-"""Limits the lines of one file. They are sent in parts, and each part reads the whole file again."""
+"""Limits the changed lines of one file. They are sent in chunks, and each chunk reads the whole file again."""
 Edits = list[tuple[int, int, str]]
 
 
 @dataclass
 class EditPlan:
-    """`calls` are pairs of a tool's name and its arguments; `notes` are sentences for the reviewer."""
+    """The work of one instruction. `calls` are pairs of tool name and arguments; `notes` are for the reviewer."""
 
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -29,16 +29,16 @@ class EditPlan:
         return self.file_count >= MAX_FILES
 
     def add_edits(self, path: str, data: bytes, edits: Edits) -> bool:
-        """Plans these edits of the file's body; False, with a note, where they cannot be made."""
+        """Plans these edits of the file's body. Returns False and adds a note when they cannot be made."""
         text = DecodedText.decode(data)
         try:
             text.encode(apply_edits(text.body, edits))
         except NotEditable as error:
-            self.notes.append(f"{path} was left as it is: {error}")
+            self.notes.append(f"{path} was not changed: {error}")
             return False
         replacements = to_line_replacements(text.body, edits)
         if len(replacements) > MAX_CHANGED_LINES:
-            self.notes.append(f"{path} was left as it is: more than {MAX_CHANGED_LINES:,} of its lines would change.")
+            self.notes.append(f"{path} was not changed: more than {MAX_CHANGED_LINES:,} of its lines would change.")
             return False
         while replacements:
             chunk, replacements = replacements[:MAX_REPLACEMENTS_PER_CALL], replacements[MAX_REPLACEMENTS_PER_CALL:]
@@ -49,11 +49,13 @@ class EditPlan:
         return True
 
     def note_limit_reached(self) -> None:
-        self.notes.append(f"More than {MAX_FILES} files match, which is the most for one job; ask again for the rest.")
+        self.notes.append(
+            f"More than {MAX_FILES} files match, which is the limit for one instruction. Ask again for the rest."
+        )
 
 
 def to_line_replacements(body: str, edits: Edits) -> list[dict[str, Any]]:
-    """The edits as replacements of whole lines, which are never ambiguous."""
+    """Converts edits to replacements of whole lines, which are never ambiguous."""
     lines = split_lines(body)
     groups: list[tuple[int, int, Edits]] = []
     for start, end, new in sorted(edits):
@@ -61,7 +63,7 @@ def to_line_replacements(body: str, edits: Edits) -> list[dict[str, Any]]:
             continue
         first, last = line_at(lines, start).number, line_at(lines, max(start, end - 1)).number
         while last < len(lines) and not body[lines[first - 1].start : lines[last - 1].end]:
-            last += 1  # an empty line cannot be named, so its neighbour comes along
+            last += 1  # an empty text cannot be replaced, so the next line is included
         if groups and first <= groups[-1][1]:
             first, previous_last, group_edits = groups.pop()
             group_edits.append((start, end, new))
@@ -90,7 +92,10 @@ def _normalize_newlines(text: str) -> str:
 
 
 def find_pages(workspace: Workspace, scope: InstructionScope, plan: EditPlan) -> list[str]:
-    """The pages meant. A place that is missing or ambiguous empties the list: half of what was asked is a guess."""
+    """Returns the pages that the scope selects.
+
+    Returns none and adds a note when a place is missing or ambiguous: to do only a part would be a guess.
+    """
     if scope.places and all(is_page(place) and workspace.exists(place) for place in scope.places):
         return sorted(set(scope.places))
     pages = [path for path in workspace.paths() if is_page(path) and workspace.is_documentation(path)]
@@ -115,14 +120,14 @@ def _match_place(place: str, pages: list[str]) -> list[str] | str:
     candidates = find_page_candidates(pages, place)
     folders = {page[: page.index(f"/{place}/") + len(place) + 1] for page in pages if f"/{place}/" in page}
     if len(candidates) + len(folders) > 1:
-        return f"“{place}” could be any of {join_limited(sorted([*candidates, *folders]))}; nothing was changed."
+        return f"“{place}” could be any of {join_limited(sorted([*candidates, *folders]))}. Nothing was changed."
     if not candidates and not folders:
-        return f"There is no page or folder “{place}”; nothing was changed."
+        return f"There is no page or folder “{place}”. Nothing was changed."
     return candidates or [page for page in pages if page.startswith(next(iter(folders)) + "/")]
 
 
 def find_page_candidates(paths: list[str], name: str) -> list[str]:
-    """The files that a person may mean by a path, a part of one, or a name without extension."""
+    """Returns the files that a person may mean by a path, a part of a path, or a name without extension."""
     if name in paths:
         return [name]
     lowered = name.lower()

@@ -1,4 +1,4 @@
-"""From a person's words to instructions. Never a guess: what is not wholly understood is not understood at all."""
+"""Parses a prompt into instructions. It never guesses: a prompt that is not fully understood is rejected as a whole."""
 
 import re
 from dataclasses import replace
@@ -40,7 +40,7 @@ REPLACE_PATTERNS = tuple(
         rf"\s+(?:instead of|rather than|in place of)\s+(?P<old>{VALUE_PATTERN})",
     )
 )
-# Words that make a bare phrase a description of something rather than the text itself.
+# With one of these words, an unquoted phrase describes a text and is not the text itself.
 DESCRIPTIVE_WORDS = set(
     re.findall(
         r"\w+",
@@ -114,7 +114,7 @@ FIELD_PATTERN = re.compile(
 KEY_VALUE_PATTERN = re.compile(r"(?P<name>[A-Za-z_][\w-]*)\s*:\s*(?P<value>\S.*)")
 MAX_MECHANIC_PROMPT_CHARS = 4000
 MAX_PHRASE_WORDS = 100
-"""Limits a phrase to replace: a page may hold all but its last word again and again."""
+"""Limits a phrase to replace, because a page that repeats all but its last word makes matching slow."""
 
 
 def parse_prompt(prompt: str) -> list[Instruction] | NotUnderstood:
@@ -175,7 +175,7 @@ def _parse_replace(command: str, scope: InstructionScope, named_scope: bool, quo
 
 
 def _is_literal(text: str, has_noun: bool) -> bool:
-    """Whether the words are the text itself: quoted, or a few words that do not describe or go on."""
+    """Returns whether the words are the text itself: quoted, or not a description and not part of another clause."""
     if is_placeholder(text):
         return True
     words = [word.lower().strip(",") for word in text.split()]
@@ -227,7 +227,7 @@ def _parse_add_fields(
     if value is None and (pair := KEY_VALUE_PATTERN.fullmatch(name)):
         name, value = pair["name"], pair["value"]
     if value is not None and not is_placeholder(match["value"] or match["name"]) and _mentions_pages(value):
-        return []  # half of a place that was not understood
+        return []  # the value contains a part of a scope that was not understood
     if not re.fullmatch(r"[A-Za-z_][\w-]*", name) or value is None or "\n" in value:
         return [AddField(name, None, scope)] if name in DERIVABLE_FIELDS and value is None else []
     return [AddField(name, value, scope)]

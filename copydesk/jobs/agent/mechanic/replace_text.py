@@ -1,4 +1,4 @@
-"""Replaces a word or phrase in what people read: not in code, addresses, field names or tags."""
+"""Replaces a word or phrase in the text that people read: not in code, addresses, field names or tags."""
 
 import re
 from itertools import zip_longest
@@ -20,7 +20,8 @@ from copydesk.jobs.workspace.workspace import Workspace
 ADDRESS_PATTERN = re.compile(
     r"\b(?:https?|ftp|mailto):[^\s<>\"')\]]+|(?<![\w.+-])[\w.+-]++@[\w-]+\.[\w.]+|\bwww\.[^\s<>\"')\]]+"
 )
-# Of a run of characters that is none, each place would be tried: it is taken as a whole, without the group.
+# The second alternative consumes a run that is not a path or file name and leaves group 1 unset; without it, every
+# position of the run would be tried.
 FILE_PATH_PATTERN = re.compile(r"(?<![\w/])(?:((?:[\w.-]++/)+[\w-]+\.\w{1,8}\b)|[\w.-]++(?:/[\w.-]++)*+)")
 FILE_NAME_PATTERN = re.compile(r"(?<![\w/.])(?:([\w-]++\.(?:mdx?|html|json|ya?ml|py|js|ts|sh)\b)|[\w-]++)")
 TAG_PATTERN = re.compile(r"</?[A-Za-z][^<>]*>")
@@ -30,7 +31,7 @@ READABLE_ATTRIBUTE_PATTERN = re.compile(
 MDX_CODE_PATTERN = re.compile(r"\{[^{}\n]*\}|^(?:import|export)\s.*$", re.M)
 DIRECTIVE_PATTERN = re.compile(r"^[ \t]*(?:\.\. [\w:-]+::|:[\w-]+:|!!!\s*\w+|\?\?\?\+?\s*\w+|:::\s*\w+)", re.M)
 FIELD_KEY_PATTERN = re.compile(r"^[ \t-]*(?P<key>[A-Za-z_][\w-]*)[ \t]*:(?=\s)", re.M)
-# Fields that programs read; people read the others.
+# Fields that programs read. People read all other fields.
 MACHINE_FIELD_PATTERN = re.compile(
     r"(?:id|slug|url|href|link|icon|image|img|layout|permalink|openapi|api|redirect\w*|path|template|type|mode|date|key|ref|src"
     r"|canonical|aliases|sidebar_position|lang|locale|version)$",
@@ -60,7 +61,7 @@ def plan_replacement(workspace: Workspace, instruction: Replace) -> EditPlan:
     if count:
         plan.notes.insert(0, f"Found {pluralize(count, 'occurrence')} in {pluralize(len(edits_by_path), 'file')}.")
     elif not plan.notes:
-        plan.notes.append(f"“{instruction.old}” occurs nowhere that was to be changed.")
+        plan.notes.append(f"“{instruction.old}” was not found in any text that may be changed.")
     return plan
 
 
@@ -72,14 +73,14 @@ def _find_edits(path: str, body: str, matcher: PhraseMatcher, include_code: bool
         visible = mask_spans(body[: matter.body_start], [(0, matter.body_start)]) + visible[matter.body_start :]
     edits, split_count = matcher.find_edits(body, visible)
     if split_count:
-        plan.notes.append(f"{path}: {pluralize(split_count, 'occurrence')} broken across two lines left as it is.")
+        plan.notes.append(f"Not changed in {path}: {pluralize(split_count, 'occurrence')} broken across two lines.")
     if matter and matter.fields is not None:
         edits += _find_field_edits(path, body, matter, matcher, plan)
     return edits
 
 
 def _protected_spans(path: str, body: str, prose_text: str) -> list[Span]:
-    """Addresses, file names, tags and what a template fills in."""
+    """Returns the spans that must not change: link targets, addresses, file names, tags, directives and MDX code."""
     spans = [(link.start, link.end) for link in find_links(path, body, prose_text)]
     spans += [match.span() for match in DIRECTIVE_PATTERN.finditer(prose_text)]
     spans += _find_addresses(prose_text)
@@ -102,7 +103,7 @@ def _find_addresses(text: str) -> list[Span]:
 def _find_field_edits(
     path: str, body: str, matter: front_matter.FrontMatter, matcher: PhraseMatcher, plan: EditPlan
 ) -> Edits:
-    """In the values that people read, and only if the block still says the same fields."""
+    """Returns the edits of the values that people read; none, with a note, if they would change the field names."""
     hidden: list[Span] = [(0, matter.fields_start), (matter.fields_end, matter.body_start)]
     keys = list(FIELD_KEY_PATTERN.finditer(body, matter.fields_start, matter.fields_end))
     for key, following in zip_longest(keys, keys[1:]):
@@ -114,13 +115,13 @@ def _find_field_edits(
     edits, _ = matcher.find_edits(block, visible)
     after = front_matter.find_front_matter(apply_edits(block, edits)) if edits else matter
     if after is None or after.fields is None or after.keys != matter.keys:
-        plan.notes.append(f"{path}: the front matter was left as it is, since it would no longer be valid.")
+        plan.notes.append(f"{path}: the front matter was not changed, because it would no longer be valid.")
         return []
     return edits
 
 
 def _update_anchor_links(workspace: Workspace, edits_by_path: dict[str, tuple[bytes, Edits]], plan: EditPlan) -> None:
-    """A heading that changes takes its anchor with it, so links to the old anchor are changed too."""
+    """Adds edits of links to changed headings, because the anchor of a heading changes with its text."""
     renamed_anchors = {
         path: anchors
         for path, (data, edits) in edits_by_path.items()
@@ -144,9 +145,7 @@ def _update_anchor_links(workspace: Workspace, edits_by_path: dict[str, tuple[by
             edits_by_path.setdefault(path, (data, []))[1].extend(edits)
             updated_links += len(edits)
     if updated_links:
-        plan.notes.append(
-            f"Headings changed, so {pluralize(updated_links, 'link')} to their anchors changed with them."
-        )
+        plan.notes.append(f"Updated {pluralize(updated_links, 'link')} to the anchors of changed headings.")
 
 
 def _find_renamed_anchors(path: str, data: bytes, edits: Edits) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Where an order is to be carried out: the end of a sentence such as "… in docs/guide.md, including code blocks"."""
+"""Parses the scope of a command: the end of a sentence such as "… in docs/guide.md, including code blocks"."""
 
 import re
 from dataclasses import replace
@@ -25,7 +25,7 @@ WITHOUT_CODE_PATTERN = re.compile(
     re.I,
 )
 MAX_SCOPES = 10
-"""Said of one order."""
+"""Limits the scopes that one command may have."""
 DOCUMENT_NOUN = (
     r"(?:documentation|docs?|pages?|files?|documents?|site|website|repository|repo|project|content|markdown|mdx?)"
 )
@@ -56,7 +56,7 @@ PLACE_PATTERNS = (
 
 
 def split_scope(clause: str, quotations: Quotations, to_is_place: bool) -> tuple[str, InstructionScope]:
-    """The order without its scope, and the scope. `to` names a place only after verbs such as add."""
+    """Returns the command without its scope, and the scope. `to_is_place` is True after verbs such as add."""
     scope = InstructionScope()
     for _ in range(MAX_SCOPES):
         shorter, scope = _split_last_scope(clause, scope, quotations, to_is_place)
@@ -67,7 +67,7 @@ def split_scope(clause: str, quotations: Quotations, to_is_place: bool) -> tuple
 
 
 def parse_code_clause(clause: str) -> bool | None:
-    """A sentence of its own that says only whether code is meant."""
+    """Returns whether code is included, for a clause that says only that; None for any other clause."""
     if WITHOUT_CODE_PATTERN.fullmatch(clause):
         return False
     return True if WITH_CODE_PATTERN.fullmatch(clause) else None

@@ -1,7 +1,7 @@
-"""Keeps a long conversation within a model's window: old tool results give way to a line that says what they were.
+"""Compacts a long conversation to fit a model's context window: describes old tool results in one line instead.
 
-What is left out follows from the conversation and the limit alone, so a resumed run asks just what it would have
-asked. And what was once left out stays so: from one time to the next the beginning is the same, and can be cached.
+The outcome depends only on the conversation and the limit, so a resumed run sends the same requests. Text that was left
+out once stays left out, so the beginning of the conversation stays the same between requests and can be cached.
 """
 
 import json
@@ -18,18 +18,18 @@ from copydesk.jobs.agent.conversation import (
 )
 
 BYTES_PER_TOKEN = 3
-"""Fewer than any common tokenizer needs for prose, code or Chinese, so that the estimate is on the high side."""
+"""Lower than for any common tokenizer on prose, code or Chinese, so that estimates are on the high side."""
 TOKENS_PER_PART = 8
 PROTECTED_ROUNDS = 2
-"""The newest rounds of results, which the model is working with."""
+"""The newest rounds of results are never shortened, because the model is working with them."""
 MIN_CHARS_TO_CUT = 300
-"""Shorter texts are left alone: a line in their place would save nothing."""
-LEFT_OUT_PREFIX = "[Left out to save room"
+"""Shorter texts are not replaced, because that would save nothing."""
+LEFT_OUT_PREFIX = "[Left out to save space"
 IDENTIFYING_ARGUMENTS = ("path", "folder", "pattern", "files", "start", "lines", "to")
 
 
 def estimate_tokens(*texts: str) -> int:
-    """About how many tokens these are, and rarely fewer."""
+    """Estimates the number of tokens of these texts. The estimate is rarely too low."""
     return sum(TOKENS_PER_PART + len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN for text in texts)
 
 
@@ -38,10 +38,10 @@ def conversation_tokens(conversation: Conversation) -> int:
 
 
 def compact(conversation: Conversation, limit: int) -> Conversation:
-    """The conversation in at most `limit` tokens, as far as that goes without touching prompts or the newest results.
+    """Returns the conversation in at most `limit` tokens, if prompts and the newest results leave room for that.
 
-    Each time it grows beyond the limit it is brought down to two thirds of it, from the oldest on: first results, and
-    where these are not enough the long arguments of calls, which the workspace has taken up.
+    Each time the conversation grows beyond the limit, it is reduced to two thirds of the limit, oldest entries first:
+    first results and then, if that is not enough, long arguments of calls, whose effect is in the workspace already.
     """
     compacted: Conversation = []
     total_tokens = 0
@@ -51,7 +51,7 @@ def compact(conversation: Conversation, limit: int) -> Conversation:
             calls.update((call.id, call) for call in entry.calls)
         compacted.append(entry)
         total_tokens += _entry_tokens(entry)
-        # Requests are made after prompts and results; what a reply adds is seen then.
+        # Requests follow prompts and results, so the tokens of a reply are checked with the entry after it.
         if total_tokens > limit and not isinstance(entry, Reply):
             total_tokens = _shrink(compacted, total_tokens, limit * 2 // 3, calls)
     return compacted
@@ -85,18 +85,18 @@ def _stub_result(result: ToolResult, call: ToolCall | None) -> ToolResult:
         f" {name}={json.dumps(value, ensure_ascii=False)[:120]}" for name, value in arguments.items()
     )
     lines = result.text.count("\n") + 1
-    stub = f"{LEFT_OUT_PREFIX}: what {result.name}{arguments_text} answered, {lines} lines. Call it again to see it.]"
+    stub = f"{LEFT_OUT_PREFIX}: the result of {result.name}{arguments_text}, {lines} lines. Call it again to see it.]"
     return result.model_copy(update={"text": stub})
 
 
 def _cut_long_texts(value: Any) -> Any:
-    """Long texts in arguments are cut; everything else about the call stays as it was."""
+    """Shortens long texts in the arguments of a call and leaves the rest of the call unchanged."""
     if isinstance(value, dict):
         return {name: _cut_long_texts(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_cut_long_texts(inner) for inner in value]
     if isinstance(value, str) and len(value) >= MIN_CHARS_TO_CUT:
-        return f"{value[:80]}… [{len(value):,} characters, left out to save room; diff or read shows them]"
+        return f"{value[:80]}… [{len(value):,} characters, left out to save space; diff or read shows them]"
     return value
 
 

@@ -1,9 +1,10 @@
-"""What went wrong with a model, as a sentence for a person: in the provider's words, without anybody's secrets."""
+"""Errors of models, as sentences for a person: in the provider's words, with secrets redacted."""
 
 import re
 from typing import TYPE_CHECKING
 
 from copydesk.core.text.redaction import redact
+from copydesk.core.text.truncation import to_single_line, truncate
 from copydesk.jobs.agent.conversation import ModelFailed
 from copydesk.jobs.job import Usage
 
@@ -17,18 +18,18 @@ SECRET_PATTERN = re.compile(r"""\b(?:sk-|AIza)[^\s"',;)}\]]+|\bbearer\s+[^\s"',;
 WORD_PATTERN = re.compile(r"""[^\s"',;:()\[\]{}<>`]+""")
 MASKED_KEY_PATTERN = re.compile(r"\*{3,}|•{2,}|…\w|\w\.{3}\w")
 URL_CREDENTIALS_PATTERN = re.compile(r"(?<=//)[^/\s@]+@")
-# How servers say it that have no code for it: llama.cpp, LM Studio, gateways.
+# Messages of servers that have no error code for a request that is too long: llama.cpp, LM Studio, gateways.
 TOO_LONG_PATTERN = re.compile(
     r"context[ _](size|length|window|limit)|(prompt|input|request) is too (long|large)|too many (input )?tokens", re.I
 )
 
 
 class IncompleteResponse(Exception):
-    """An answer that ended, but not as an answer ends."""
+    """The response ended too early, or the provider could not parse the output of its model."""
 
 
 class FailedAttempt(Exception):
-    """A try that came to nothing, and what it cost nevertheless."""
+    """A failed attempt, with the usage that is charged anyway."""
 
     def __init__(self, error: Exception, usage: Usage) -> None:
         super().__init__(str(error))
@@ -36,7 +37,7 @@ class FailedAttempt(Exception):
 
 
 class ProviderError(ModelFailed):
-    """A failure, and whether another try is worth it."""
+    """A failure of a model, with whether a retry may help and after how many seconds the provider wants it."""
 
     def __init__(
         self, message: str, usage: Usage, *, is_transient: bool = False, retry_after: float | None = None
@@ -47,36 +48,34 @@ class ProviderError(ModelFailed):
     def out_of_time_error(self, wait_seconds: float, seconds_left: float) -> ModelFailed:
         message = str(self).removesuffix(".")
         return ModelFailed(
-            f"{message}. The next try would have to wait {wait_seconds:.0f} s,"
+            f"{message}. The next attempt would have to wait {wait_seconds:.0f} s,"
             f" and the job has {max(seconds_left, 0):.0f} s left.",
             self.usage,
         )
 
 
 class ConversationTooLong(ProviderError):
-    """The conversation does not fit into the model's window."""
+    """The conversation does not fit into the model's context window."""
 
 
 def require_complete(response: "ModelResponse") -> "ModelResponse":
-    """The response; Incomplete when its stream ended too early, or the provider could make no sense of its model."""
+    """Returns the response. Raises IncompleteResponse when its stream ended too early or with an error."""
     if response.state != "complete" or response.finish_reason is None:
-        raise IncompleteResponse("its answer broke off in the middle.")
+        raise IncompleteResponse("the response ended too early.")
     if response.finish_reason == "error":
         reason = (response.provider_details or {}).get("finish_reason", "an error")
-        raise IncompleteResponse(f"its answer ended with {reason}.")
+        raise IncompleteResponse(f"the response ended with {reason}.")
     return response
 
 
 def refusal_reason(response: "ModelResponse", name: str) -> str | None:
-    """Why an answer that came to its end is none, or None when it is one."""
+    """Returns why a finished response cannot be used (content filter, output limit reached), or None when it can."""
     details = response.provider_details or {}
     if response.finish_reason == "content_filter":
         explanation = details.get("refusal") or details.get("block_reason") or details.get("finish_reason") or ""
-        return shorten(
-            f"{name} refused to answer, or its provider's content filter did: {explanation}".removesuffix(": ")
-        )
+        return shorten(f"{name} or its provider's content filter refused to answer: {explanation}".removesuffix(": "))
     if response.finish_reason == "length" and not response.tool_calls:
-        return f"{name} broke off its answer: it had reached the most tokens that one answer may have (length)."
+        return f"{name} stopped in the middle of its answer, because it reached the limit of output tokens (length)."
     return None
 
 
@@ -87,7 +86,7 @@ def classify_failure(attempt: FailedAttempt, name: str, api_key: str | None, spe
     error_text = _find_error_text(getattr(error, "body", None)) or str(error) or type(error).__name__
     status = getattr(error, "status_code", None)
     provider, _, model = name.partition(":")
-    outcome = f"{name} answered {status}" if status else f"{name} gave no answer"
+    outcome = f"{name} answered {status}" if status else f"{name} did not answer"
 
     def build_message(summary: str) -> str:
         return shorten(redact_secrets(f"{summary}: {error_text}", api_key))
@@ -95,15 +94,15 @@ def classify_failure(attempt: FailedAttempt, name: str, api_key: str | None, spe
     if isinstance(error, exceptions.ModelContextWindowExceededError) or (
         status in (400, 413, 422, 500) and TOO_LONG_PATTERN.search(error_text)
     ):
-        summary = f"The conversation does not fit into the window of {name}, even with its older tool results left out"
+        summary = f"The conversation does not fit into the context window of {name}, even without older tool results"
         return ConversationTooLong(build_message(summary), spent)
     if isinstance(error, exceptions.ModelAuthenticationError):
-        return ProviderError(build_message(f"{outcome}, so its API key is not accepted"), spent)
+        return ProviderError(build_message(f"{outcome} and rejected the API key"), spent)
     if isinstance(error, exceptions.ModelNotFoundError):
         suggested = getattr(error, "suggested_model_id", None)
-        hint = f" (perhaps {suggested} is meant)" if suggested else ""
+        hint = f" (did you mean {suggested}?)" if suggested else ""
         return ProviderError(
-            build_message(f"{provider} knows no model {model}{hint}, or is not at this address; it answered {status}"),
+            build_message(f"{provider} has no model {model}{hint}, or its URL is wrong; it answered {status}"),
             spent,
         )
     if isinstance(error, IncompleteResponse):
@@ -117,7 +116,10 @@ def classify_failure(attempt: FailedAttempt, name: str, api_key: str | None, spe
 
 
 def _is_transient(error: Exception) -> bool:
-    """Whatever is not known to stay so. That goes for an answer that the provider's own library cannot read, too."""
+    """Returns whether a retry may help: true for every error that is not known to be permanent.
+
+    This includes responses that the provider's SDK cannot parse.
+    """
     from pydantic_ai import exceptions
 
     if getattr(error, "provider_retry_hint", None) is False or isinstance(error, exceptions.UserError):
@@ -128,9 +130,9 @@ def _is_transient(error: Exception) -> bool:
 
 
 def redact_secrets(text: str, api_key: str | None) -> str:
-    """Keys are taken out, whole or in part: providers like to repeat a wrong one with its middle blotted out."""
+    """Redacts keys, whole or in part: providers often repeat a wrong key with its middle masked."""
     if api_key is not None and len(api_key) < MIN_LEAK_CHARS:
-        api_key = None  # a word such as EMPTY, for a server of one's own
+        api_key = None  # a placeholder such as EMPTY, for a self-hosted server
     text = URL_CREDENTIALS_PATTERN.sub("", SECRET_PATTERN.sub("[key]", redact(text, api_key)))
     return WORD_PATTERN.sub(
         lambda word: "[key]" if MASKED_KEY_PATTERN.search(word[0]) or _contains_key_part(word[0], api_key) else word[0],
@@ -139,19 +141,18 @@ def redact_secrets(text: str, api_key: str | None) -> str:
 
 
 def _contains_key_part(word: str, api_key: str | None) -> bool:
-    """Whether a good part of the key stands in the word."""
+    """Returns whether the word contains MIN_LEAK_CHARS consecutive characters of the key."""
     if api_key is None or len(word) < MIN_LEAK_CHARS:
         return False
     return any(api_key[n : n + MIN_LEAK_CHARS] in word for n in range(len(api_key) - MIN_LEAK_CHARS + 1))
 
 
 def shorten(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 1] + "…"
+    return truncate(to_single_line(text), MAX_MESSAGE_CHARS)
 
 
 def _find_error_text(body: object, depth: int = 0) -> str:
-    """The sentence in a provider's error, wherever that provider puts it."""
+    """Returns the message in the body of an error. Each provider puts it in a different place."""
     if depth > MAX_ERROR_DEPTH:
         return ""
     if isinstance(body, list):

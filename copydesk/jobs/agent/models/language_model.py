@@ -1,4 +1,4 @@
-"""A provider's model: asked as a stream, asked again where trouble may pass, never beyond the job's own time."""
+"""A model behind a provider's API: streams responses, and retries transient errors within the job's deadline."""
 
 import asyncio
 import random
@@ -34,19 +34,23 @@ DEFAULT_WINDOW_TOKENS = 128_000
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """What may pass is tried again; what does not ends in the provider's words. Half an answer is no answer."""
+    """A model behind a provider's API.
+
+    Retries transient errors; raises ModelFailed with the provider's message for permanent ones. A stream that breaks
+    off counts as an error.
+    """
 
     name: str
     connect: Callable[[], "Client"] = field(repr=False)
     api_key: str | None = field(default=None, repr=False)
     window_tokens: int = DEFAULT_WINDOW_TOKENS
-    """Tokens that a request may carry; a model that is known to take fewer gets fewer."""
+    """Maximum tokens of a request. A model whose context window is known to be smaller gets fewer."""
     backoff_seconds: tuple[float, ...] = (1.0, 4.0, 15.0, 30.0, 60.0)
-    """Seconds before each further try, more or less, where the provider does not name its own."""
+    """Seconds before each retry, with jitter added, unless the provider names a delay."""
     idle: float = 300.0
-    """Seconds without a byte after which a stream counts as stalled; some models think that long in silence."""
+    """Seconds without data after which a stream counts as stalled. Some models think that long before they send any."""
     timeout: float = 1200.0
-    """Seconds that one try may take."""
+    """Seconds that one attempt may take."""
     brief: Brief | None = None
 
     def with_brief(self, brief: Brief) -> "LanguageModel":
@@ -67,7 +71,7 @@ class LanguageModel:
         return reply.model_copy(update={"fitted": smaller_limit})
 
     async def _request_with_retries(self, conversation: Conversation, brief: Brief) -> Reply:
-        """One whole reply, in as many tries as it takes. What broken tries cost is added to it."""
+        """Returns one complete reply, with retries. Its usage includes that of the failed attempts."""
         messages = to_model_messages(conversation, brief.overview, self.name)
         spent = Usage()
         delays = iter(self.backoff_seconds)
@@ -81,7 +85,7 @@ class LanguageModel:
             delay = next(delays, None)
             if delay is None or not error.is_transient:
                 raise error
-            jitter = random.uniform(0.75, 1.25)  # noqa: S311 (so that workers do not all come back at once)
+            jitter = random.uniform(0.75, 1.25)  # noqa: S311 (keeps workers from retrying all at once)
             wait_seconds = delay * jitter if error.retry_after is None else error.retry_after
             seconds_left = brief.deadline - time.monotonic()
             if wait_seconds >= seconds_left:
@@ -89,7 +93,7 @@ class LanguageModel:
             await asyncio.sleep(wait_seconds)
 
     async def _request_once(self, messages: "list[ModelMessage]", brief: Brief) -> "ModelResponse":
-        """failures.Broken, with what the try cost nevertheless, unless the answer came to its end."""
+        """Makes one attempt. Raises FailedAttempt, with the usage of the attempt, unless the response is complete."""
         from pydantic_ai.direct import model_request_stream
         from pydantic_ai.models import ModelRequestParameters
 
@@ -97,7 +101,7 @@ class LanguageModel:
         parameters = ModelRequestParameters(function_tools=to_tool_definitions(brief.tools))
         settings = self._build_settings()
         try:
-            # A client belongs to one event loop, and jobs may run in several: each request opens its own.
+            # Each request opens a client, because a client belongs to one event loop and jobs may run in several.
             async with (
                 self.connect() as client,
                 model_request_stream(
@@ -107,7 +111,7 @@ class LanguageModel:
                 async for _ in stream:
                     pass
                 return errors.require_complete(stream.get())
-        except Exception as error:  # libraries do not all say what they throw at an answer they cannot read
+        except Exception as error:  # SDKs raise undocumented errors for responses they cannot parse
             raise errors.FailedAttempt(
                 error, usage_from_response(stream.get()) if stream is not None else Usage()
             ) from None
@@ -115,16 +119,19 @@ class LanguageModel:
     def _build_settings(self) -> "ModelSettings":
         from pydantic_ai.models.openai import OpenAIResponsesModelSettings
 
-        # Retrying is ours: only here is it known when the job's time is over.
+        # Retries are made in this class and not in the SDK, which does not know the job's deadline.
         settings = OpenAIResponsesModelSettings(
             max_retries=0, timeout=self.idle, request_timeout=self.timeout, cache=True
         )
         if self.name.startswith("openai:"):
-            settings["openai_store"] = False  # or OpenAI keeps every answer for a month
+            settings["openai_store"] = False  # otherwise OpenAI stores every response for a month
         return settings
 
     def _token_budget(self, brief: Brief) -> int:
-        """Tokens for the conversation: a quarter is for the answer, and instructions, tools and opening go off."""
+        """Returns the tokens that the conversation may have.
+
+        Subtracts a quarter of the window for the answer, and the system prompt, the tools and the overview.
+        """
         fixed_tokens = estimate_tokens(
             load_system_prompt(), brief.overview, *(str(tool.schema) for tool in brief.tools)
         )

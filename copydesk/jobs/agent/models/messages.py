@@ -1,4 +1,4 @@
-"""Between our conversation and pydantic-ai's messages, there and back."""
+"""Converts between Copydesk's conversation and the messages of pydantic-ai."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -43,7 +43,7 @@ def to_tool_definitions(tools: Sequence[Tool]) -> "list[ToolDefinition]":
 
 
 def to_model_messages(conversation: Conversation, overview: str, model: str) -> "list[ModelMessage]":
-    """Prompts and results become requests, replies become responses; the two alternate, as providers insist."""
+    """Converts prompts and results to requests, and replies to responses. The two alternate, as providers require."""
     from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
 
     messages: list[ModelMessage] = []
@@ -121,11 +121,11 @@ def _plain_parts(reply: Reply) -> Iterator[ProviderPart]:
 
 
 def reply_from_response(response: "ModelResponse", model: str) -> Reply:
-    """ModelFailed when the answer is a refusal, or was cut off at its longest."""
+    """Converts a response. Raises ModelFailed when it is a refusal, or was cut off at the output limit."""
     usage = usage_from_response(response)
     if refusal := refusal_reason(response, model):
         raise ModelFailed(refusal, usage)
-    # Arguments that are no JSON object come as one unknown argument, which the toolbox refuses.
+    # Arguments that are not a JSON object arrive as one unknown argument, which the toolbox refuses.
     calls = tuple(
         ToolCall(id=c.tool_call_id, name=c.tool_name, arguments=c.args_as_dict()) for c in response.tool_calls
     )
@@ -135,7 +135,7 @@ def reply_from_response(response: "ModelResponse", model: str) -> Reply:
 
 
 def _provider_state_from_response(response: "ModelResponse", model: str) -> ProviderState | None:
-    """None where the provider sealed nothing, or more than a journal should hold."""
+    """Returns the provider's state; None when there is none, or more than the journal should store."""
     parts = tuple(_read_provider_parts(response))
     if not any(part.kind == "thinking" or part.id or part.details for part in parts):
         return None
@@ -165,7 +165,7 @@ def _read_provider_parts(response: "ModelResponse") -> Iterator[ProviderPart]:
 
 
 def usage_from_response(response: "ModelResponse") -> Usage:
-    """One request. Input counts what was read from a cache or written to it as well."""
+    """Returns the usage of one request. Input tokens include those read from or written to a cache."""
     usage = response.usage
     return Usage(
         requests=1,
@@ -176,7 +176,7 @@ def usage_from_response(response: "ModelResponse") -> Usage:
 
 
 def _calculate_cost(response: "ModelResponse") -> float | None:
-    """None where nobody publishes a price for this model."""
+    """Returns the cost in US dollars; None when no price of this model is published."""
     try:
         return float(response.cost().total_price)
     except (AssertionError, LookupError, ValueError):

@@ -1,4 +1,4 @@
-"""The names of models: the forms that a name may have, and what each provider needs."""
+"""Model names: the forms that a name may have, and the API key variable and SDK of each provider."""
 
 import re
 
@@ -10,11 +10,11 @@ API_KEY_VARIABLES = {
 }
 """The environment variable that holds the key of each provider."""
 SDK_MODULES = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai", "openai-compatible": "openai"}
-"""The module that talks to each provider."""
+"""The SDK module of each provider."""
 NAME_FORMS = ("mechanic", *(f"{provider}:…" for provider in API_KEY_VARIABLES))
 
 MODEL_NAME_PATTERN = rf"^(?:mechanic|(?:{'|'.join(API_KEY_VARIABLES)}):[!-~]{{1,180}})$"
-"""The regular expression of a model's name, in a form that the API's description can carry."""
+"""The regular expression for a model name, in a form that the OpenAPI description can include."""
 
 
 def is_model_name(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""A pydantic-ai client for each provider. Loaded when first needed: the extra is optional, and takes a second."""
+"""Creates a pydantic-ai client for each provider. Imports are deferred: the extra is optional and slow to import."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def create_client(name: str, base_url: str | None, api_key: str | None) -> "Client":
-    """For a model's name such as openai:gpt-5; `address` where the provider is not reached at its own."""
+    """Creates the client for a model name such as openai:gpt-5. `base_url` replaces the provider's default URL."""
     provider, _, model = name.partition(":")
     match provider:
         case "openai":
@@ -31,12 +31,12 @@ def create_client(name: str, base_url: str | None, api_key: str | None) -> "Clie
             from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
             assert base_url is not None
-            # A stream that ends without saying that it has ended was cut off.
+            # A stream that ends without a finish reason was cut off.
             profile = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
             compatible_provider = OpenAICompatibleProvider(
                 provider, base_url=base_url, api_key=api_key, profile=profile
             )
-            # Its client would tell any server who the environment's OpenAI account belongs to.
+            # Otherwise the client would send any server the OpenAI organization and project of the environment.
             compatible_provider.client.organization = compatible_provider.client.project = ""
             return OpenAIChatModel(model, provider=compatible_provider)
-    raise AssertionError(f"no provider {provider}")
+    raise AssertionError(f"unknown provider {provider}")

@@ -1,4 +1,4 @@
-"""The models a job can use, by name: what each needs, and whether it is there."""
+"""Creates the models that a job can use, by name, and checks whether they are configured."""
 
 import os
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from copydesk.jobs.agent.models.providers import create_client
 
 
 class ModelUnavailable(Exception):
-    """This model cannot be used here; the message says what is missing."""
+    """This model cannot be used here. The message says what is missing."""
 
 
 def check_configuration(
     name: str, url: str | None = None, keys: Mapping[str, str] | None = None
 ) -> tuple[bool, str | None]:
-    """Whether everything the model needs is set, and what is missing otherwise. Nobody is asked over the network."""
+    """Returns whether everything the model needs is set, and otherwise what is missing. Makes no network request."""
     missing = _missing_requirement(name, url, keys or {})
     return missing is None, missing
 
@@ -31,11 +31,11 @@ def create_model(
     window: int = DEFAULT_WINDOW_TOKENS,
     addresses: Mapping[str, str] | None = None,
 ) -> Model:
-    """The model of this name; ModelUnavailable when its address, its key or the extra is missing.
+    """Creates the model of this name. Raises ModelUnavailable when its URL, its key or the extra is missing.
 
-    `url` is the address of an OpenAI-compatible server. `keys` are a project's own, by provider: openai, anthropic,
-    google, compatible; they win over the environment. `window` is the most tokens that a request may carry, `addresses`
-    are those of providers that are reached elsewhere than at home.
+    `url` is the URL of an OpenAI-compatible server. `keys` are a project's own keys by provider (openai, anthropic,
+    google, compatible); they take precedence over the environment. `window` is the maximum number of tokens in a
+    request. `addresses` are URLs by provider that replace the default ones.
     """
     if missing := _missing_requirement(name, url, keys or {}):
         raise ModelUnavailable(missing)
@@ -51,14 +51,16 @@ def create_model(
 
 def _missing_requirement(name: str, url: str | None, keys: Mapping[str, str]) -> str | None:
     if not is_model_name(name):
-        return f"There is no model {name!r}; write one of {', '.join(NAME_FORMS)}."
+        return f"There is no model {name!r}. Use one of: {', '.join(NAME_FORMS)}."
     if name == "mechanic":
         return None
     provider = name.partition(":")[0]
     if provider != "openai-compatible" and not _find_api_key(provider, keys):
-        return f"{name} needs an API key, in {API_KEY_VARIABLES[provider]} or as the project's secret."
+        return (
+            f"{name} needs an API key. Set {API_KEY_VARIABLES[provider]}, or save the key as a secret of the project."
+        )
     if provider == "openai-compatible" and not (url or "").startswith(("http://", "https://")):
-        return f"{name} needs COPYDESK_MODEL_URL, an address such as http://127.0.0.1:11434/v1."
+        return f"{name} needs COPYDESK_MODEL_URL. Set it to a URL such as http://127.0.0.1:11434/v1."
     if not (_is_installed("pydantic_ai") and _is_installed(SDK_MODULES[provider])):
         return f"{name} needs a library: install Copydesk with its extra 'models'."
     return None

@@ -1,4 +1,4 @@
-"""What a model's answer took, for the figures and the trace: whose it was, never what it said."""
+"""Records the usage of model requests in metrics and traces, by provider and without any content."""
 
 import time
 
@@ -8,7 +8,7 @@ from copydesk.jobs.job import Usage
 
 
 def record_model_usage(model: str, started: float, usage: Usage, outcome: str) -> None:
-    """`began` is by time.monotonic(), `outcome` one word."""
+    """Records one call of a model. `started` is a value of time.monotonic(); `outcome` is one word."""
     provider = model.partition(":")[0]
     if provider not in API_KEY_VARIABLES and provider != "mechanic":
         provider = "other"

@@ -1,4 +1,4 @@
-"""The agent's hands: few, sharp, typed tools, and no shell."""
+"""The agent's tools: a few functions with typed arguments, and no shell."""
 
 from copydesk.jobs.agent.tools.toolbox import (
     MAX_SUMMARY_CHARS,

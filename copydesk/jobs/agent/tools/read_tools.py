@@ -1,4 +1,4 @@
-"""Tools that look: list, read, search, diff."""
+"""Tools that read: list, read, search, diff, check."""
 
 import re
 import time
@@ -15,11 +15,11 @@ from copydesk.jobs.workspace.text_edits import DecodedText, NotEditable, is_text
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
 SEARCH_TIMEOUT_SECONDS = 20.0
-# These mean something else in a whole text than in one of its lines.
+# These match differently in a whole text than in a single line, so they rule out searching the whole text first.
 LINE_BOUND_PATTERN = re.compile(r"\\[AZGK]|\(\?<?!")
 REPETITION_PATTERN = re.compile(r"\{\s*([0-9]+)")
 MAX_REPETITIONS = 50_000
-"""All counts of a pattern, multiplied."""
+"""Limits the product of all repetition counts in a pattern."""
 MAX_LINE_CHARS = 400
 MAX_PATTERN_CHARS = 1000
 
@@ -77,7 +77,7 @@ class Search(ToolArguments):
 
 
 def search(workspace: Workspace, arguments: Search) -> str:
-    """Searches the text files for a regular expression; answers path:line: text."""
+    """Searches the text files for a regular expression; returns path:line: text."""
     pattern = _compile_pattern(arguments)
     deadline = time.monotonic() + SEARCH_TIMEOUT_SECONDS
     output_lines: list[str] = []
@@ -105,17 +105,17 @@ def search(workspace: Workspace, arguments: Search) -> str:
 
 
 def _compile_pattern(arguments: Search) -> "regex.Pattern[str]":
-    """Raises ToolRefused for a pattern that cannot be compiled, or not in a moment: a repetition is written out."""
+    """Compiles the pattern. Raises ToolRefused if it is invalid or slow to compile: repetitions are expanded."""
     if prod(map(int, REPETITION_PATTERN.findall(arguments.pattern))) > MAX_REPETITIONS:
         raise ToolRefused("The pattern repeats something too often; write smaller counts in its braces.")
     try:
         return regex.compile(arguments.pattern, regex.MULTILINE | (regex.IGNORECASE if arguments.ignore_case else 0))
     except (regex.error, OverflowError, RecursionError) as error:
-        raise ToolRefused(f"The pattern is no regular expression: {error}.") from None
+        raise ToolRefused(f"The pattern is not a valid regular expression: {error}.") from None
 
 
 def _find_matching_lines(pattern: "regex.Pattern[str]", lines: list[str], deadline: float) -> list[int]:
-    """Returns the numbers of the lines that match. Stops at the deadline, and lets other threads work meanwhile."""
+    """Returns the indexes of the matching lines. Raises ToolRefused at the deadline. Lets other threads run."""
     numbers = []
     try:
         for number, line in enumerate(lines):
@@ -157,7 +157,7 @@ class Check(ToolArguments):
 def check_tool(check: Callable[[Workspace], str]) -> Tool:
     def run(workspace: Workspace, _arguments: Check) -> str:
         """Checks what has been changed so far: links, front matter, markup, navigation. Says what it found, by line."""
-        return truncate_output(check(workspace), "Mend these first, then check again.")
+        return truncate_output(check(workspace), "Fix these first, then check again.")
 
     return Tool.from_function("check", Check, run)
 

@@ -1,4 +1,4 @@
-"""What a tool is: a name, typed arguments, and a function from a workspace to a text for the model."""
+"""The definition of a tool: a name, typed arguments, and a function from a workspace to a text for the model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ MAX_OUTPUT_CHARS = 40_000
 
 
 class ToolRefused(Exception):
-    """The tool did nothing; the message tells the model what to do instead."""
+    """Raised by a tool that did nothing. The message tells the model what to do instead."""
 
 
 class ToolArguments(BaseModel):

@@ -1,4 +1,4 @@
-"""Carries out a model's tool calls on a workspace. A refusal is an answer, never an exception."""
+"""Runs a model's tool calls on a workspace. A refused call returns a result with `ok=False`; it never raises."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ from copydesk.jobs.workspace.workspace import Workspace
 
 MAX_SUMMARY_CHARS = 20_000
 MAX_ROUND_CHARS = 80_000
-"""Characters that the tools answer in one round: the newest results are never left out to save room."""
+"""Read tools are refused once a round's results exceed this, because compaction never shortens the newest results."""
 INVALID_ARGUMENTS = "The arguments do not fit"
 INVALID_JSON_KEYS = {"INVALID_JSON"}
 
@@ -27,7 +27,7 @@ class Finished(ToolArguments):
     summary: str = Field(max_length=MAX_SUMMARY_CHARS)
     """What was done and why, for the reviewer."""
     unsure: str = Field("", max_length=MAX_SUMMARY_CHARS)
-    """What you were unsure of, for the reviewer to look at; empty when nothing."""
+    """What you were unsure of, for the reviewer to look at; empty when there is nothing."""
 
     @field_validator("title", "summary", "unsure")
     @classmethod
@@ -46,7 +46,7 @@ TOOLS: dict[str, Tool] = {
 
 
 RunTool = Callable[[Tool, Workspace, ToolArguments], str]
-"""Runs one of TOOLS on a workspace and returns its answer."""
+"""Runs one of TOOLS on a workspace and returns its result."""
 
 
 def run_in_process(tool: Tool, workspace: Workspace, arguments: ToolArguments) -> str:
@@ -54,7 +54,7 @@ def run_in_process(tool: Tool, workspace: Workspace, arguments: ToolArguments) -
 
 
 class Toolbox:
-    """For one round of calls. `check` is the tool of that name; there is none without it.
+    """Runs the tool calls of one round. `check` implements the tool `check`; without it, there is no such tool.
 
     `run_tool` runs the other tools; by default they run in this process.
     """
@@ -86,12 +86,12 @@ class Toolbox:
     def _run(self, name: str, arguments: dict[str, Any]) -> str:
         tool = self.tools.get(name)
         if tool is None:
-            raise ToolRefused(f"There is no tool {name}; there are {', '.join(self.tools)}.")
+            raise ToolRefused(f"There is no tool {name}; the tools are {', '.join(self.tools)}.")
         if self._shown_chars > MAX_ROUND_CHARS and tool in READ_TOOLS:
-            raise ToolRefused("That is too much to look at in one turn; call this again in the next one.")
+            raise ToolRefused("That is too much output for one turn; call this again in the next one.")
         parsed = _parse_arguments(tool, arguments)
         if isinstance(parsed, Finished) and self._has_refusal:
-            raise ToolRefused("Another call of this turn was refused. See to it first, then call finish again.")
+            raise ToolRefused("Another call of this turn was refused. Resolve that first, then call finish again.")
         run_tool = self._run_tool if name in TOOLS else run_in_process
         text = run_tool(tool, self.workspace, parsed)
         if isinstance(parsed, Finished):
@@ -109,7 +109,7 @@ def build_toolset(check: Callable[[Workspace], str] | None = None) -> dict[str, 
 def _parse_arguments(tool: Tool, arguments: dict[str, Any]) -> ToolArguments:
     if arguments.keys() == INVALID_JSON_KEYS:
         raise ToolRefused(
-            f"{INVALID_ARGUMENTS}: they are no JSON object, or were cut off."
+            f"{INVALID_ARGUMENTS}: they are not a JSON object, or were cut off."
             " Write them again, shorter if they were long."
         )
     try:

@@ -1,4 +1,4 @@
-"""Tools that change: edit, write, move, delete. Each does all of what it was asked, or nothing."""
+"""Tools that change files: edit, write, move, delete. Each call is carried out completely or not at all."""
 
 from pydantic import Field
 
@@ -21,7 +21,7 @@ class Replacement(ToolArguments):
 class Edit(ToolArguments):
     path: str
     hash: str
-    """The file's hash as read gave it, so that nothing is edited unseen."""
+    """The file's hash as read returned it, so that nothing is edited unseen."""
     replacements: list[Replacement] = Field(min_length=1, max_length=2000)
 
 
@@ -31,8 +31,8 @@ def edit(workspace: Workspace, arguments: Edit) -> str:
     replacements = [text_edits.Replacement(r.old, r.new, r.line, r.everywhere) for r in arguments.replacements]
     new = text_edits.apply_replacements(data, replacements)
     if new == data:
-        raise ToolRefused("The replacements leave the file as it is.")
-    # Each replacement by itself: one that names a line is meant, also where it only trims it.
+        raise ToolRefused("The replacements do not change the file.")
+    # Each replacement is checked alone: one that covers only a few lines is intended, even if it only trims them.
     for replacement in arguments.replacements:
         _refuse_if(edit_scope.explain_reformatting(replacement.old, replacement.new))
     if any(edit_scope.is_long(one.old) for one in arguments.replacements):
@@ -45,13 +45,13 @@ class Write(ToolArguments):
     path: str
     content: str
     hash: str | None = None
-    """Needed to replace an existing file: its hash as read gave it."""
+    """Needed to replace an existing file: its hash as read returned it."""
     whole: bool = False
-    """Set it only when the task is to write an existing page anew, such as to translate it."""
+    """Set it only when the task is to rewrite an existing page as a whole, such as to translate it."""
 
 
 def write(workspace: Workspace, arguments: Write) -> str:
-    """Makes a new file, or replaces an existing one as a whole; prefer edit for existing files."""
+    """Creates a new file, or replaces an existing one as a whole; prefer edit for existing files."""
     data = None
     if workspace.exists(arguments.path):
         if arguments.hash is None:
@@ -69,10 +69,10 @@ class Move(ToolArguments):
 
 
 def move(workspace: Workspace, arguments: Move) -> str:
-    """Renames or moves a file, and with it every link and navigation entry that leads to it."""
+    """Renames or moves a file, and updates every link and navigation entry that leads to it."""
     read_existing(workspace, arguments.path)
     if workspace.exists(arguments.to):
-        raise ToolRefused(f"{arguments.to} exists already; choose another name, or delete it first.")
+        raise ToolRefused(f"{arguments.to} already exists; choose another name, or delete it first.")
     updated_files = move_page(workspace, arguments.path, arguments.to)
     links_note = f" and updated the links in {', '.join(updated_files)}" if updated_files else "; nothing linked to it"
     return f"Moved {arguments.path} to {arguments.to}{links_note}."
@@ -97,7 +97,7 @@ def _refuse_if(reason: str | None) -> None:
 def _read_if_unchanged(workspace: Workspace, path: str, expected_hash: str) -> bytes:
     data = read_existing(workspace, path)
     if short_hash(data) != expected_hash:
-        raise ToolRefused(f"{path} is not what you read (its hash is another); read it again.")
+        raise ToolRefused(f"{path} is not what you read (its hash is different); read it again.")
     return data
 
 

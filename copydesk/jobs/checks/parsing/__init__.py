@@ -1,1 +1,1 @@
-"""Reads what the checks need to know from one page."""
+"""Parses the facts of one page that the checks need."""

@@ -1,4 +1,4 @@
-"""Front matter: whether it can be read, what it holds, and whether the types are those a generator takes."""
+"""Parses front matter and checks that it is valid and complete, and that its fields have the generator's types."""
 
 import re
 import tomllib
@@ -16,7 +16,7 @@ FRONT_MATTER_RULE = "front-matter"
 OPENING_PATTERN = re.compile(r"---[ \t]*\r?\n[ \t]*[A-Za-z_][\w-]*:(?:[ \t]|\r?\n)")
 CLOSING_PATTERN = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.M)
 TEMPLATE_PATTERN = re.compile(r"\{\{|\{%|<%|\$\{")
-# What YAML reads as anything but the character itself, or refuses.
+# Characters that YAML refuses or does not read literally.
 SPECIAL_CHARS = r"\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\uffff"
 FLAT_FIELD_PATTERN = re.compile(
     r"([A-Za-z_][A-Za-z0-9_-]{0,99}): +"
@@ -24,7 +24,7 @@ FLAT_FIELD_PATTERN = re.compile(
     rf"|([A-Za-z][^:#{SPECIAL_CHARS}]*+))\r?\n"
 )
 INTEGER_GROUP, BARE_GROUP = 4, 5
-"""The groups of values without quotes."""
+"""Groups of FLAT_FIELD_PATTERN that match values without quotes."""
 YAML_CONSTANTS = {
     form: value
     for word, value in {**yaml.constructor.SafeConstructor.bool_values, "null": None}.items()
@@ -32,9 +32,9 @@ YAML_CONSTANTS = {
 }
 
 MAX_TOML_DOTS_PER_LINE = 100
-"""Limits the dots in a line of TOML: a name of many parts takes its parser long."""
+"""Limits the dots in a line of TOML, because its parser is slow for names of many parts."""
 
-TEXT = "a text"
+TEXT = "a string"
 NUMBER = "a number"
 BOOLEAN = "true or false"
 LIST = "a list"
@@ -64,7 +64,7 @@ class ParsedFrontMatter(NamedTuple):
     is_readable: bool
     problems: tuple[PageProblem, ...] = ()
     field_lines: tuple[int, ...] = ()
-    """Of the fields, in their order."""
+    """Line numbers of `fields`, in the same order."""
 
 
 def parse_front_matter(body: str) -> ParsedFrontMatter:
@@ -76,7 +76,7 @@ def parse_front_matter(body: str) -> ParsedFrontMatter:
     if match is None:
         if OPENING_PATTERN.match(body) and not CLOSING_PATTERN.search(body, 4):
             return ParsedFrontMatter(
-                {}, False, (PageProblem(FRONT_MATTER_RULE, 1, "The front matter is never closed with `---`."),)
+                {}, False, (PageProblem(FRONT_MATTER_RULE, 1, "The front matter has no closing `---`."),)
             )
         return ParsedFrontMatter({}, True)
     inner = match["inner"]
@@ -86,7 +86,10 @@ def parse_front_matter(body: str) -> ParsedFrontMatter:
 
 
 def _parse_flat(inner: str) -> ParsedFrontMatter | None:
-    """The same as YAML makes of it, in a tenth of the time, where each line is a name and a plain value."""
+    """Parses front matter in which each line is a name and a plain value; returns None for any other.
+
+    The result is the same as that of the YAML parser, which is much slower.
+    """
     fields: dict[str, Any] = {}
     position = 0
     for match in FLAT_FIELD_PATTERN.finditer(inner):
@@ -114,14 +117,14 @@ def _parse_yaml(inner: str, looks_like_fields: bool) -> ParsedFrontMatter:
             {str(key): _shorten_value(value) for key, value in loaded.items()} if isinstance(loaded, dict) else None
         )
     except yaml.constructor.ConstructorError:
-        return ParsedFrontMatter({}, False)  # a tag that only its generator knows
+        return ParsedFrontMatter({}, False)  # a custom tag that only the generator knows
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         reason = _format_yaml_error(error.problem or "")
         return ParsedFrontMatter(
             {},
             False,
-            (PageProblem(FRONT_MATTER_RULE, line, f"The front matter is no valid YAML: {reason}."),)
+            (PageProblem(FRONT_MATTER_RULE, line, f"The front matter is not valid YAML: {reason}."),)
             * looks_like_fields,
         )
     except front_matter.YAML_ERRORS:
@@ -129,14 +132,14 @@ def _parse_yaml(inner: str, looks_like_fields: bool) -> ParsedFrontMatter:
     if fields is None:
         return ParsedFrontMatter({}, not looks_like_fields)
     problems = tuple(
-        PageProblem(FRONT_MATTER_RULE, line, f"The front matter has the field `{name}` twice.")
+        PageProblem(FRONT_MATTER_RULE, line, f"The front matter contains the field `{name}` twice.")
         for name, line in duplicates
     )
     return ParsedFrontMatter(fields, True, problems, tuple(lines.get(name, 1) for name in fields))
 
 
 def _shorten_value(value: Any) -> Any:
-    """Enough of it to tell its type, and whether it is empty."""
+    """Shortens a value. Only its type and whether it is empty matter."""
     if isinstance(value, str | list):
         return value[:200] if isinstance(value, str) else value[:1]
     return dict.fromkeys(list(value)[:1]) if isinstance(value, dict) else value
@@ -147,7 +150,7 @@ def _format_yaml_error(problem: str) -> str:
 
 
 def _find_field_lines(node: yaml.Node | None) -> tuple[dict[str, int], list[tuple[str, int]]]:
-    """The line of each field, and the fields that come a second time."""
+    """Returns the line of each field, and the name and line of each duplicate field."""
     lines: dict[str, int] = {}
     duplicates: list[tuple[str, int]] = []
     if isinstance(node, yaml.MappingNode):
@@ -179,20 +182,18 @@ def _parse_toml(body: str) -> ParsedFrontMatter:
 def find_missing_fields(fields: Mapping[str, Any], required: Sequence[str]) -> Iterator[PageProblem]:
     for name in required:
         if fields.get(name) in (None, "", []):
-            yield PageProblem(FRONT_MATTER_RULE, 1, f"The front matter lacks the field `{name}`.")
+            yield PageProblem(FRONT_MATTER_RULE, 1, f"The front matter is missing the field `{name}`.")
 
 
 def find_wrong_types(generator: str, fields: Mapping[str, Any], lines: Sequence[int]) -> Iterator[PageProblem]:
     types = FIELD_TYPES.get(generator, {})
     for (name, value), line in zip(fields.items(), lines, strict=False):
         if value is not None and (expected_type := types.get(name)) and not _has_type(value, expected_type):
-            yield PageProblem(
-                FRONT_MATTER_RULE, line, f"The field `{name}` of the front matter must be {expected_type}."
-            )
+            yield PageProblem(FRONT_MATTER_RULE, line, f"The front matter field `{name}` must be {expected_type}.")
 
 
 def _has_type(value: Any, expected_type: str) -> bool:
-    """As forgiving as the generators are: a number is a text, and "3" a number."""
+    """Returns whether a value has a type. As lenient as the generators: 3 is also a string, and "3" also a number."""
     if expected_type == TEXT:
         return isinstance(value, str | int | float | date) and not isinstance(value, bool)
     if expected_type == NUMBER:

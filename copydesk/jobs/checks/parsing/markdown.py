@@ -1,4 +1,4 @@
-"""Reads the facts of a Markdown page: one look at its bytes, no look at any other file."""
+"""Parses the facts of a Markdown page from its bytes alone, without reading any other file."""
 
 import re
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 
 MAX_OPENING_LINE_CHARS = 200
-"""Characters of a fence's first line that may name a directive."""
+"""Characters of a fence's first line that are searched for a directive."""
 FoundReference = tuple[int, str, str]
-"""Where, how it is written, and the target."""
+"""Position, kind (the syntax of the reference) and target."""
 
 LINK_ATTRIBUTE_PATTERN = re.compile(r"(?<=[\s\"'])(?:href|src|to)\s*=\s*\{?(?:\"([^\"\n{}]*)\"|'([^'\n{}]*)')")
 TAG_NAME_PATTERN = re.compile(r"[A-Za-z][\w.-]*")
@@ -63,7 +63,7 @@ def decode_body(data: bytes) -> str:
 
 
 def parse_page(ext: str, data: bytes) -> PageFacts:
-    """`kind` is the page's extension."""
+    """Parses the facts of a page. `ext` is the page's extension."""
     body = decode_body(data)
     if not body or len(body) > MAX_PAGE_CHARS:
         return UNKNOWN_FACTS
@@ -71,7 +71,10 @@ def parse_page(ext: str, data: bytes) -> PageFacts:
 
 
 def _parse_markdown(ext: str, body: str) -> PageFacts:
-    """One character is looked for before several are: on a page without it, that is thirty times as fast."""
+    """Parses the facts of a Markdown or MDX page.
+
+    Searches for a single character before a longer string or a pattern, which is much faster on pages without it.
+    """
     scanned = markdown.scan(body, indented_code=ext != ".mdx")
     prose = scanned.prose
     parsed_fields = (
@@ -84,7 +87,7 @@ def _parse_markdown(ext: str, body: str) -> PageFacts:
     problems = list(parsed_fields.problems)
     line = scanned.unclosed_fence_line
     if line is not None and (mark := _find_fence_mark(body, line)):
-        problems.append(PageProblem("fence", line, f"The code fence that {mark} opens is never closed."))
+        problems.append(PageProblem("fence", line, f"The code fence opened with {mark} is never closed."))
     elif ext == ".mdx":
         problems += [PageProblem("mdx", body.count("\n", 0, at) + 1, said) for at, said in mdx.find_problems(prose)]
     has_quoted_headings = " #" in prose and ("> #" in prose or "- #" in prose or ". #" in prose)
@@ -115,7 +118,7 @@ def _parse_markdown(ext: str, body: str) -> PageFacts:
 
 
 def _find_fence_mark(body: str, line: int) -> str:
-    """Nothing where the fence may be indented code instead."""
+    """Returns the mark that opens a fence, or "" if the fence may be indented code instead."""
     text = body.split("\n", line)[line - 1]
     return "" if text.startswith(("    ", "\t")) else text.strip().lstrip("-*+0123456789.) ")[:3]
 
@@ -134,13 +137,13 @@ def _find_links(prose: str) -> Iterator[FoundReference]:
 
 
 def _is_link_attribute(prose: str, position: int) -> bool:
-    """A component that is not known may mean anything by its attributes."""
+    """Returns whether an attribute is a link. Attributes of unknown components may have any meaning."""
     tag = TAG_NAME_PATTERN.match(prose, prose.rfind("<", max(0, position - 1000), position) + 1)
     return tag is not None and (tag.group().islower() or tag.group() in LINK_COMPONENTS)
 
 
 def _find_includes(ext: str, body: str, scanned: markdown.MarkdownScan) -> Iterator[FoundReference]:
-    """Some ways to include are carried out before Markdown is, and so in code too."""
+    """Yields included files. Some includes are processed before Markdown, so they also apply in code."""
     if "<" in body:
         yield from _find_angle_includes(body, scanned)
     if "{" in body:
@@ -179,7 +182,7 @@ def _find_brace_includes(ext: str, body: str, scanned: markdown.MarkdownScan) ->
 
 
 def _find_myst_references(body: str, scanned: markdown.MarkdownScan) -> Iterator[FoundReference]:
-    """Directives are written as fences; one within another fence is only shown."""
+    """Yields MyST references. Directives are written as fences; a directive inside another fence is only an example."""
     if "{toctree}" in body:
         openings = _find_block_openings(body, scanned)
         for start, end in find_toctree_entries(body):
@@ -200,7 +203,7 @@ def _find_myst_references(body: str, scanned: markdown.MarkdownScan) -> Iterator
 
 
 def _find_block_openings(body: str, scanned: markdown.MarkdownScan) -> dict[int, str]:
-    """The first line of the block of code that each line of code is in, by the positions where lines begin."""
+    """Maps the start of each line of fenced code to the first line of its block."""
     openings: dict[int, str] = {}
     opening, position = "", 0
     for number, line in enumerate(body.split("\n"), 1):
@@ -214,7 +217,7 @@ def _find_block_openings(body: str, scanned: markdown.MarkdownScan) -> dict[int,
 
 
 def _mask_fences(body: str, scanned: markdown.MarkdownScan) -> str:
-    """Without fences, but with code spans and comments, where roles and includes are written."""
+    """Masks fenced code, but leaves code spans and comments, which contain roles and includes."""
     if not scanned.fenced_lines:
         return body
     lines = body.split("\n")
@@ -222,7 +225,10 @@ def _mask_fences(body: str, scanned: markdown.MarkdownScan) -> str:
 
 
 def _add_line_numbers(body: str, found: list[FoundReference]) -> tuple[Reference, ...]:
-    """Those that name something of this repository, with their lines. What a template fills in is not known here."""
+    """Returns the references to files of this repository, with line numbers.
+
+    Targets that a template fills in are unknown, so they are left out.
+    """
     references: list[Reference] = []
     line, position = 1, 0
     for start, kind, target in sorted(set(found)):

@@ -1,10 +1,10 @@
-"""Tags and expressions of an MDX page: what its compiler would stumble over. One pass, no recursion."""
+"""Finds tags and expressions of an MDX page that its compiler would refuse, in one pass without recursion."""
 
 import re
 from collections.abc import Iterator
 
 MdxProblem = tuple[int, str]
-"""Where, and a sentence."""
+"""Position and message."""
 
 MARKUP_START_PATTERN = re.compile(r"\\[<{\\]|[<{]")
 TAG_NAME_PATTERN = re.compile(r"[A-Za-z_$][\w$.:-]*")
@@ -16,11 +16,14 @@ TEMPLATE_PATTERN = re.compile(r"\{\{|\{%")
 
 
 class _NotUnderstood(Exception):
-    """The page is written in a way that this scanner does not understand, so it says nothing."""
+    """The page uses syntax that this scanner does not understand, so no problem is reported."""
 
 
 def find_problems(prose: str) -> list[MdxProblem]:
-    """Of the page without its code, comments and front matter; at most one of each kind, since the rest follows."""
+    """Returns at most one problem, since others usually follow from it.
+
+    `prose` is the page without code, comments and front matter.
+    """
     if ("<" not in prose and "{" not in prose) or TEMPLATE_PATTERN.search(prose) or _has_formulas(prose):
         return []
     try:
@@ -30,13 +33,16 @@ def find_problems(prose: str) -> list[MdxProblem]:
 
 
 def _has_formulas(prose: str) -> bool:
-    """TeX between dollars, in which `<` and `{` mean something else."""
+    """Returns whether the page has TeX between dollar signs, in which `<` and `{` have other meanings."""
     pieces = prose.split("$")[1:-1]
     return "$$" in prose or any(("<" in piece or "{" in piece) and "\n" not in piece for piece in pieces)
 
 
 def _mask_modules(prose: str) -> str:
-    """Imports and exports are JavaScript up to the next empty line; one with an empty line in its braces is a doubt."""
+    """Masks imports and exports, which are JavaScript up to the next empty line.
+
+    Raises _NotUnderstood if brackets are unbalanced there: the statement may contain an empty line.
+    """
     if "import" not in prose and "export" not in prose:
         return prose
     pieces, position = [], 0
@@ -67,15 +73,15 @@ def _scan(text: str) -> list[MdxProblem]:
                 position = start + 1
                 continue
             if not (TAG_NAME_PATTERN.match(next_char) or next_char in "/>"):
-                return [(start, f"`<{next_char}` starts no tag; write `\\<{next_char}` or put it in code.")]
+                return [(start, f"`<{next_char}` does not start a tag; write `\\<{next_char}` or put it in code.")]
             is_closing = next_char == "/"
             name, end, is_self_closing = _scan_tag(text, start + 1 + is_closing)
             position = end
             if is_closing:
                 if not stack:
-                    return [(start, f"`</{name}>` closes a tag that was never opened.")]
+                    return [(start, f"`</{name}>` has no opening tag.")]
                 if stack[-1][0] != name:
-                    return [(start, f"`</{name}>` comes before `<{stack[-1][0]}>` is closed.")]
+                    return [(start, f"`</{name}>` appears before `<{stack[-1][0]}>` is closed.")]
                 stack.pop()
             elif not is_self_closing:
                 stack.append((name, start))
@@ -83,13 +89,13 @@ def _scan(text: str) -> list[MdxProblem]:
 
 
 def _scan_tag(text: str, position: int) -> tuple[str, int, bool]:
-    """Its name, where it ends, and whether it closes itself."""
+    """Returns the name of a tag, where it ends, and whether it is self-closing."""
     name_match = NAME_IN_TAG_PATTERN.match(text, position)
     name = name_match[1] if name_match else ""
     if name.startswith(("http:", "https:", "mailto:")) or (
         name_match and text[name_match.end() : name_match.end() + 1] in "@,"
     ):
-        raise _NotUnderstood  # an address in angle brackets, or types such as Map<K, V>: an error to some, not to all
+        raise _NotUnderstood  # a URL in angle brackets, or a type such as Map<K, V>: only some compilers refuse it
     position = name_match.end() if name_match else position
     while match := TAG_TOKEN_PATTERN.search(text, position):
         mark = match.group()
@@ -105,7 +111,10 @@ def _scan_tag(text: str, position: int) -> tuple[str, int, bool]:
 
 
 def _find_braces_end(text: str, position: int) -> int | None:
-    """Where the expression that opens here ends. Quotes count where they close on their line: prose has apostrophes."""
+    """Returns where the expression that starts here ends, or None if it is never closed.
+
+    Single and double quotes count only if they close on the same line, because prose contains apostrophes.
+    """
     depth = 0
     while match := BRACES_TOKEN_PATTERN.search(text, position):
         mark, position = match.group(), match.end()
@@ -135,15 +144,15 @@ def _line_end(text: str, position: int) -> int:
 
 
 def _report_open_brace(text: str, start: int) -> list[MdxProblem]:
-    """Said only where a plain count agrees."""
+    """Reports an unclosed brace, but only if a plain count of the braces agrees."""
     remainder = text[start:]
     if remainder.count("{") <= remainder.count("}"):
         return []
-    return [(start, "The expression that `{` opens is never closed.")]
+    return [(start, "The expression opened with `{` is never closed.")]
 
 
 def find_component_titles(prose: str) -> Iterator[str]:
-    """What components call their parts: the text that their anchors are made of."""
+    """Yields the titles of components and their parts, from which anchors are generated."""
     for match in COMPONENT_TITLE_PATTERN.finditer(prose):
         yield match[1] or match[2] or match[3]
 

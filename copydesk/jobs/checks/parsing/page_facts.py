@@ -1,4 +1,4 @@
-"""What one page says, told from its bytes alone, so that it can be kept under the id of its content."""
+"""Facts of one page, parsed from its bytes alone, so that they can be cached by the ID of its content."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 MAX_PAGE_CHARS = 512_000
-"""Characters. What is longer is data rather than a page, and is not looked at."""
+"""A longer file is data rather than a page, and is not checked."""
 
 
 Reference = tuple[int, str, str]
-"""Line, kind, target. The kind is how it is written, which says where it is looked for: link, import, doc, ref,
-toctree, and ways to include. A bare tuple: there are hundreds of thousands, and the garbage collector skips those."""
+"""Line, kind and target. The kind is the syntax of the reference, which decides where the target is searched for: link,
+import, doc, ref, toctree, or a kind of include. A bare tuple, because there are hundreds of thousands and the garbage
+collector skips tuples of plain values."""
 
 
 class PageProblem(NamedTuple):
@@ -25,25 +26,24 @@ class PageProblem(NamedTuple):
 class PageFacts:
     references: tuple[Reference, ...] = ()
     headings: tuple[str, ...] = ()
-    """As written, of those whose anchor follows from the text."""
+    """Texts of the headings without an explicit ID, as written; their anchors are generated from the text."""
     explicit_ids: tuple[str, ...] = ()
-    """Explicit ids."""
     component_titles: tuple[str, ...] = ()
-    """Titles of components, of which some make anchors."""
+    """Titles of components; anchors are generated from some of them."""
     labels: tuple[str, ...] = ()
-    """Sphinx's, which any page of the site may refer to."""
+    """Sphinx labels, which any page of the site can refer to."""
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """Front matter."""
+    """Fields of the front matter."""
     field_lines: tuple[int, ...] = ()
     is_front_matter_readable: bool = True
-    """False where the front matter cannot be read, so that nothing can be said to be missing."""
+    """False if the front matter cannot be parsed; then no field is reported as missing."""
     problems: tuple[PageProblem, ...] = ()
     is_open_ended: bool = False
-    """Other files, macros or generators add to this page, so that its anchors cannot be told."""
+    """True if other files, macros or generators add to this page, so that its anchors are unknown."""
     has_toctree_glob: bool = False
-    """Its table of contents takes pages in by pattern."""
+    """True if the page's table of contents includes pages by pattern."""
     dependency_keys: tuple[str, ...] = ()
-    """Names of all that its references may depend on; see `keys_of`."""
+    """Names that the page's references may depend on; see `collect_dependency_keys`."""
 
     @property
     def weight(self) -> int:
@@ -56,9 +56,9 @@ UNKNOWN_FACTS = PageFacts(is_open_ended=True, is_front_matter_readable=False)
 
 
 def collect_dependency_keys(references: Iterable[Reference]) -> tuple[str, ...]:
-    """The last name of each reference, and all names of an address from the top, which may be told by any of them.
+    """Returns the last name of each reference, and every name of an absolute address, since any of them may resolve it.
 
-    A change to files of other names cannot change where these references lead."""
+    A change to files with other names cannot change where these references lead."""
     keys: set[str] = set()
     for _, kind, target in references:
         if kind == "ref":
@@ -78,5 +78,5 @@ def collect_dependency_keys(references: Iterable[Reference]) -> tuple[str, ...]:
 
 
 def dependency_key(name: str) -> str:
-    """A file's name up to its first dot or colon, so that extensions, versions and line numbers do not matter."""
+    """Returns a file's name up to its first dot or colon, so that extensions, versions and line numbers are ignored."""
     return name.partition(".")[0].partition(":")[0] or name

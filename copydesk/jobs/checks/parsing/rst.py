@@ -1,4 +1,4 @@
-"""Reads the facts of a reStructuredText page."""
+"""Parses the facts of a reStructuredText page."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ NON_FILE_TARGET_PATTERN = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|<|#")
 
 
 def parse_rst_page(body: str) -> PageFacts:
-    """Links to addresses (`text <page.html>`_) are left alone: they are written for what the build makes."""
+    """Parses the facts of a page. Skips links to URLs (`text <page.html>`_), which refer to the output of the build."""
     text = mask_code_blocks(".rst", body) if "::" in body or ".." in body else body
     references = tuple(_find_references(body, text))
     labels = tuple(found.strip("` ").lower() for found in LABEL_PATTERN.findall(text)) if ".. _" in text else ()
@@ -38,7 +38,7 @@ def parse_rst_page(body: str) -> PageFacts:
 
 
 def _trim_line_end(text: str) -> str:
-    """Returns the rest of a line without its ending and the spaces before it."""
+    """Removes the line ending and the spaces before it."""
     return text.removesuffix("\r").rstrip(" \t")
 
 

@@ -1,4 +1,4 @@
-"""Files that become part of a page: each generator's way to include, import and list them."""
+"""Checks the files that a page includes, imports or lists, in the syntax of each generator."""
 
 import posixpath
 import re
@@ -9,14 +9,14 @@ from copydesk.jobs.checks.site.link_resolver import MODULE_ENDINGS, LinkResolver
 from copydesk.jobs.pages.link_targets import split_target
 
 ReferenceCheck = Callable[[LinkResolver, str, str, str], ReferenceProblem | None]
-"""Of the places, a page, the kind of a reference and its target."""
+"""A function of the resolver, the page, the kind of the reference and its target."""
 LINE_RANGE_PATTERN = re.compile(r"(?::[\w.-]*){1,2}$")
 SPHINX_GENERATED_NAMES = ("genindex", "modindex", "py-modindex", "search", "self")
 DOCUMENT_EXTENSIONS = ("", ".rst", ".md", ".ipynb", ".txt", ".markdown", ".myst")
 
 
 def _may_exist_in(resolver: LinkResolver, path: str, bases: Iterator[str] | list[str]) -> bool:
-    """Whether it is in one of these folders, or may be in one that cannot be looked into."""
+    """Returns whether the path exists in one of these folders, or may exist in one whose content is unknown."""
     for base in bases:
         file = join_path(base, path.lstrip("/"))
         if file is None or file in resolver.files or file in resolver.folders or resolver.is_unverifiable(file):
@@ -40,7 +40,10 @@ def _check_snippet(resolver: LinkResolver, page: str, kind: str, target: str) ->
 
 
 def _check_liquid(resolver: LinkResolver, page: str, kind: str, target: str) -> ReferenceProblem | None:
-    """Jekyll's includes may come with a theme; those that name a place beside the page cannot."""
+    """Checks a Liquid include.
+
+    A Jekyll theme may provide included files, but not those that are named by a path relative to the page.
+    """
     path = target
     bases = [
         base
@@ -79,7 +82,7 @@ def _check_snippet_tag(resolver: LinkResolver, page: str, kind: str, target: str
 
 
 def _check_import(resolver: LinkResolver, page: str, kind: str, target: str) -> ReferenceProblem | None:
-    """Of files of the repository; packages and aliases are the build's business."""
+    """Checks imports of repository files. Packages and aliases are skipped, because only the build can resolve them."""
     path = split_target(target.rpartition("!")[2])[0]
     site = resolver.site_by_page.get(page)
     if path.startswith("."):
@@ -96,7 +99,7 @@ def _check_import(resolver: LinkResolver, page: str, kind: str, target: str) -> 
 
 
 def _check_file(resolver: LinkResolver, page: str, kind: str, target: str) -> ReferenceProblem | None:
-    """Sphinx's directives: a leading slash stands for the folder of its configuration."""
+    """Checks the file of a Sphinx directive. A leading slash means the folder of the Sphinx configuration."""
     path, site = target, resolver.site_by_page.get(page)
     root_bases = [site.folder] if site else list_parent_folders(page)
     bases = root_bases if path.startswith("/") else [posixpath.dirname(page)]
@@ -117,10 +120,12 @@ def _check_document(resolver: LinkResolver, page: str, kind: str, target: str) -
         return None
     is_sphinx = site is not None and site.kind == "sphinx"
     if kind == "toctree":
-        message = f"The table of contents names `{path}`, which does not exist."
+        message = f"The table of contents lists `{path}`, which does not exist."
         return ReferenceProblem("navigation", message, is_sphinx and site is not None and not site.generated_prefixes)
     return ReferenceProblem(
-        "link", f"The link to `{path}` leads nowhere.", is_sphinx and site is not None and not site.is_open_ended
+        "link",
+        f"The link to `{path}` is broken: the target does not exist.",
+        is_sphinx and site is not None and not site.is_open_ended,
     )
 
 

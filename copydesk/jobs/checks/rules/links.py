@@ -1,4 +1,4 @@
-"""Links, anchors, images, includes and imports of a page: whether what they name is there."""
+"""Checks that the targets of a page's links, anchors, images, includes and imports exist."""
 
 import posixpath
 from collections.abc import Mapping
@@ -18,15 +18,15 @@ FILE_EXTENSIONS = frozenset(
     (".pdf", ".zip", ".py", ".ts", ".tsx", ".go", ".rs", ".java", ".sh", ".yml", ".yaml", ".toml", ".csv")
 )
 LINKED_FILE_EXTENSIONS = frozenset((*MARKDOWN_EXTENSIONS, *IMAGE_EXTENSIONS, *FILE_EXTENSIONS))
-# These serve every page under an address of its own and know all addresses, so that one without a page is wrong.
 PARTIAL_FOLDERS = {"snippets", "partials", "includes", "fragments", "_includes"}
+# These generators serve each page under one address and know all addresses, so an address without a page is broken.
 ADDRESS_BASED_GENERATORS = ("mintlify", "docusaurus", "vitepress")
 
 
 class PageFindings(NamedTuple):
     findings: tuple[Finding, ...]
     uncertain: Mapping[str, Finding]
-    """What was not found and may nevertheless be right, by target."""
+    """Unresolved references that may still be valid, by target."""
 
 
 NO_FINDINGS = PageFindings((), {})
@@ -58,7 +58,7 @@ def _check_link(resolver: LinkResolver, page: str, kind: str, target: str) -> Re
     if not anchor or file not in resolver.pages or _has_anchor(resolver, page, file, anchor):
         return None
     page_name = "this page" if page == file else f"`{path}`"
-    message = f"The link to `{target}` names an anchor, `{anchor}`, that {page_name} does not have."
+    message = f"The link to `{target}` is broken: {page_name} has no anchor `{anchor}`."
     return ReferenceProblem("anchor", message, _are_anchors_known(resolver, page, file))
 
 
@@ -67,13 +67,16 @@ def _has_anchor(resolver: LinkResolver, page: str, file: str, anchor: str) -> bo
     if anchors.has(anchor) or ("%" in anchor and anchors.has(unquote(anchor))):
         return True
     if any(anchor in labels for labels in resolver.labels.values()):
-        return True  # Sphinx leads from any page to any label, also on pages that it takes in from outside
+        return True  # Sphinx resolves labels across all pages, including pages from outside the site
     site = resolver.site_by_page.get(page)
     return site is not None and site.kind in ("sphinx", "mixed") and site.is_open_ended
 
 
 def _are_anchors_known(resolver: LinkResolver, page: str, file: str) -> bool:
-    """Not where hooks make more of them, nor for a part that links into the pages it will be part of."""
+    """Returns whether all anchors that a link from `page` to `file` can use are known.
+
+    MkDocs hooks may add anchors, and a partial may link to anchors of the pages that include it.
+    """
     site = resolver.site_by_page.get(file)
     if site is not None and site.kind == "mkdocs" and site.is_open_ended:
         return False
@@ -87,12 +90,17 @@ def _describe_broken_link(resolver: LinkResolver, page: str, path: str, target: 
     if ext in IMAGE_EXTENSIONS:
         return ReferenceProblem("image", f"The image `{target}` does not exist.", is_sure)
     if page.rpartition("/")[2] in MARKDOWN_NAV_FILES:
-        return ReferenceProblem("navigation", f"The entry `{target}` names a page that does not exist.", is_sure)
-    return ReferenceProblem("link", f"The link to `{target}` leads nowhere.", is_sure)
+        return ReferenceProblem(
+            "navigation", f"The navigation entry `{target}` points to a page that does not exist.", is_sure
+        )
+    return ReferenceProblem("link", f"The link to `{target}` is broken: the target does not exist.", is_sure)
 
 
 def _is_sure(resolver: LinkResolver, site: DocsSite | None, path: str, ext: str) -> bool:
-    """What the generator's own checker would report. Everything else may be made by a build or served beside it."""
+    """Returns whether the generator's own link checker would report this target.
+
+    Any other target may be created by a build or served by another application.
+    """
     is_absolute = path.startswith("/")
     if site is None or site.kind not in ADDRESS_BASED_GENERATORS:
         if site is not None and (site.kind in ("hugo", "mixed") or (site.is_open_ended and site.kind == "mkdocs")):
@@ -110,7 +118,7 @@ def _is_sure(resolver: LinkResolver, site: DocsSite | None, path: str, ext: str)
 
 
 def _is_own_address(resolver: LinkResolver, site: DocsSite, path: str) -> bool:
-    """Whether an address belongs to this site and to no other application behind the same name."""
+    """Returns whether an address belongs to this site, and not to another application on the same host."""
     names = [name for name in unquote(path).strip("/").split("/") if name]
     if any("/".join(names).startswith(prefix) for prefix in site.generated_prefixes):
         return False

@@ -1,4 +1,4 @@
-"""Navigation: every page that it names exists, and, where it is complete, it names every page."""
+"""Checks that every page in the navigation exists, and that a complete navigation lists every page."""
 
 import posixpath
 import re
@@ -42,7 +42,7 @@ def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -
 
 
 def _find_site(resolver: LinkResolver, path: str) -> DocsSite | None:
-    """The site that a navigation file belongs to: the one that it configures, or that it lies in."""
+    """Returns the site that a navigation file belongs to: the one that it configures, or whose folder it is in."""
     for site in resolver.sites:
         if site.config_path == path:
             return site
@@ -57,7 +57,9 @@ def _check_entries(resolver: LinkResolver, site: DocsSite, path: str, nav_file: 
         if file is not None:
             named_files.add(file)
         elif (site.kind == "sphinx" or not site.is_open_ended) and not _may_exist(resolver, site, entry):
-            yield Finding("navigation", path, line, f"The entry `{entry}` names a page that does not exist.")
+            yield Finding(
+                "navigation", path, line, f"The navigation entry `{entry}` points to a page that does not exist."
+            )
     if (
         nav_file.is_complete
         and (site.kind == "sphinx" or not site.is_open_ended)
@@ -76,7 +78,7 @@ def _resolve_entry(resolver: LinkResolver, site: DocsSite, path: str, entry: str
 
 
 def _resolve_docusaurus_id(resolver: LinkResolver, site: DocsSite, path: str, name: str) -> str | None:
-    """A Docusaurus id: the path without numbers, or with the `id` of the front matter for its last name."""
+    """Resolves a Docusaurus ID: the path without number prefixes, or with the front matter's `id` as its last name."""
     version = VERSIONED_SIDEBAR_PATTERN.search(path)
     files_by_address = resolver.files_by_address[site]
     if version:
@@ -95,7 +97,7 @@ def _may_exist(resolver: LinkResolver, site: DocsSite, entry: str) -> bool:
 
 
 def _check_summary(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding]:
-    """The links of a summary are checked as links; here is what it leaves out."""
+    """Reports the pages that a summary leaves out. The links in the summary are checked as links."""
     root = site.roots[0]
     for name in SUMMARY_FILES:
         path = join_path(root, name) or name
@@ -106,7 +108,7 @@ def _check_summary(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding]:
 
 
 def _check_toctrees(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding]:
-    """Sphinx: the tables of contents of all pages together; a `_toc.yml` takes their place."""
+    """Reports pages that are missing from all Sphinx tables of contents. A `_toc.yml` replaces these tables."""
     if posixpath.basename(site.config_path) == "_toc.yml":
         return
     named_files: set[str] = set()
@@ -121,21 +123,21 @@ def _check_toctrees(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding]
         if facts.has_toctree_glob:
             return
     if named_files:
-        yield from _find_orphans(resolver, site, named_files & resolver.pages.keys(), "tables of contents")
+        yield from _find_orphans(resolver, site, named_files & resolver.pages.keys(), "any table of contents")
 
 
 def _find_orphans(resolver: LinkResolver, site: DocsSite, named_files: set[str], nav_name: str) -> Iterator[Finding]:
-    """A navigation that leaves out more pages than it names is not meant to be complete."""
+    """Reports unlisted pages. A navigation that leaves out more pages than it lists is not meant to be complete."""
     unnamed = [page for page in resolver.pages if page not in named_files and resolver.site_by_page[page] is site]
     missing = [page for page in unnamed if _should_be_listed(resolver, site, page)]
     if len(missing) > len(named_files):
         return
     for page in missing:
-        yield Finding("orphan", page, 1, f"No entry of the {nav_name} names this page.")
+        yield Finding("orphan", page, 1, f"This page is not listed in {nav_name}.")
 
 
 def _should_be_listed(resolver: LinkResolver, site: DocsSite, page: str) -> bool:
-    """Pages that a site shows in its menus: not the first one, no parts, nothing that asks to be left out."""
+    """Returns whether a site should list this page: not its home page, a partial, or a page that opts out."""
     root = site.roots[0]
     if root and not page.startswith(root + "/"):
         return False

@@ -1,1 +1,1 @@
-"""The site that a page belongs to: its generator, navigation files, anchors and how links resolve."""
+"""The site that a page belongs to: its generator, navigation files and anchors, and the resolution of links."""

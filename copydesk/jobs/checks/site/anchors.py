@@ -1,4 +1,4 @@
-"""Whether a page has an anchor: each generator makes them of headings in its own way."""
+"""Decides whether a page has an anchor. Each generator has different rules to generate anchors from headings."""
 
 import re
 from collections import Counter
@@ -9,13 +9,13 @@ from copydesk.core.text.normal_forms import normalize
 from copydesk.jobs.checks.parsing.page_facts import PageFacts
 from copydesk.jobs.pages.headings import strip_markup
 
-# Made by every page's frame or by footnotes, not by its text.
+# Anchors of the page layout and of footnotes, which are not in the page's text.
 FRAME_ANCHOR_PATTERN = re.compile(
     r"(?:top|main|main-content|content|__.*|fn(?:ref)?[:\d-].*|user-content-.*|L\d+.*|page=\d+.*)$"
 )
 REPEAT_NUMBER_PATTERN = re.compile(r"[-_]\d+$")
 PARAMETER_PREFIX_PATTERN = re.compile(r"(?:param|response|body|header|query|path)-")
-# A heading with these is rendered before its anchor is made, in ways that differ.
+# Generators render headings with these characters differently before they generate the anchor.
 MARKED_UP_HEADING_PATTERN = re.compile(r"[<>{}\[\]\\*_]|&#?\w+;|:\w+:|[^\x00-\x7f]")
 PLAIN_HEADING_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9]*(?: [A-Za-z0-9]+)*")
 HTML_ELEMENT_PATTERN = re.compile(r"<[^<>]*>[^<>]*</[^<>]*>")
@@ -23,10 +23,10 @@ VITEPRESS_SEPARATOR_PATTERN = re.compile(r"[\s~`!@#$%^&*()\-_+=\[\]{}|\\;:\"'“
 
 
 class PageAnchors:
-    """Of one page. What is rarely asked for is made when it is."""
+    """The anchors of one page. Sets that are rarely needed are computed on first use."""
 
     def __init__(self, generator: str | None, facts: PageFacts) -> None:
-        """`kind` is None where the way anchors are made is not known; then only letters and digits are compared."""
+        """`generator` is None if the rules for anchors are unknown; then only letters and digits are compared."""
         self._facts = facts
         self._slugify = SLUGIFIERS.get(generator or "")
         self._explicit_ids = frozenset(facts.explicit_ids)
@@ -58,7 +58,7 @@ class PageAnchors:
 
     @cached_property
     def _known_letters(self) -> frozenset[str]:
-        """Of all texts that may become anchors in a way that is not known."""
+        """Returns the letters of all texts that may become anchors by unknown rules."""
         texts: Iterable[str] = (*self._facts.headings, *self._facts.explicit_ids)
         if self._slugify:
             texts = (text for text in self._facts.headings if MARKED_UP_HEADING_PATTERN.search(text))
@@ -72,14 +72,14 @@ class PageAnchors:
 
 
 def normalize_letters(text: str) -> str:
-    """What no way of making anchors drops: letters and digits, without accents and case."""
+    """Returns the letters and digits without accents and case: the part of a text that every generator keeps."""
     if text.isascii():
         return "".join(c for c in text.lower() if c.isalnum())
     return "".join(c for c in normalize("NFKD", text).casefold() if c.isalnum())
 
 
 def _slugify_words(text: str) -> str:
-    """Of words alone every generator makes the same."""
+    """Returns the anchor of a heading of plain words, which is the same for every generator."""
     return text.lower().replace(" ", "-")
 
 

@@ -1,4 +1,4 @@
-"""Which generator makes a site of which folder, told from its configuration; nothing of it is ever run."""
+"""Detects the site generator of each folder from its configuration, which is read as data and never run."""
 
 import json
 import posixpath
@@ -16,30 +16,30 @@ from copydesk.jobs.pages.front_matter import compose_yaml
 class DocsSite:
     kind: str
     config_path: str
-    """The file that says so."""
+    """The configuration file that defines this site."""
     folder: str
     roots: tuple[str, ...]
-    """Folders of pages, the main one first."""
+    """Folders that contain pages, the main one first."""
     address_prefixes: frozenset[str] = frozenset()
-    """First names of an address that no folder has: the base path, a route, a locale."""
+    """First names of an address that match no folder: the base path, a route, a locale."""
     asset_folders: tuple[str, ...] = ()
-    """Folders whose files are served from the top."""
+    """Folders whose files are served from the root of the site."""
     redirects: tuple[str, ...] = ()
     generated_prefixes: tuple[str, ...] = ()
-    """Beginnings of addresses below which a build makes pages."""
+    """Prefixes of addresses below which a build creates pages."""
     has_custom_anchors: bool = False
-    """Anchors are made in a way that the configuration changes."""
+    """True if the rules for anchors are unknown or changed by the configuration."""
     is_open_ended: bool = False
-    """A plugin adds pages that no file stands for."""
+    """True if the site may have pages without a file, such as those that a plugin adds."""
     snippet_folders: tuple[str, ...] = ()
-    """Where MkDocs looks for snippets."""
+    """Folders in which MkDocs searches for snippets."""
 
     def __hash__(self) -> int:
-        """By what names it alone: a site may have very many redirects, and is a key for each link."""
+        """Hashes only the kind and the path. A site may have very many redirects, and is looked up for each link."""
         return hash((self.kind, self.config_path))
 
     def find_root(self, path: str) -> str | None:
-        """The folder of pages that this page is in; None where it is outside the site."""
+        """Returns the folder of pages that contains this page, or None if the page is outside the site."""
         if self.kind == "docusaurus":
             match = DOCUSAURUS_ROOT_PATTERN.match(path, len(self.folder) + 1 if self.folder else 0)
             for root in self.roots:
@@ -218,7 +218,7 @@ def _build_open_ended_parser(kind: str) -> Callable[[str, str], DocsSite]:
 
 
 MAX_SITES = 200
-"""Limits the sites of one repository to those nearest its top: each page is looked for in each of them."""
+"""Limits the sites of a repository to those nearest to its top, because each page is searched for in each site."""
 MAX_ROOTS = 50
 VITEPRESS_CONFIG_PATTERN = re.compile(r"(?:^|/)\.vitepress/config(?:/index)?\.[cm]?[jt]s$")
 CONFIG_PARSERS: dict[str, Callable[[str, str], DocsSite | None]] = {
@@ -244,9 +244,9 @@ def find_config_parser(path: str) -> Callable[[str, str], DocsSite | None] | Non
 
 
 def resolve_overlaps(sites: Iterable[DocsSite]) -> list[DocsSite]:
-    """The deepest first. Where two make a site of one folder, neither's rules are sure.
+    """Returns one site per folder, the deepest first. If two generators share a folder, neither's rules are certain.
 
-    The order in which they were read does not matter: a change may have brought any of them last."""
+    The result does not depend on the order of `sites`, because a change may add any of them last."""
     by_root: dict[str, list[DocsSite]] = {}
     nearest = sorted(sites, key=lambda site: (site.config_path.count("/"), site.config_path))[:MAX_SITES]
     for site in sorted(nearest, key=lambda site: site.config_path):
@@ -257,17 +257,20 @@ def resolve_overlaps(sites: Iterable[DocsSite]) -> list[DocsSite]:
 
 def _pick_from_group(group: list[DocsSite]) -> DocsSite:
     kinds = {site.kind for site in group}
-    if "mintlify" in kinds and len(kinds) == 1:  # docs.json has taken the place of mint.json
+    if "mintlify" in kinds and len(kinds) == 1:  # docs.json replaces mint.json
         return min(group, key=lambda site: site.config_path)
-    if kinds == {"sphinx"}:  # a Jupyter Book has a table of its own beside the configuration
+    if kinds == {"sphinx"}:  # a Jupyter Book has a _toc.yml next to its configuration
         return max(group, key=lambda site: site.config_path.endswith("_toc.yml"))
-    if len(kinds - {"jekyll"}) == 1:  # GitHub Pages makes a _config.yml of its own
+    if len(kinds - {"jekyll"}) == 1:  # GitHub Pages adds a _config.yml
         return next(site for site in group if site.kind != "jekyll")
     return group[0] if len(group) == 1 else replace(group[0], kind="mixed", has_custom_anchors=True, is_open_ended=True)
 
 
 def compose_or_none(text: str) -> yaml.Node | None:
-    """The nodes of a YAML file, custom tags and all; nothing is constructed. YAMLError where it is none."""
+    """Returns the nodes of a YAML file, including custom tags, without constructing values.
+
+    Returns None if PyYAML fails to process the text, and raises YAMLError if it is not valid YAML.
+    """
     try:
         return compose_yaml(text)
     except (ValueError, RecursionError):
@@ -275,9 +278,9 @@ def compose_or_none(text: str) -> yaml.Node | None:
 
 
 def iter_scalars(node: yaml.Node, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], yaml.ScalarNode]]:
-    """Every scalar with the keys it stands under."""
+    """Yields every scalar with the keys above it."""
     pending: list[tuple[tuple[str, ...], Any]] = [(keys, node)]
-    seen: set[int] = set()  # an alias is the same node once more, and may lead back to itself
+    seen: set[int] = set()  # an alias repeats a node, and may form a cycle
     while pending:
         parent_keys, current = pending.pop()
         if id(current) in seen:

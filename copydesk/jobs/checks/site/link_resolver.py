@@ -1,4 +1,4 @@
-"""Where a reference leads: every way in which a generator might look for it, since a doubt is no finding."""
+"""Resolves references in every way that a generator might, because only certain problems are reported."""
 
 import posixpath
 import re
@@ -25,11 +25,11 @@ NUMBER_PREFIX_PATTERN = re.compile(r"(^|/)\d+[ \t]*[-_.]+[ \t]*(?=[^-_.\s\d/])")
 DATE_PREFIX_PATTERN = re.compile(r"(^|/)(\d{4})[-/](\d\d)[-/](\d\d)[-/](?=[^/]+$)")
 MAX_PARENT_FOLDERS = 40
 FOLDER_MARK = "/"
-"""What `find` answers for a folder, after its path."""
+"""Appended to the path when `find_at` returns a folder."""
 
 
 class LinkResolver:
-    """The repository's files and the sites that are made of them."""
+    """Resolves links to the repository's files and to the pages of its sites."""
 
     def __init__(
         self,
@@ -38,7 +38,11 @@ class LinkResolver:
         sites: Iterable[DocsSite],
         is_unverifiable: Callable[[str], bool] = lambda path: False,
     ) -> None:
-        """`is_hidden`: whether a path may exist though it is no file here: a link, a submodule, the work of a build."""
+        """Indexes the pages by address.
+
+        `is_unverifiable` returns whether a path may exist although the repository has no such file: below a symbolic
+        link or a submodule, or as build output.
+        """
         self.files, self.pages, self.is_unverifiable = files, pages, is_unverifiable
         self.sites = resolve_overlaps(sites)
         self.folders = _collect_folders(files)
@@ -58,7 +62,7 @@ class LinkResolver:
         changed: Iterable[str],
         is_unverifiable: Callable[[str], bool],
     ) -> "LinkResolver":
-        """The same places after a change within pages, which moved none of them and gave none another address."""
+        """Returns a resolver for changed pages. The change must not have moved a page or changed its addresses."""
         new = copy(self)
         new.files, new.pages, new.is_unverifiable = files, pages, is_unverifiable
         new._anchors_by_page = dict(self._anchors_by_page)
@@ -81,7 +85,7 @@ class LinkResolver:
                 files_by_address[address] = min(path, files_by_address.get(address, path))
 
     def resolve(self, page: str, target: str) -> str | None:
-        """The file that a link of this page leads to, or a folder; None where there is neither."""
+        """Returns the file or folder that a link on this page leads to, or None if there is neither."""
         path = unquote(target) if "%" in target else target
         folder = page[: page.rfind("/")] if "/" in page else ""
         key = (folder, path)
@@ -93,7 +97,7 @@ class LinkResolver:
         return file or (self._find_otherwise(page, path) if path[:1] != "/" else None)
 
     def _find_otherwise(self, page: str, path: str) -> str | None:
-        """Ways to look for a relative path that are rarer than from the page's folder."""
+        """Resolves a relative path in less common ways than from the page's folder."""
         site = self.site_by_page.get(page)
         if path.startswith("@site/"):
             return self.find_at(join_path(site.folder if site else "", path[6:]))
@@ -118,7 +122,10 @@ class LinkResolver:
         return any(each is None or self.is_unverifiable(each) for each in candidates)
 
     def find_at(self, path: str | None) -> str | None:
-        """By its path, or as an address: without extension, as a folder with an index, or as the HTML of a page."""
+        """Finds a file by its path or its address.
+
+        An address has no extension, is a folder with an index page, or names the HTML file of a page.
+        """
         if path is None:
             return None
         if path in self.files:
@@ -150,7 +157,7 @@ class LinkResolver:
         return None
 
     def _find_by_address(self, site: DocsSite, path: str) -> str | None:
-        """By the address that its page has; a base path, a route or a locale may stand before it."""
+        """Finds a page by its address, which may begin with a base path, a route or a locale."""
         files_by_address = self.files_by_address[site]
         path = path.removesuffix(".html").removesuffix(".md").removesuffix("/index")
         for _ in range(4):
@@ -170,7 +177,10 @@ class LinkResolver:
         return None
 
     def _find_below_page(self, site: DocsSite, page: str, path: str) -> str | None:
-        """Relative to the page's address, or to a folder of pages: a translation links to what is not translated."""
+        """Finds a path relative to the page's address, or in any folder of pages.
+
+        A translated page may link to a page that is not translated.
+        """
         root = site.find_root(page) or ""
         path_in_root = page[len(root) + 1 if root else 0 :]
         own_addresses = list_addresses(site.kind, path_in_root, self.pages[page]) if page in self.pages else []
@@ -194,7 +204,7 @@ class LinkResolver:
 
 
 def list_addresses(kind: str, path: str, facts: PageFacts) -> list[str]:
-    """All that a page may be called on its site, without slashes at the ends."""
+    """Returns all addresses that a page may have on its site, without leading and trailing slashes."""
     page_path = strip_extension(path)
     addresses = [page_path]
     folder, _, name = page_path.rpartition("/")
@@ -226,7 +236,10 @@ def list_addresses(kind: str, path: str, facts: PageFacts) -> list[str]:
 
 
 class Redirects:
-    """The sources of a site's redirects: `old/:slug*`, `old/*`, or a plain path. There may be very many."""
+    """The sources of a site's redirects: `old/:slug*`, `old/*`, or a plain path.
+
+    There may be very many, so a lookup does not go through all of them.
+    """
 
     def __init__(self, sources: Iterable[str]) -> None:
         prefixes = {source: re.split(r"[:*(]", source, maxsplit=1)[0] for source in sources}
@@ -239,7 +252,7 @@ class Redirects:
 
 
 def list_parent_folders(page: str) -> list[str]:
-    """The folders that a page lies in, innermost first; of very deep ones the outermost alone."""
+    """Returns the folders above a page, innermost first; for a very deep page only the outermost ones."""
     folders = [posixpath.dirname(page)]
     while folders[-1]:
         folders.append(posixpath.dirname(folders[-1]))
@@ -247,7 +260,7 @@ def list_parent_folders(page: str) -> list[str]:
 
 
 def join_path(folder: str, path: str) -> str | None:
-    """None where it leaves the repository."""
+    """Joins a folder and a path. Returns None if the result is outside the repository."""
     if not ("./" in path or "//" in path or path.endswith((".", "/"))):
         return f"{folder}/{path}" if folder else path
     normalized = posixpath.normpath(f"{folder}/{path}" if folder else path)

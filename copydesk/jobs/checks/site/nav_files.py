@@ -1,4 +1,4 @@
-"""What a navigation file names, and whether it names all: read as data, never run."""
+"""Parses navigation files as data, without running them: the listed pages, and whether the list is complete."""
 
 import json
 import posixpath
@@ -17,23 +17,23 @@ from copydesk.jobs.pages.navigation import NON_PAGE_LIST_KEYS
 NAVIGATION_RULE = "navigation"
 MAX_NAV_FILE_CHARS = 4_000_000
 MAX_NESTING_DEPTH = 200
-"""Brackets within brackets."""
+"""Maximum number of nested brackets."""
 
 
 @dataclass(frozen=True)
 class NavFile:
-    """Of a file that no one can read for sure, nothing is said."""
+    """The pages that a navigation file lists. Empty if the file is computed and cannot be read reliably."""
 
     entries: tuple[tuple[int, str], ...] = ()
     """Line and name of each page."""
     is_complete: bool = False
-    """Every page is named one by one: no pattern, no plugin and no other file adds to it."""
+    """True if every page is listed explicitly: no pattern, plugin or other file adds pages."""
     problems: tuple[PageProblem, ...] = ()
 
 
 UNREADABLE_NAV_FILE = NavFile()
 API_OPERATION_PATTERN = re.compile(r"(?:\S+\s+)?(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS|TRACE|WEBHOOK|webhook)\s")
-# Whatever makes a script more than a literal: then the strings in it may mean anything.
+# Syntax that makes a script more than a literal, so that its strings may have any meaning.
 COMPUTED_SCRIPT_PATTERN = re.compile(
     r"\.\.\.|\brequire\s*\(|=>|\bfunction\b|`|\bimport\s*\(|\.map\(|\.concat\(|\?\s*\[|\bprocess\."
 )
@@ -43,7 +43,7 @@ NAV_PLUGIN_PATTERN = re.compile(
 
 
 class NestingTooDeep(Exception):
-    """The file nests deeper than any navigation does."""
+    """The file is nested deeper than any real navigation."""
 
 
 def parse_nav_file(path: str, text: str) -> NavFile:
@@ -72,7 +72,7 @@ def _parse_mintlify(text: str) -> NavFile:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         return NavFile(
-            problems=(PageProblem(NAVIGATION_RULE, error.lineno, f"The file is no valid JSON: {error.msg.lower()}."),)
+            problems=(PageProblem(NAVIGATION_RULE, error.lineno, f"The file is not valid JSON: {error.msg.lower()}."),)
         )
     except (ValueError, RecursionError):
         return UNREADABLE_NAV_FILE
@@ -93,7 +93,7 @@ def _parse_sidebars(is_json: bool, text: str) -> NavFile:
         except json.JSONDecodeError as error:
             return NavFile(
                 problems=(
-                    PageProblem(NAVIGATION_RULE, error.lineno, f"The file is no valid JSON: {error.msg.lower()}."),
+                    PageProblem(NAVIGATION_RULE, error.lineno, f"The file is not valid JSON: {error.msg.lower()}."),
                 )
             )
         except (ValueError, RecursionError):
@@ -111,7 +111,7 @@ def _parse_sidebars(is_json: bool, text: str) -> NavFile:
 
 
 def _parse_vitepress(text: str) -> NavFile:
-    """The links of a literal `sidebar`. One with a `base` of its own, or made by a function, is not read."""
+    """Parses the links of a literal `sidebar`. A sidebar with its own `base`, or one that is computed, is skipped."""
     text = mask_comments(text)
     sidebar_start = text.find("sidebar")
     if sidebar_start < 0 or re.search(r"rewrites|\bbase\s*:", text[sidebar_start:]) or "[slug]" in text:
@@ -130,7 +130,7 @@ def _parse_mkdocs(text: str) -> NavFile:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         reason = " ".join((error.problem or "").split())
-        return NavFile(problems=(PageProblem(NAVIGATION_RULE, line, f"The file is no valid YAML: {reason}."),))
+        return NavFile(problems=(PageProblem(NAVIGATION_RULE, line, f"The file is not valid YAML: {reason}."),))
     except yaml.YAMLError:
         return UNREADABLE_NAV_FILE
     nav = _find_value(root, "nav")
@@ -168,9 +168,9 @@ def _find_value(node: yaml.Node | None, key: str) -> yaml.Node | None:
 
 
 def find_strings(text: str) -> Iterator[tuple[tuple[str, ...], str, int, str]]:
-    """The strings of JSON or of literals of JavaScript: the keys they stand under, `[` or `{`, line, value.
+    """Yields the strings of JSON or of JavaScript literals: the keys above it, `[` or `{`, line and value.
 
-    A string in a list stands under the list's key; keys themselves are not values. Raises TooDeep."""
+    A string in a list is below the list's key; keys themselves are not yielded. Raises NestingTooDeep."""
     stack: list[tuple[str, tuple[str, ...]]] = [("", ())]
     key = previous = ""
     line, position, pending = 1, 0, None

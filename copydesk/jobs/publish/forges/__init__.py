@@ -1,1 +1,1 @@
-"""Where a pull request is opened: a forge finds, opens, updates, merges and closes it."""
+"""Forges: finding, opening, updating, merging and closing pull requests."""

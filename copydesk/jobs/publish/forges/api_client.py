@@ -1,4 +1,4 @@
-"""HTTP to a forge's API: one fixed host, no redirects, bounded answers of a known shape, refusals without secrets."""
+"""HTTP client for a forge's API: one fixed host, no redirects, bounded and validated responses, redacted errors."""
 
 import json
 import re
@@ -14,7 +14,8 @@ import httpx2 as httpx
 from pydantic import TypeAdapter, ValidationError
 
 from copydesk import __version__
-from copydesk.core.text.redaction import redact
+from copydesk.core.text.redaction import MASK, redact
+from copydesk.core.text.truncation import to_single_line, truncate
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.errors import ForgeRefused, ForgeUnavailable
 from copydesk.jobs.publish.git.public_addresses import pin_public_host
@@ -35,7 +36,7 @@ TOKEN_PATTERN = re.compile(
 
 
 class ApiClient:
-    """Calls below one base address. The authorization is made anew for each call and goes to that host alone."""
+    """Sends requests below one base URL. Computes the authorization for each request and sends it to that host only."""
 
     def __init__(
         self,
@@ -46,7 +47,10 @@ class ApiClient:
         allow_private: bool = True,
         deadline: float = inf,
     ) -> None:
-        """No call outlives the deadline, in the time of `time.monotonic`, by more than what a farewell takes."""
+        """Creates a client whose requests end by the deadline, in the time of `time.monotonic`.
+
+        After the deadline a request still gets MIN_CALL_SECONDS, so that a token can be revoked.
+        """
         self.base_url, self.authorization, self.deadline = base_url, authorization, deadline
         parts = urlsplit(base_url)
         self.host = parts.netloc
@@ -54,12 +58,12 @@ class ApiClient:
         self._connect_url = base_url
         self._extensions: dict[str, Any] = {}
         if not allow_private:
-            # What was checked is what is used: the address is pinned, the certificate is still the host's.
+            # Connect to the checked address to prevent DNS rebinding; the certificate must still match the host.
             address = _address_from_pin(pin_public_host(base_url))
             self._connect_url = parts._replace(netloc=f"{address}:{parts.port}" if parts.port else address).geturl()
             self._headers["Host"] = self.host
             self._extensions = {"sni_hostname": parts.hostname}
-        may_use_proxy = allow_private  # which would look the host up once more
+        may_use_proxy = allow_private  # a proxy would resolve the host again
         self._client = httpx.Client(verify=_load_ssl_context(), follow_redirects=False, trust_env=may_use_proxy)
 
     def close(self) -> None:
@@ -77,7 +81,7 @@ class ApiClient:
         return self._parse(response_type, method, *self._send(method, path, query, body))[0]
 
     def get_or_none(self, response_type: type[T], path: str) -> T | None:
-        """None where the forge has no such thing, or hides it."""
+        """Returns the parsed response, or None if the resource does not exist or is hidden from the token (404)."""
         try:
             return self.request(response_type, "GET", path)
         except ForgeRefused as refusal:
@@ -86,7 +90,7 @@ class ApiClient:
             return None
 
     def paginate(self, item_type: type[T], path: str, query: QueryParams) -> Iterator[T]:
-        """Every entry of a listing, page by page. The forge's own links are not followed: they may lead elsewhere."""
+        """Yields the items of a paginated list. Does not follow the forge's links, which may lead to another host."""
         for page in range(1, MAX_PAGES + 1):
             response, data = self._send("GET", path, {**query, "page": page}, None)
             items, links = self._parse(list[item_type], "GET", response, data)  # type: ignore[valid-type]
@@ -95,7 +99,7 @@ class ApiClient:
                 return
 
     def get_header(self, path: str, name: str) -> str | None:
-        """One header of the answer to a GET."""
+        """Sends a GET request and returns one header of the response."""
         value: str | None = self._send("GET", path, None, None)[0].headers.get(name)
         return value
 
@@ -122,16 +126,16 @@ class ApiClient:
                 for chunk in response.iter_bytes():
                     data += chunk
                     if len(data) > MAX_RESPONSE_BYTES:
-                        raise ForgeRefused(f"{self.host} answered with more than {MAX_RESPONSE_BYTES >> 20} MiB.")
+                        raise ForgeRefused(f"{self.host} sent a response of more than {MAX_RESPONSE_BYTES >> 20} MiB.")
                     if time.monotonic() > deadline:
-                        raise ForgeUnavailable(f"{self.host} took longer than {timeout_seconds:.0f} s to answer.")
+                        raise ForgeUnavailable(f"{self.host} took longer than {timeout_seconds:.0f} s to respond.")
             finally:
                 response.close()
         except httpx.TimeoutException:
-            raise ForgeUnavailable(f"{self.host} did not answer in time.") from None
+            raise ForgeUnavailable(f"{self.host} did not respond in time.") from None
         except httpx.RequestError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                message = f"The certificate of {self.host} is not trusted; no token was sent."
+                message = f"The certificate of {self.host} is not trusted, so no token was sent."
                 raise ForgeRefused(message, Reason.REPOSITORY_ERROR) from None
             raise ForgeUnavailable(
                 f"{self.host} cannot be reached: {redact_message(str(error), authorization)}."
@@ -147,9 +151,9 @@ class ApiClient:
             value = TypeAdapter(response_type).validate_python(json.loads(data) if data.strip() else None)
         except (ValueError, ValidationError, RecursionError):
             message = (
-                f"{self.host} answered in a way that its API does not: is its address right, and no proxy before it?"
+                f"{self.host} sent a response that is not from a forge's API. Check the repository's URL and any proxy."
             )
-            # After a change it is unclear whether that was made: whoever asked must look.
+            # A change may have been made despite the invalid response, so the caller must check and retry.
             raise (
                 ForgeRefused(message, Reason.REPOSITORY_ERROR) if method == "GET" else ForgeUnavailable(message)
             ) from None
@@ -161,14 +165,14 @@ class ApiClient:
         if status in TRANSIENT_STATUSES or (status == 403 and _is_rate_limited(response, error_text)):
             raise ForgeUnavailable(f"{self.host} answered {status}{suffix}.", _parse_retry_after(response))
         if status in range(300, 400):
-            message = f"{self.host} says that the repository has moved; change the project's address."
+            message = f"{self.host} says that the repository has moved. Update the project's repository URL."
             raise ForgeRefused(message, Reason.REPOSITORY_ERROR, status=status)
         if status == 401:
-            message = f"{self.host} does not take the token; it may have expired or been revoked{suffix}."
+            message = f"{self.host} rejected the token; it may have expired or been revoked{suffix}."
             raise ForgeRefused(message, Reason.REPOSITORY_ERROR, status=status)
         accepted_permissions = response.headers.get("x-accepted-github-permissions", "")
         permissions_hint = (
-            f" (it takes {redact_message(format_permissions(accepted_permissions), authorization)})"
+            f" (requires {redact_message(format_permissions(accepted_permissions), authorization)})"
             if status == 403 and accepted_permissions
             else ""
         )
@@ -184,28 +188,28 @@ def _build_timeout(timeout_seconds: float) -> httpx.Timeout:
 
 @cache
 def _load_ssl_context() -> ssl.SSLContext:
-    """Who vouches for hosts, by the system's settings; read once, because that takes longer than a call."""
+    """Returns the TLS context with the system's trusted certificates. Cached, because loading them is slow."""
     return httpx.create_ssl_context()
 
 
 def format_permissions(header: str) -> str:
-    """`contents=write; pull_requests=write` as words."""
+    """Formats GitHub's permissions header, such as `contents=write; pull_requests=write`, for a message."""
     return header.replace("=", ": ").replace(";", " or")[:100]
 
 
 def redact_message(message: str, authorization: str) -> str:
-    """The words on one line, without the secret or what looks like one."""
+    """Returns the message as one line, truncated, without the secret and without text that looks like a token."""
     message = redact(message, authorization.partition(" ")[2])
-    message = " ".join(TOKEN_PATTERN.sub("•••", message).split()).rstrip(".")
-    return message if len(message) <= MAX_ERROR_CHARS else message[: MAX_ERROR_CHARS - 1] + "…"
+    message = to_single_line(TOKEN_PATTERN.sub(MASK, message)).rstrip(".")
+    return truncate(message, MAX_ERROR_CHARS)
 
 
 def _parse_error_message(data: bytes) -> str:
-    """The sentence in a forge's error, wherever that forge puts it."""
+    """Returns the message of a forge's error response, or "" if the response is not JSON."""
     try:
         return _extract_message(json.loads(data))
     except (ValueError, RecursionError):
-        return ""  # a page for people
+        return ""  # an HTML page
 
 
 def _extract_message(value: Any, depth: int = 0) -> str:
@@ -219,7 +223,7 @@ def _extract_message(value: Any, depth: int = 0) -> str:
         parts = [
             _extract_message(value.get(key), depth + 1) for key in ("message", "error", "error_description", "errors")
         ]
-        if not any(parts):  # GitLab lists faults by field; GitHub has some without words
+        if not any(parts):  # GitLab lists errors by field; some of GitHub's have no message
             parts = [
                 f"{key}: {_extract_message(part, depth + 1)}"
                 for key, part in list(value.items())[:5]
@@ -244,5 +248,5 @@ def _parse_retry_after(response: httpx.Response) -> float | None:
 
 
 def _address_from_pin(pinned: str) -> str:
-    """The address at the end of `host:port:address`, as a URL writes it."""
+    """Returns the address of `host:port:address`; an IPv6 address keeps its brackets."""
     return pinned[pinned.rindex("[") :] if pinned.endswith("]") else pinned.rpartition(":")[2]

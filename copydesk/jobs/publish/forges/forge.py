@@ -1,4 +1,4 @@
-"""The seam to remote forges: what a pull request is, and the calls that every forge must answer."""
+"""The interface of remote forges, and the types that it uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ PullState = Literal["open", "merged", "closed"]
 
 @dataclass(frozen=True)
 class Credentials:
-    """A token, or a GitHub App that mints its own. Neither is ever shown."""
+    """A token, or the ID and key of a GitHub App that mints tokens. Secrets are left out of the repr."""
 
     token: str | None = field(default=None, repr=False)
     app_id: str | None = None
@@ -20,7 +20,10 @@ class Credentials:
 
 @dataclass(frozen=True)
 class PullRequest:
-    """As the forge has it. The title is plain: a forge that marks drafts in it gets the mark back on writing."""
+    """A pull request on the forge.
+
+    The title has no draft mark: forges that mark drafts in the title add the mark when they write it.
+    """
 
     number: int
     url: str
@@ -30,18 +33,18 @@ class PullRequest:
     draft: bool
     branch: str
     head: str | None
-    """The newest commit that the forge has seen on the branch."""
+    """The newest commit of the branch that the forge has processed."""
     closed_at: int | None = None
-    """Milliseconds; merged ones too."""
+    """When it was closed or merged, in milliseconds; None while it is open."""
 
     def closed_before(self, at: int) -> bool:
-        """For certain: forges tell time by the second."""
+        """Returns whether it was certainly closed before this time. Forges round times to the second."""
         return self.closed_at is not None and self.closed_at + SECOND <= at
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A pull request to be."""
+    """A pull request to open or update."""
 
     branch: str
     base: str
@@ -51,26 +54,29 @@ class Proposal:
     labels: Sequence[str] = ()
     reviewers: Sequence[str] = ()
     head: str | None = None
-    """The commit that was pushed: one that was merged with it needs nothing more."""
+    """The commit that was pushed. A pull request that was merged with this commit needs no update."""
 
 
 class Forge(Protocol):
-    """One repository on one forge. Every call may raise ForgeRefused or ForgeAway."""
+    """One repository on one forge. Every method may raise ForgeRefused or ForgeUnavailable."""
 
     @property
     def repository(self) -> str:
-        """`owner/name`, as the project's address says it."""
+        """`owner/name` from the project's URL."""
 
     def find_pulls(self, branch: str, base: str) -> list[PullRequest]:
-        """Pull requests from this branch of this very repository, in any state, oldest first; none from forks."""
+        """Returns the pull requests from this branch, in any state, oldest first. Excludes those from forks."""
 
     def get_pull(self, number: int) -> PullRequest: ...
 
     def open_pull(self, proposal: Proposal) -> PullRequest:
-        """AlreadyOpen or NotYet where these are the reason. Labels and reviewers come after, each by its own call."""
+        """Opens a pull request, without its labels and reviewers.
+
+        Raises PullAlreadyOpen or BranchNotVisibleYet if that is why the forge refused.
+        """
 
     def update_pull(self, pull: PullRequest, *, title: str | None = None, body: str | None = None) -> None:
-        """A draft stays a draft, and what is ready stays ready: that is for people to say."""
+        """Updates the title or body. Leaves the draft state unchanged, because people decide when a draft is ready."""
 
     def add_comment(self, number: int, text: str) -> None: ...
 
@@ -79,19 +85,19 @@ class Forge(Protocol):
     def reopen_pull(self, number: int) -> None: ...
 
     def add_labels(self, number: int, labels: Sequence[str]) -> list[str]:
-        """Notes about labels that the repository does not have; none is ever created."""
+        """Adds existing labels, and returns a note for each label that does not exist. Never creates labels."""
 
     def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
-        """Notes about people who cannot be asked."""
+        """Requests reviews, and returns a note for each person or team that could not be added."""
 
     def find_access_problems(self, branch: str) -> list[str]:
-        """What stands in the way of pushing such a branch and opening a pull request, as far as the forge tells."""
+        """Returns the known reasons why such a branch could not be pushed or a pull request not be opened."""
 
     def can_write(self, user: str) -> bool:
-        """Whether this person may push to the repository; False for whoever is unknown."""
+        """Returns whether this user can push to the repository; False for an unknown user."""
 
     def git_token(self) -> str | None:
-        """For git, which takes it as a password; renewed when it is about to expire."""
+        """Returns the token that git uses as a password. Renews a minted token that is about to expire."""
 
     def close(self) -> None:
-        """Closes connections and gives back a token that was minted. Nothing is asked of the forge after that."""
+        """Revokes a minted token and closes connections. The object cannot be used afterwards."""

@@ -1,4 +1,4 @@
-"""Gitea and Forgejo, through the REST API that they share."""
+"""Gitea and Forgejo, which share one REST API."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from copydesk.jobs.publish.forges.markers import mark_comment, set_draft_mark, s
 
 DRAFT_MARK = "WIP: "
 DRAFT_MARK_PATTERN = r"(?:wip:|\[wip\])"
-"""Both forges' default; a server may be set to others, whose titles then simply stay as they are."""
+"""The default marks of both forges. Other marks, which a server may configure, stay in the title."""
 
 
 class Permissions(BaseModel):
@@ -99,9 +99,10 @@ class Gitea:
         self._path = f"/repos/{quote(repository)}"
 
     def find_pulls(self, branch: str, base: str) -> list[PullRequest]:
-        """Asked by base and head, for any state, and among the open ones, whose base a person may have changed.
+        """Returns the pull requests from this branch.
 
-        Neither forge lists pull requests by their head.
+        Neither forge can list pull requests by head. So this looks up base and head, which finds any state, and
+        searches all open pull requests, because someone may have changed the base.
         """
         query: QueryParams = {"state": "open", "sort": "recentupdate", "limit": 50}
         pulls_by_number = {pull.number: pull for pull in self.http.paginate(GiteaPull, f"{self._path}/pulls", query)}
@@ -151,7 +152,7 @@ class Gitea:
             return []
         label_ids = {label.name: label.id for label in self.http.paginate(Label, f"{self._path}/labels", {"limit": 50})}
         if not set(labels) <= label_ids.keys():
-            with suppress(ForgeRefused):  # only an organization has labels of its own
+            with suppress(ForgeRefused):  # only organizations have labels
                 owner = quote(self.repository.partition("/")[0])
                 organization_labels = self.http.paginate(Label, f"/orgs/{owner}/labels", {"limit": 50})
                 label_ids = {label.name: label.id for label in organization_labels} | label_ids
@@ -160,7 +161,7 @@ class Gitea:
         return [f"The repository has no label '{label}'." for label in labels if label not in label_ids]
 
     def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
-        """One by one: the forge refuses all of them for one that it does not know. A team is `org/team`."""
+        """Requests reviewers one by one, because one unknown name makes the forge refuse all. A team is `org/team`."""
         notes = []
         for name in names:
             team = name.partition("/")[2]
@@ -168,7 +169,7 @@ class Gitea:
             try:
                 self.http.request(object, "POST", f"{self._path}/pulls/{number}/requested_reviewers", body=body)
             except ForgeRefused as refusal:
-                notes.append(f"{name} cannot be asked to review: {refusal}")
+                notes.append(f"{name} could not be added as a reviewer: {refusal}")
         return notes
 
     def find_access_problems(self, branch: str) -> list[str]:
@@ -176,22 +177,26 @@ class Gitea:
             repository = self.http.request(GiteaRepository, "GET", self._path)
         except ForgeRefused as refusal:
             if refusal.status == 404:
-                return [f"{self.http.host} has no repository {self.repository}, or the token may not see it."]
+                return [f"{self.http.host} has no repository {self.repository}, or the token has no access to it."]
             return [str(refusal)]
         problems = {
-            "is archived: nothing can be pushed.": repository.archived,
-            "is a fork: name the repository that pull requests go to.": repository.fork,
-            "has pull requests switched off.": not repository.has_pull_requests,
-            "cannot be pushed to with this token: its owner needs write access.": (
+            "is archived, so nothing can be pushed.": repository.archived,
+            "is a fork. Use the repository that pull requests go to.": repository.fork,
+            "has pull requests turned off.": not repository.has_pull_requests,
+            "cannot be pushed to with this token. The token's owner needs write access.": (
                 repository.permissions is not None and not repository.permissions.push
             ),
-            f"protects branches such as {branch} from being pushed.": self._is_protected(branch),
+            f"has a branch protection that blocks pushes to branches such as {branch}.": self._is_protected(branch),
         }
         return [f"{self.repository} {problem}" for problem, is_present in problems.items() if is_present]
 
     def can_write(self, user: str) -> bool:
-        """Only an administrator may ask about others. Whoever may not is told who can be assigned, which are the same
-        people where a person owns the repository; in an organization readers may be among them."""
+        """Returns whether this user can push to the repository.
+
+        Only administrators can look up other users' permissions. Without that right, the list of possible assignees is
+        used: in a user's repository these are the people with write access. In an organization it may include readers,
+        so ForgeRefused is raised instead.
+        """
         try:
             collaborator = self.http.get_or_none(
                 Permission, f"{self._path}/collaborators/{quote(user, safe='')}/permission"
@@ -202,8 +207,8 @@ class Gitea:
             owner = self.repository.partition("/")[0]
             if self.http.get_or_none(Organization, f"/orgs/{quote(owner, safe='')}") is not None:
                 raise ForgeRefused(
-                    f"{self.http.host} tells only an administrator of {self.repository} who may write there: give the "
-                    "token's owner that right, so that comments can be heard.",
+                    f"{self.http.host} only lets administrators of {self.repository} check who has write access. Make "
+                    "the token's owner an administrator so that Copydesk can respond to comments.",
                     status=403,
                 ) from None
             writers = self.http.request(list[GiteaUser], "GET", f"{self._path}/assignees")
@@ -225,7 +230,7 @@ class Gitea:
         return is_same_repository and head.ref == branch
 
     def _is_protected(self, branch: str) -> bool:
-        """Only an administrator may ask."""
+        """Returns whether a protection rule blocks pushes; False if the token's owner is not an administrator."""
         with suppress(ForgeRefused):
             rules = self.http.request(list[BranchProtection], "GET", f"{self._path}/branch_protections")
             return any(
@@ -235,10 +240,11 @@ class Gitea:
 
 
 def _matches_rule(rule: str, branch: str) -> bool:
-    """One star stays within a folder, two do not."""
-    positions = {
-        0
-    }  # where what was read of the rule may end in the branch; a pattern of many stars would take for ever
+    """Returns whether the branch matches a glob, in which `*` stops at slashes and `**` does not.
+
+    Tracks all reachable positions at once, because backtracking takes exponential time with many stars.
+    """
+    positions = {0}  # where the part of the rule that was read so far may end in the branch
     for lexeme in re.findall(r"\*\*|.", rule, re.DOTALL):
         if lexeme == "**":
             positions = set(range(min(positions), len(branch) + 1))
@@ -252,7 +258,7 @@ def _matches_rule(rule: str, branch: str) -> bool:
 
 
 def _extend_by_star(positions: set[int], branch: str) -> Iterator[int]:
-    """Yields the places up to which one star may go on from these, which is the end of their folder."""
+    """Yields the positions that one star can reach from these, up to the next slash."""
     is_reachable = False
     for position in range(len(branch) + 1):
         is_reachable = position in positions or (is_reachable and branch[position - 1] != "/")

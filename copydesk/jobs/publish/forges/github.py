@@ -1,4 +1,4 @@
-"""GitHub, at github.com or an Enterprise address, through its REST API."""
+"""GitHub (github.com or Enterprise Server), through its REST API."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -33,7 +33,7 @@ class PullHead(BaseModel):
     ref: str
     sha: str
     repo: RepositoryName | None = None
-    """None when the fork it came from is gone."""
+    """None when the fork was deleted."""
 
 
 class GitHubPull(BaseModel):
@@ -68,7 +68,7 @@ class Ruleset(BaseModel):
 
 
 class GitHub:
-    """With a token of a person's, or with an App's: what is minted for that is given back at the end."""
+    """A repository on GitHub, used with a person's token or with an App's, which is revoked on close."""
 
     def __init__(
         self,
@@ -121,14 +121,14 @@ class GitHub:
         self.http.request(GitHubPull, "PATCH", f"{self._path}/pulls/{number}", body={"state": "open"})
 
     def add_labels(self, number: int, labels: Sequence[str]) -> list[str]:
-        """Looked up first: GitHub would create what it does not know."""
+        """Adds existing labels. Looks each one up first, because GitHub would create unknown labels."""
         missing = [label for label in labels if not self._exists(f"labels/{quote(label, safe='')}")]
         if existing := [label for label in labels if label not in missing]:
             self.http.request(object, "POST", f"{self._path}/issues/{number}/labels", body={"labels": existing})
         return [f"The repository has no label '{label}'." for label in missing]
 
     def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
-        """One by one: GitHub refuses all of them for one that it does not know. A team is `org/team`."""
+        """Requests reviewers one by one, because one unknown name makes GitHub refuse all. A team is `org/team`."""
         notes = []
         for name in names:
             team = name.partition("/")[2]
@@ -136,7 +136,7 @@ class GitHub:
             try:
                 self.http.request(object, "POST", f"{self._path}/pulls/{number}/requested_reviewers", body=body)
             except ForgeRefused as refusal:
-                notes.append(f"{name} cannot be asked to review: {refusal}")
+                notes.append(f"{name} could not be added as a reviewer: {refusal}")
         return notes
 
     def find_access_problems(self, branch: str) -> list[str]:
@@ -145,21 +145,20 @@ class GitHub:
             scopes = self.http.get_header(self._path, "x-oauth-scopes")
         except ForgeRefused as refusal:
             if refusal.status == 404:
-                return [f"{self.http.host} has no repository {self.repository}, or the token may not see it."]
+                return [f"{self.http.host} has no repository {self.repository}, or the token has no access to it."]
             return [str(refusal)]
         token_scopes = {scope.strip() for scope in (scopes or "").split(",")}
-        is_app = (
-            self._revoke_token is not None
-        )  # GitHub says nothing of an App here, but refused to mint without rights
+        # GitHub does not report an App's permissions here, but refuses to mint a token if they are missing.
+        is_app = self._revoke_token is not None
         problems = {
-            "is archived: nothing can be pushed.": repository.archived,
+            "is archived, so nothing can be pushed.": repository.archived,
             "is disabled.": repository.disabled,
-            "is a fork: name the repository that pull requests go to.": repository.fork,
-            "has pull requests switched off.": not repository.has_pull_requests,
-            "cannot be pushed to with this token: it needs write access to contents and pull requests.": (
+            "is a fork. Use the repository that pull requests go to.": repository.fork,
+            "has pull requests turned off.": not repository.has_pull_requests,
+            "cannot be pushed to with this token. It needs write access to contents and pull requests.": (
                 not is_app and repository.permissions is not None and not repository.permissions.get("push", False)
             ),
-            "cannot be pushed to with this token: it lacks the scope repo (or public_repo).": (
+            "cannot be pushed to with this token. It lacks the scope repo (or public_repo).": (
                 scopes is not None and not {"repo", "public_repo"} & token_scopes
             ),
             f"has a rule that forbids branches such as {branch}.": (not is_app and self._is_forbidden_by_rules(branch)),
@@ -201,7 +200,7 @@ class GitHub:
         return self.http.get_or_none(dict[str, Any], f"{self._path}/{resource}") is not None
 
     def _is_forbidden_by_rules(self, branch: str) -> bool:
-        """By a ruleset; older Enterprise servers have none to ask for."""
+        """Returns whether a ruleset forbids the branch; False on older Enterprise servers, which have no rulesets."""
         with suppress(ForgeRefused):
             rules = self.http.paginate(BranchRule, f"{self._path}/rules/branches/{quote(branch)}", {"per_page": 100})
             return any(rule.type in ("creation", "update") and not self._may_bypass(rule) for rule in rules)

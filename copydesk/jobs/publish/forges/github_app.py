@@ -1,4 +1,4 @@
-"""A GitHub App's tokens: minted for one job and one repository, with no more rights than publishing needs."""
+"""Tokens of a GitHub App, minted for one job and one repository with only the permissions that publishing needs."""
 
 import base64
 import json
@@ -37,7 +37,7 @@ class InstallationToken(BaseModel):
 
 
 class AppTokens:
-    """Calls itself an installation of the App on one repository; the key signs claims and goes nowhere."""
+    """Mints and revokes tokens of the App's installation on one repository. The private key only signs JWTs."""
 
     def __init__(self, build_client: Callable[..., ApiClient], repository: str, app_id: str, app_key: str) -> None:
         self.repository, self.app_id = repository, app_id
@@ -54,7 +54,7 @@ class AppTokens:
         return self._installation_token.token
 
     def revoke(self, http: ApiClient) -> None:
-        """Revokes the token; one that cannot be revoked expires within the hour."""
+        """Revokes the token. If that fails, the token expires within an hour."""
         if self._installation_token is not None:
             with suppress(UserFacingError):
                 http.request(object, "DELETE", "/installation/token")
@@ -71,15 +71,15 @@ class AppTokens:
             )
         except ForgeRefused as refusal:
             message = {
-                401: f"GitHub does not take the key of App {self.app_id}: are the App's id and its private key a pair?",
+                401: f"GitHub rejected the key of App {self.app_id}. Check that the App ID and the private key match.",
                 404: f"The GitHub App {self.app_id} is not installed on {self.repository}.",
-                422: f"The GitHub App {self.app_id} lacks rights on {self.repository}: it needs contents and pull "
-                f"requests, read and write. {refusal}",
+                422: f"The GitHub App {self.app_id} lacks permissions on {self.repository}. It needs read and write "
+                f"access to contents and pull requests. {refusal}",
             }.get(refusal.status or 0, str(refusal))
             raise ForgeRefused(message, Reason.REPOSITORY_ERROR, status=refusal.status) from None
 
     def _sign_authorization(self) -> str:
-        """A JSON Web Token that says who we are; issued a little in the past, for clocks that differ."""
+        """Returns a signed JSON Web Token for the App, issued slightly in the past to tolerate clock skew."""
         now = int(time.time())
         header, claims = (
             {"alg": "RS256", "typ": "JWT"},
@@ -95,7 +95,7 @@ def _parse_rsa_key(pem: str) -> RSAPrivateKey:
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, RSAPrivateKey):
-        raise ForgeRefused("The GitHub App's key is not an RSA private key in PEM form.", Reason.REPOSITORY_ERROR)
+        raise ForgeRefused("The GitHub App's key is not an RSA private key in PEM format.", Reason.REPOSITORY_ERROR)
     return key
 
 

@@ -1,4 +1,4 @@
-"""GitLab, at gitlab.com or an address of its own, through its REST API. A pull request is a merge request there."""
+"""GitLab (gitlab.com or self-managed), through its REST API. GitLab calls a pull request a merge request."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -60,7 +60,7 @@ class GitLabMergeRequest(BaseModel):
         return PullRequest(
             number=self.iid,
             url=self.web_url,
-            state=states.get(self.state, "open"),  # opened, and locked while a merge is under way
+            state=states.get(self.state, "open"),  # "opened", or "locked" during a merge
             title=strip_draft_marks(self.title, DRAFT_MARK_PATTERN),
             body=self.description or "",
             draft=self.draft,
@@ -81,7 +81,7 @@ class TokenInfo(BaseModel):
 
 class PushAccess(BaseModel):
     access_level: int | None = None
-    """None where it is somebody in particular who is allowed."""
+    """None when the rule allows a specific user or group instead of a role."""
 
 
 class ProtectedBranchRule(BaseModel):
@@ -140,7 +140,7 @@ class GitLab:
         self._update_merge_request(number, {"state_event": "reopen"})
 
     def add_labels(self, number: int, labels: Sequence[str]) -> list[str]:
-        """Looked up first: GitLab would create what it does not know."""
+        """Adds existing labels. Looks each one up first, because GitLab would create unknown labels."""
         missing = [label for label in labels if not self._has_label(label)]
         if existing := [label for label in labels if label not in missing]:
             self._update_merge_request(number, {"add_labels": ",".join(existing)})
@@ -150,27 +150,33 @@ class GitLab:
         user_ids = {name: self._find_user_id(name) for name in names}
         if ids := [user for user in user_ids.values() if user is not None]:
             self._update_merge_request(number, {"reviewer_ids": ids})
-        return [f"{name} cannot be asked to review: there is no such user." for name in names if user_ids[name] is None]
+        return [
+            f"{name} could not be added as a reviewer: there is no such user."
+            for name in names
+            if user_ids[name] is None
+        ]
 
     def find_access_problems(self, branch: str) -> list[str]:
         try:
             project = self.http.request(GitLabProject, "GET", self._path)
         except ForgeRefused as refusal:
             if refusal.status == 404:
-                return [f"{self.http.host} has no project {self.repository}, or the token may not see it."]
+                return [f"{self.http.host} has no project {self.repository}, or the token has no access to it."]
             return [str(refusal)]
         permissions = project.permissions or ProjectPermissions()
         access_levels = [
             access.access_level for access in (permissions.project_access, permissions.group_access) if access
         ]
-        level = max(access_levels, default=OWNER_LEVEL)  # GitLab does not tell of rights through an invited group
+        level = max(access_levels, default=OWNER_LEVEL)  # GitLab does not report access through an invited group
         problems = {
-            "is archived: nothing can be pushed.": project.archived,
-            "is a fork: name the project that merge requests go to.": project.forked_from_project is not None,
-            "has merge requests switched off.": project.merge_requests_access_level == "disabled",
-            "cannot be pushed to with this token: it needs the role Developer.": level < DEVELOPER_LEVEL,
-            "cannot be written to with this token: it lacks the scope api.": self._lacks_scope(),
-            f"protects branches such as {branch} from this token's role.": self._is_protected(branch, level),
+            "is archived, so nothing can be pushed.": project.archived,
+            "is a fork. Use the project that merge requests go to.": project.forked_from_project is not None,
+            "has merge requests turned off.": project.merge_requests_access_level == "disabled",
+            "cannot be pushed to with this token. It needs the role Developer.": level < DEVELOPER_LEVEL,
+            "cannot be written to with this token. It lacks the scope api.": self._lacks_scope(),
+            f"does not allow this token's role to push to branches such as {branch}.": self._is_protected(
+                branch, level
+            ),
         }
         return [f"{self.repository} {problem}" for problem, is_present in problems.items() if is_present]
 
@@ -199,7 +205,7 @@ class GitLab:
         return self.http.get_or_none(dict[str, Any], f"{self._path}/labels/{quote(label, safe='')}") is not None
 
     def _lacks_scope(self) -> bool:
-        """Only some kinds of tokens can ask about themselves."""
+        """Returns whether the token lacks the scope `api`; False for tokens that cannot look up their scopes."""
         with suppress(ForgeRefused):
             return "api" not in self.http.request(TokenInfo, "GET", "/personal_access_tokens/self").scopes
         return False

@@ -1,4 +1,4 @@
-"""The forge `local`: the branch is pushed to the repository, the pull request is a row here and a page of ours."""
+"""The forge `local`: the branch is pushed to the repository; the pull request is stored and shown by Copydesk."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -48,14 +48,14 @@ class LocalPull:
     updated_at: int
 
     def link(self, base_url: str) -> str:
-        """The token in the link is what lets its holder see the page."""
+        """Returns the URL of the review page. Its token gives access without sign-in."""
         return f"{base_url}/review/{self.token}/pulls/{self.number}"
 
 
 def find_or_open_pull(
     database: Database, tx: Connection, job: Job, title: str, body: str, head: str, draft: bool
 ) -> LocalPull:
-    """One pull request per branch: a follow-up changes its words and opens it again where it was closed."""
+    """Opens the branch's pull request, or updates the body of the existing one and reopens it if it was closed."""
     same_branch = (pulls.c.project_id == job.project_id) & (pulls.c.branch == job.branch)
     now = clock.now()
     values: dict[str, Any] = {"head": head, "state": OPEN, "updated_at": now}
@@ -81,20 +81,20 @@ def find_or_open_pull(
 
 
 class LocalPulls:
-    """What people do with pull requests: look, merge, close."""
+    """Lists, merges and closes local pull requests."""
 
     def __init__(self, database: Database, jobs: Jobs) -> None:
         self.database = database
         self.jobs = jobs
 
     def list_for_project(self, project_id: str) -> list[LocalPull]:
-        """Newest first."""
+        """Returns the project's pull requests, newest first."""
         query = select(pulls).where(pulls.c.project_id == project_id).order_by(pulls.c.number.desc())
         with self.database.read() as tx:
             return [_pull_from_row(row) for row in tx.execute(query)]
 
     def list_idle_by_project(self) -> dict[str, list[LocalPull]]:
-        """Open pull requests that nobody works on, by project."""
+        """Returns the open pull requests without an active job, by project."""
         query = select(pulls).join(jobs, jobs.c.id == pulls.c.job_id)
         pulls_by_project: dict[str, list[LocalPull]] = {}
         with self.database.read() as tx:
@@ -109,11 +109,11 @@ class LocalPulls:
         return self._get_one((pulls.c.token == token) & (pulls.c.number == number))
 
     def merge(self, pull: LocalPull, mirror: "Mirror", actor: str = "") -> LocalPull:
-        """Merges the branch as it is now into its base, pushes that, and archives the job."""
+        """Merges the current branch into its base, pushes the base, and archives the job."""
         if pull.state != OPEN:
             raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
         if self.jobs.get(pull.project_id, pull.job_id).status is ACTIVE:
-            raise PullConflict("The job is still at work on this pull request; wait for it or cancel it.")
+            raise PullConflict("The job is still running. Wait for it to finish, or cancel it.")
         base, head = mirror.fetch_head(pull.base), mirror.fetch_head(pull.branch)
         if not mirror.contains(base, head):
             import pygit2  # slow to import, and only a merge needs it
@@ -122,7 +122,7 @@ class LocalPulls:
             message = f"Merge pull request {pull.number}: {pull.title}\n"
             merged = mirror.merge(base, head, message, author)
             if merged is None:
-                raise PullConflict(f"{pull.branch} conflicts with {pull.base}; resolve it in the repository.")
+                raise PullConflict(f"{pull.branch} conflicts with {pull.base}. Resolve the conflict in the repository.")
             mirror.push(merged, pull.base, base)
         return self._finish(pull, MERGED, actor)
 
@@ -132,7 +132,10 @@ class LocalPulls:
         return self._finish(pull, CLOSED, actor)
 
     def mark_merged(self, pull: LocalPull) -> bool:
-        """It was merged elsewhere, with git alone. False when somebody has set its job to work again meanwhile."""
+        """Records that the branch was merged with git, outside Copydesk, and archives the job.
+
+        Returns False, without a change, if the job or the pull request has changed since it was read.
+        """
         same_pull = _same_pull_condition(pull)
         with self.database.write() as tx:
             job = get_job_for_update(self.database, tx, pull.job_id)

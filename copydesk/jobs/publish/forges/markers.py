@@ -1,11 +1,13 @@
-"""Titles, texts and comments as the forges keep them: whose words are whose. No input or output."""
+"""Markers that separate Copydesk's text from people's in titles, descriptions and comments. No input or output."""
 
 import hashlib
 import re
 
+from copydesk.core.text.truncation import to_single_line, truncate
+
 MAX_TITLE_CHARS = 240
 MAX_BODY_CHARS = 60_000
-TRUNCATION_NOTE = "\n\n… (cut: the text was longer than the forge takes)\n"
+TRUNCATION_NOTE = "\n\n… (truncated: the text was longer than the forge allows)\n"
 DETAILS_END = "\n\n</details>"
 BEGIN_MARKER_PATTERN = re.compile(r"<!-- copydesk:begin(?: title=(?P<title>[0-9a-f]{16}))? -->")
 END_MARKER = "<!-- copydesk:end -->"
@@ -14,7 +16,7 @@ MARKER_START_PATTERN = re.compile(r"<!--(?=\s*copydesk:)")
 
 
 def strip_draft_marks(title: str, mark_pattern: str) -> str:
-    """Without the forge's marks of a draft, however many stand before it."""
+    """Removes all draft marks from the beginning of a title."""
     return re.sub(rf"^\s*(?:{mark_pattern}\s*)+", "", title, flags=re.IGNORECASE) or title
 
 
@@ -23,12 +25,14 @@ def set_draft_mark(title: str, mark: str, mark_pattern: str) -> str:
 
 
 def truncate_title(title: str) -> str:
-    title = " ".join(title.split())
-    return title if len(title) <= MAX_TITLE_CHARS else title[: MAX_TITLE_CHARS - 1] + "…"
+    return truncate(to_single_line(title), MAX_TITLE_CHARS)
 
 
 def wrap_in_markers(title: str, body: str) -> str:
-    """Our words between markers, so that a person's words around them survive; the title by a fingerprint."""
+    """Wraps our text in markers, so that updates keep text that people add around it.
+
+    The first marker contains a fingerprint of the title, to detect when a person changes it.
+    """
     body = MARKER_START_PATTERN.sub("<!- -", body).strip()
     if len(body) > MAX_BODY_CHARS:
         body = body[: MAX_BODY_CHARS - len(TRUNCATION_NOTE) - len(DETAILS_END)]
@@ -37,7 +41,7 @@ def wrap_in_markers(title: str, body: str) -> str:
 
 
 def replace_marked_part(body: str, marked_part: str) -> str:
-    """The text as it is, with our part replaced; where a person removed that part, it is added at the end."""
+    """Replaces our part of the text, or appends it if a person removed it."""
     begin = BEGIN_MARKER_PATTERN.search(body)
     end = body.find(END_MARKER, begin.end()) if begin else -1
     if begin is None or end < 0:
@@ -46,18 +50,21 @@ def replace_marked_part(body: str, marked_part: str) -> str:
 
 
 def is_our_title(title: str, body: str) -> bool:
-    """Whether the title is the one that we wrote last, and not a person's."""
+    """Returns whether the title is the one that we wrote last; False when a person has changed it."""
     begin = BEGIN_MARKER_PATTERN.search(body)
     return begin is not None and begin["title"] == _fingerprint(title)
 
 
 def mark_comment(text: str) -> str:
-    """So that a comment of ours is never taken for a person's, whoever's token wrote it."""
+    """Adds a hidden marker to a comment that we post.
+
+    Webhooks skip marked comments; the account that posts them may be a person's.
+    """
     return f"{text}\n\n{COMMENT_MARKER}"
 
 
 def parse_pull_number(link: str) -> int | None:
-    """The pull request's number in its address, which ends with it on every forge."""
+    """Returns the pull request's number, with which its URL ends on every forge; None if there is none."""
     match = re.search(r"/([0-9]{1,9})$", link)
     return int(match[1]) if match else None
 

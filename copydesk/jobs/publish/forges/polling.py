@@ -1,4 +1,4 @@
-"""Notices pull requests that were merged or closed on a forge that cannot reach us."""
+"""Polls forges for merged and closed pull requests, for forges whose webhooks cannot reach us."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class SecretsReader(Protocol):
 
 
 def archive_closed_pulls(database: Database, projects: Sequence[Project], secrets: SecretsReader) -> None:
-    """One round over all projects on remote forges. One that cannot be asked is left for the next round."""
+    """Archives finished jobs whose pull requests were merged or closed. Retries failed projects in the next round."""
     for project in projects:
         candidates = _list_finished_jobs(database, project) if project.forge in REMOTE_FORGES else []
         if not candidates:
@@ -42,30 +42,30 @@ def archive_closed_pulls(database: Database, projects: Sequence[Project], secret
                 archive_if_closed(database, forge, candidates)
             finally:
                 forge.close()
-        except Exception as failure:  # whatever is wrong with one forge, the others go on
+        except Exception as failure:  # an error of one forge must not stop the others
             log_polling_failure(project.id, failure)
 
 
 def log_polling_failure(project_id: str, failure: Exception) -> None:
     is_bug = not isinstance(failure, UserFacingError)
-    log.warning("merges in project %s cannot be noticed: %s", project_id, failure, exc_info=is_bug)
+    log.warning("cannot check for closed pull requests in project %s: %s", project_id, failure, exc_info=is_bug)
 
 
 def archive_if_closed(database: Database, forge: Forge, candidates: Sequence[tuple[str, int]]) -> None:
-    """Asks about a bounded number of pull requests."""
+    """Archives the jobs whose pull requests are closed. Checks at most MAX_CALLS_PER_ROUND of them."""
     for job_id, number in next_batch(candidates, clock.now()):
         try:
             is_closed = forge.get_pull(number).state != "open"
         except ForgeRefused as refusal:
             if refusal.status != 404:
                 raise
-            continue  # a repository out of sight looks the same as a pull request that is gone
+            continue  # the pull request may be deleted, or the repository hidden from the token
         if is_closed:
             archive_job(database, job_id)
 
 
 def next_batch(candidates: Sequence[T], at: int) -> Sequence[T]:
-    """Those whose turn it is: of more than one round can take, each comes up in some later one."""
+    """Returns at most MAX_CALLS_PER_ROUND candidates. The window moves with the clock, so that each one gets a turn."""
     start = (
         at // ROUND_MILLISECONDS * MAX_CALLS_PER_ROUND % len(candidates) if len(candidates) > MAX_CALLS_PER_ROUND else 0
     )
@@ -73,7 +73,7 @@ def next_batch(candidates: Sequence[T], at: int) -> Sequence[T]:
 
 
 def archive_job(database: Database, job_id: str) -> bool:
-    """False when somebody has set it to work again meanwhile."""
+    """Archives a finished job. Returns False if it is active again or already archived."""
     with database.write() as tx:
         job = get_job_for_update(database, tx, job_id)
         if job is None or job.status not in (COMPLETED, FAILED):
@@ -83,7 +83,7 @@ def archive_job(database: Database, job_id: str) -> bool:
 
 
 def _list_finished_jobs(database: Database, project: Project) -> list[tuple[str, int]]:
-    """Finished jobs with a pull request on the project's forge, and its number."""
+    """Returns the ids of finished jobs with the numbers of their pull requests in the project's repository."""
     query = (
         select(jobs.c.id, jobs.c.pr_link)
         .where(jobs.c.project_id == project.id, jobs.c.status.in_((COMPLETED, FAILED)))

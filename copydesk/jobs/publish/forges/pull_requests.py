@@ -1,4 +1,4 @@
-"""Finds or opens the one pull request of a job's branch, however often it runs and whatever dies on the way."""
+"""Creates or updates the single pull request of a job's branch. Safe to repeat after a crash at any point."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ BRANCH_CHECK_INTERVAL_SECONDS = 2.0
 class PublishedPull:
     pull: PullRequest
     notes: Sequence[str]
-    """What a person should know: a label that does not exist, somebody who cannot be asked to review."""
+    """Messages for people, such as a label that does not exist or a reviewer that could not be added."""
 
 
 def create_or_update_pull(
@@ -32,10 +32,11 @@ def create_or_update_pull(
     pause: Pause,
     deadline: float,
 ) -> PublishedPull:
-    """`known` is the job's pull request, if it has one; `asked_at` (milliseconds) is when this run was asked for.
+    """Finds, opens or updates the pull request, with retries until the deadline.
 
-    `guard` is called right before each change and raises when the job is no longer ours. Each try begins with a look:
-    a try that died or got no clear answer may have opened the pull request.
+    `known_number` is the job's recorded pull request; `requested_at` is when this run was requested, in milliseconds.
+    `before_change` is called right before each change and raises when this worker no longer owns the job. Each attempt
+    looks for existing pull requests first, because an attempt that crashed or timed out may have opened one.
     """
     proposal = replace(proposal, title=truncate_title(proposal.title))
     give_up_at = min(deadline, time.monotonic() + BRANCH_VISIBLE_TIMEOUT_SECONDS)
@@ -65,9 +66,9 @@ def _try_create_or_update(
         before_change()
         current = _open_pull(forge, proposal)
         if proposal.draft and not current.draft:
-            notes.append("This repository has no drafts: the pull request was opened as ready for review.")
+            notes.append("This repository does not support drafts, so the pull request was opened as ready for review.")
     elif current.state == "merged" and proposal.head is not None and current.head == proposal.head:
-        return PublishedPull(current, notes)  # a person was quicker than our record of it
+        return PublishedPull(current, notes)  # merged before we recorded it
     else:
         _refuse_closed(current, requested_at)
         before_change()
@@ -88,11 +89,11 @@ def _get_recorded_pull(forge: Forge, number: int) -> PullRequest:
     except ForgeRefused as refusal:
         if refusal.status != 404:
             raise
-        raise ForgeRefused(f"Pull request {number}, which is this job's, no longer exists.", status=404) from None
+        raise ForgeRefused(f"This job's pull request {number} no longer exists.", status=404) from None
 
 
 def _try_adding(add: Callable[[int, Sequence[str]], list[str]], number: int, names: Sequence[str]) -> list[str]:
-    """The pull request is there: what cannot be added to it is said, and is no failure."""
+    """Adds labels or reviewers. Returns a refusal as a note, because the pull request itself is open."""
     try:
         return add(number, names)
     except ForgeRefused as refusal:
@@ -100,7 +101,10 @@ def _try_adding(add: Callable[[int, Sequence[str]], list[str]], number: int, nam
 
 
 def _choose_pull(pulls: Sequence[PullRequest], known_number: int | None) -> PullRequest | None:
-    """The one on record; else the oldest open one; else the newest: a job has one pull request in its life."""
+    """Returns the recorded pull request, else the oldest open one, else the newest; None if there are none.
+
+    Reusing a closed one keeps each job to a single pull request.
+    """
     recorded = [pull for pull in pulls if pull.number == known_number]
     open_pulls = [pull for pull in pulls if pull.state == "open"]
     return next(iter([*recorded, *open_pulls, *reversed(pulls)]), None)
@@ -109,13 +113,13 @@ def _choose_pull(pulls: Sequence[PullRequest], known_number: int | None) -> Pull
 def _refuse_closed(pull: PullRequest, requested_at: int) -> None:
     if pull.state == "merged":
         raise ForgeRefused(
-            f"Pull request {pull.number} was merged meanwhile, so it takes no more changes. They are on the branch "
-            f"{pull.branch}; start a new job for what is still missing."
+            f"Pull request {pull.number} was merged in the meantime and cannot be changed anymore. The new changes are "
+            f"on the branch {pull.branch}. Start a new job to publish them."
         )
     if pull.state == "closed" and not pull.closed_before(requested_at):
         raise ForgeRefused(
-            f"Pull request {pull.number} was closed while the agent worked, so it was left closed. The changes are on "
-            f"the branch {pull.branch}; send another message to open it again."
+            f"Pull request {pull.number} was closed while the agent was working, so it stays closed. The changes are "
+            f"on the branch {pull.branch}. Send another message to reopen the pull request."
         )
 
 
@@ -126,25 +130,24 @@ def _open_pull(forge: Forge, proposal: Proposal) -> PullRequest:
         for pull in forge.find_pulls(proposal.branch, proposal.base):
             if pull.state == "open":
                 return pull
-        raise BranchNotVisibleYet(
-            str(refusal), status=refusal.status
-        ) from None  # it is there, but not in the listing so far
+        # The pull request exists, but the forge does not list it yet.
+        raise BranchNotVisibleYet(str(refusal), status=refusal.status) from None
 
 
 def _reopen_pull(forge: Forge, pull: PullRequest) -> None:
-    """GitLab says yes to what it does not do, so there is a look after."""
-    reason = f"{forge.repository} leaves it closed"
+    """Reopens a pull request, and checks that it is open: GitLab may report success without reopening it."""
+    reason = f"{forge.repository} keeps it closed"
     try:
         forge.reopen_pull(pull.number)
         if forge.get_pull(pull.number).state == "open":
             return
     except ForgeRefused as refusal:
         reason = str(refusal)
-    raise ForgeRefused(f"Pull request {pull.number} was closed and cannot be opened again: {reason}")
+    raise ForgeRefused(f"Pull request {pull.number} was closed and cannot be reopened: {reason}")
 
 
 def _update_text(forge: Forge, pull: PullRequest, proposal: Proposal) -> None:
-    """Our part of the text is replaced. The title only while it is the one that we wrote."""
+    """Replaces our part of the body, and the title unless a person has changed it."""
     title = proposal.title if is_our_title(pull.title, pull.body) else pull.title
     body = replace_marked_part(
         pull.body, wrap_in_markers(proposal.title if title == proposal.title else "", proposal.body)
@@ -154,12 +157,17 @@ def _update_text(forge: Forge, pull: PullRequest, proposal: Proposal) -> None:
 
 
 def _close_duplicates(forge: Forge, proposal: Proposal, current: PullRequest) -> PullRequest:
-    """A worker that was paused between look-up and opening may have made a second one: the younger is closed."""
+    """Closes all open pull requests of the branch except the oldest, and returns that one.
+
+    A worker that was paused between looking and opening may have opened a second one.
+    """
     open_pulls = [pull for pull in forge.find_pulls(proposal.branch, proposal.base) if pull.state == "open"]
     oldest = min([current, *open_pulls], key=lambda pull: pull.number)
     for pull in open_pulls:
         if pull.number != oldest.number:
             forge.close_pull(pull.number)
             with suppress(JobFailed):
-                forge.add_comment(pull.number, f"Closed: {oldest.url} is the pull request of this branch.")
+                forge.add_comment(
+                    pull.number, f"Closed as a duplicate: {oldest.url} is the pull request of this branch."
+                )
     return next((pull for pull in open_pulls if pull.number == oldest.number), current)

@@ -1,4 +1,4 @@
-"""Which forge a project is on, and with what it may speak to it."""
+"""Detects a project's forge, loads its credentials and creates its client."""
 
 import os
 import re
@@ -23,7 +23,7 @@ API_PATHS = {"github": "/api/v3", "gitlab": "/api/v4", "gitea": "/api/v1", "forg
 
 
 def detect_forge(address: str) -> str:
-    """The forge of a well-known host; `local` for paths and all other hosts."""
+    """Returns the forge of a well-known host, or `local` for paths and all other hosts."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -33,24 +33,24 @@ def detect_forge(address: str) -> str:
 
 
 def load_credentials(project: Project, secrets: Mapping[str, str]) -> Credentials:
-    """From the environment variable that the project names, else from its sealed secrets."""
+    """Returns the project's credentials: its environment variable, else its stored secrets. Raises ForgeRefused."""
     token = secrets.get("forge_token")
     if project.token_env is not None:
         token = os.environ.get(project.token_env, "").strip()
         if not token:
             message = f"The environment variable {project.token_env}, which holds the token, is not set."
             raise ForgeRefused(message, Reason.REPOSITORY_ERROR)
-    if token is not None and not TOKEN_PATTERN.fullmatch(
-        token
-    ):  # a header would not take it, and say so with the token in it
-        raise ForgeRefused("The token has blanks or signs that no token has; set it anew.", Reason.REPOSITORY_ERROR)
+    # The HTTP client's error about an invalid header would contain the token.
+    if token is not None and not TOKEN_PATTERN.fullmatch(token):
+        message = "The token contains spaces or other invalid characters. Set it again."
+        raise ForgeRefused(message, Reason.REPOSITORY_ERROR)
     return Credentials(token=token, app_id=project.policy.app_id, app_key=secrets.get("app_key"))
 
 
 def create_forge(project: Project, credentials: Credentials, deadline: float = inf) -> Forge:
-    """ForgeRefused when the address names no repository of such a forge, or when credentials are missing.
+    """Creates the client. Raises ForgeRefused if the URL is not a repository's or if credentials are missing.
 
-    No call outlives the deadline, which is in the time of `time.monotonic`.
+    Requests end by the deadline, which is in the time of `time.monotonic`.
     """
     api_url, repository = split_repository_url(project.forge, project.repository)
     build_client = partial(ApiClient, api_url, allow_private=project.allow_private, deadline=deadline)
@@ -63,7 +63,8 @@ def create_forge(project: Project, credentials: Credentials, deadline: float = i
     token = credentials.token
     if not token:
         raise ForgeRefused(
-            f"A project on {project.forge} needs a token: seal it as forge_token, or name its environment variable.",
+            f"A project on {project.forge} needs a token. Store it as the secret forge_token, or specify the "
+            "environment variable that contains it.",
             Reason.REPOSITORY_ERROR,
         )
     if project.forge == "github":
@@ -74,14 +75,14 @@ def create_forge(project: Project, credentials: Credentials, deadline: float = i
 
 
 def split_repository_url(forge: str, address: str) -> tuple[str, str]:
-    """The API's base address and the repository's full name."""
+    """Returns the API's base URL and the repository's full name. Raises ForgeRefused for other URLs."""
     parts = urlsplit(address)
     name = re.sub(r"\.git$", "", parts.path.strip("/"))
     depth = name.count("/") + 1
     has_valid_depth = depth >= 2 if forge == "gitlab" else depth == 2
     if forge not in API_PATHS or parts.scheme not in ("http", "https") or not has_valid_depth or "//" in name:
         example = "https://gitlab.com/group/name" if forge == "gitlab" else "https://github.com/owner/name"
-        message = f"{address} is not a repository's address on {forge}; it looks like {example}."
+        message = f"{address} is not the URL of a repository on {forge}. A valid URL looks like {example}."
         raise ForgeRefused(message, Reason.REPOSITORY_ERROR)
     if forge == "github" and parts.hostname in ("github.com", "www.github.com"):
         return "https://api.github.com", name

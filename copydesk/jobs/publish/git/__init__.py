@@ -1,1 +1,1 @@
-"""Fetches, commits, merges and pushes."""
+"""Fetch, commit, merge and push."""

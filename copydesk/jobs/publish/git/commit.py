@@ -1,4 +1,4 @@
-"""Turns a job's changes into a commit on its own branch, on the base as it is now."""
+"""Creates the commit of a job's changes, rebased onto the current base branch."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from copydesk.jobs.workspace.workspace import Changes
 
 
 class CommitResult(BaseModel):
-    """`onto` is the commit it stands on; `note` says what became of a base that moved."""
+    """A commit and its parent `onto`. `note` says what happened if the base branch moved or conflicts."""
 
     commit: str
     onto: str
@@ -21,7 +21,10 @@ class CommitResult(BaseModel):
 
 @dataclass(frozen=True)
 class Publisher:
-    """`start` is where the edits began: the base as it was pinned, or the head of the job's own branch."""
+    """Creates one job's commit.
+
+    `start_commit` is the commit that was edited: the pinned base, or the head of the job's own branch.
+    """
 
     job: Job
     policy: Policy
@@ -33,12 +36,15 @@ class Publisher:
     authored_at: int
 
     def commit(self) -> CommitResult:
-        """Re-applied when the base moved meanwhile; left on the old base, and said so, when that conflicts."""
+        """Creates the commit, and rebases it if the base branch moved.
+
+        On a conflict the commit stays on the old base, and the note says so.
+        """
         commit, base = (
             self._create_commit() if self.changes else self.start_commit,
             self.mirror.fetch_head(self.job.ref),
         )
-        conflict = f"The change conflicts with {self.job.ref} as it is now; resolve it when you merge."
+        conflict = f"The change conflicts with {self.job.ref}. Resolve the conflict when you merge."
         if self.on_own_branch:
             merges_cleanly = (
                 self.mirror.contains(commit, base) or self.mirror.merge(base, commit, "", self._author()) is not None
@@ -49,11 +55,11 @@ class Publisher:
         rebased = self.mirror.rebase(commit, self.start_commit, base)
         if rebased is None:
             return CommitResult(commit=commit, onto=self.start_commit, note=conflict)
-        note = f"{self.job.ref} moved while the job ran; the change was re-applied to its newest commit."
+        note = f"{self.job.ref} changed while the job ran, so the change was rebased onto its newest commit."
         return CommitResult(commit=rebased, onto=base, note=note)
 
     def recreate_if_missing(self, result: CommitResult) -> None:
-        """The same input makes the same commit, so a mirror that lost it makes it again."""
+        """Recreates a commit that the mirror has lost. The same input always creates the same commit."""
         if not self.mirror.has_commit(result.commit):
             self.mirror.ensure_commit(result.onto, self.job.ref)
             commit = self._create_commit()
@@ -63,7 +69,7 @@ class Publisher:
                 else self.mirror.rebase(commit, self.start_commit, result.onto)
             )
             if recreated != result.commit:
-                raise RepositoryFailed("The commit could not be made again as it was.")
+                raise RepositoryFailed("The commit could not be recreated.")
 
     def _create_commit(self) -> str:
         return self.mirror.commit(self.start_commit, self.changes, self.message, self._author())

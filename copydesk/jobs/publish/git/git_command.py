@@ -1,4 +1,4 @@
-"""Git's own program, for fetch and push only, in a fixed, closed environment."""
+"""Runs the git program for remote operations and packing, with a fixed configuration and environment."""
 
 import base64
 import os
@@ -19,8 +19,8 @@ from copydesk.jobs.publish.git.local_repository import LocalRepository
 from copydesk.jobs.publish.git.program_output import read_output
 from copydesk.jobs.workspace.repository_limits import DEFAULT_LIMITS, RepositoryLimits, git_out_of_memory
 
-# Neither side may run anything of a repository's own: no hook, no command from its configuration. The far side of a
-# local repository does not even read that configuration (local_repository.py); these settings are a second defense.
+# Neither side may run hooks or configured commands of a repository. For a local repository, git does not even read its
+# configuration (local_repository.py); these settings are a second defense.
 SAFE_CONFIG = (
     "core.hooksPath=/dev/null",
     "receive.denyCurrentBranch=refuse",
@@ -33,11 +33,11 @@ SAFE_CONFIG = (
 )
 REMOTE_GIT_OPTIONS = " ".join(f"-c {option}" for option in SAFE_CONFIG)
 MEMORY_LIMITED_GIT = 'ulimit -S -d "$0" 2>/dev/null; exec git "$@"'
-"""Memory, since a small pack can hold deltas that grow without bound."""
+"""Limits git's memory, because a small pack can contain deltas that expand without bound."""
 PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy")
 INHERITED_VARIABLES = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", *PROXY_VARIABLES)
 
-# The other side did not answer, or not as a repository: it may do so in a while.
+# Errors after which a retry may succeed: the other side did not respond, or not as a repository.
 UNAVAILABLE_PATTERN = re.compile(
     r"Could not resolve host|Failed to connect|Couldn't connect|Connection (?:refused|reset|timed out)|timed out"
     r"|Empty reply from server|requested URL returned error: (?:5\d\d|429)|unexpected disconnect|early EOF|RPC failed"
@@ -66,11 +66,11 @@ IGNORED_LINE_PREFIXES = (
 
 
 Watch = Callable[[], None]
-"""Called while git runs; what it raises ends git."""
+"""Called regularly while git runs; an exception from it stops git."""
 
 
 class Git:
-    """Runs git against one repository's address. The token goes by the environment, never by an argument."""
+    """Runs git against one repository's URL. The token is passed in the environment, never as an argument."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Git:
         stoppable: Stoppable = unstoppable,
         limits: RepositoryLimits = DEFAULT_LIMITS,
     ) -> None:
-        """`token` is asked before each command: one that was minted for a job may have to be renewed."""
+        """Creates a runner. `get_token` is called before each command, because a minted token may need renewal."""
         self.url = url
         self.get_token = get_token
         self.stoppable = stoppable
@@ -89,7 +89,7 @@ class Git:
         self._config = {"http.followRedirects": "false", "credential.helper": "", "http.lowSpeedLimit": "1000",
                         "http.lowSpeedTime": "60"}  # fmt: skip
         self._inherited_variables: tuple[str, ...] = INHERITED_VARIABLES
-        if pinned_address is not None:  # a proxy would look the host up again, so none is used
+        if pinned_address is not None:  # no proxy: it would resolve the host again
             self._config |= {"http.curloptResolve": pinned_address, "http.proxy": ""}
             self._inherited_variables = tuple(name for name in INHERITED_VARIABLES if name not in PROXY_VARIABLES)
 
@@ -106,9 +106,9 @@ class Git:
         watch: Watch = lambda: None,
         umask: int = UNCHANGED,
     ) -> str:
-        """What git printed; RepositoryFailed in git's own words, without secrets, when it failed.
+        """Returns git's output. Raises RepositoryFailed with git's error message, redacted, when it fails.
 
-        The locks `held` go on to git, so that one that outlives us keeps them until it is done.
+        Git inherits `lock_fds`, so that a git that outlives this process keeps the locks until it exits.
         """
         token = self.get_token()
         folder_options = ["-C", str(folder)] if folder else []
@@ -156,9 +156,10 @@ class Git:
                      "--", address, *refspecs, lock_fds=lock_fds, watch=watch)  # fmt: skip
 
     def push(self, folder: Path, commit: str, branch: str, expected: str | None) -> None:
-        """Replaces the branch's head only when it is the expected one; None means that it must not exist yet.
+        """Moves the branch to the commit if its head is `expected`; None means that the branch must not exist yet.
 
-        Files of a repository on this machine are its user's own, and not created privately as the mirror's are."""
+        In a local repository, files are created with the user's umask and not with the private one of the mirror.
+        """
         remote_program = f"--receive-pack=git {REMOTE_GIT_OPTIONS} receive-pack"
         lease = f"--force-with-lease=refs/heads/{branch}:{expected or ''}"
         if self.is_local:
@@ -168,7 +169,10 @@ class Git:
                      f"{commit}:refs/heads/{branch}", umask=user_umask())  # fmt: skip
 
     def list_heads(self, *patterns: str, seconds: float = 120) -> dict[str, str]:
-        """Branch → commit of the far side, as it is now; the pattern HEAD also tells the default branch as `HEAD`."""
+        """Returns the remote's current branches with their commits.
+
+        With the pattern HEAD, the key `HEAD` holds the name of the default branch.
+        """
         remote_program = f"--upload-pack=git {REMOTE_GIT_OPTIONS} upload-pack"
         with self._open_remote() as address:
             out = self.run(None, "ls-remote", "--symref", remote_program, "--", address, *patterns, seconds=seconds)
@@ -182,7 +186,7 @@ class Git:
 
     @contextmanager
     def _open_remote(self) -> Iterator[str]:
-        """Yields what git is told: the URL, or for a repository on this machine a view of it without its settings."""
+        """Yields the address for git: the URL, or a view of a local repository without its configuration."""
         if self.is_local:
             with LocalRepository.find(self.url).open_view() as folder:
                 yield str(folder)
@@ -197,17 +201,17 @@ class Git:
 
 
 def _error_from_stderr(command: str, stderr: str, token: str | None) -> RepositoryFailed:
-    """In git's own words, without secrets."""
+    """Returns the error for git's message, with secrets redacted."""
     if BRANCH_MOVED_PATTERN.search(stderr):
         return RepositoryFailed(
-            "The branch was changed by somebody else meanwhile, so nothing was pushed; send another message to go on "
-            "from it as it is now."
+            "Someone else changed the branch in the meantime, so nothing was pushed. Send another message to continue "
+            "from the current state of the branch."
         )
     lines = [line for line in stderr.splitlines() if line.strip() and not line.startswith(IGNORED_LINE_PREFIXES)]
     message = re.sub(r"^(fatal|error|remote): ", "", " ".join(lines[-3:])).strip()
     message = redact(message, token)[:400]
     if ACCESS_DENIED_PATTERN.search(stderr):
-        problem = "refused the token: it may have expired or lack a right" if token else "asks for a token"
+        problem = "refused the token: it may have expired or lack a permission" if token else "requires a token"
         return RepositoryFailed(f"git {command} failed: the repository's host {problem} ({message}).")
     error_type = RepositoryUnavailable if UNAVAILABLE_PATTERN.search(stderr) else RepositoryFailed
     return error_type(f"git {command} failed: {message or 'no reason given'}.")
@@ -232,7 +236,7 @@ def _build_environment(config: Mapping[str, str], inherited: Sequence[str]) -> d
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Git and everything it started."""
+    """Kills git and all processes that it started."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -1,8 +1,8 @@
-"""A repository on this machine, used without its configuration: nothing that its owner wrote is run as the service.
+"""Access to a repository on this machine without running commands that its owner configured.
 
-A repository's own configuration and hooks name commands: filters, hooks, a file system monitor, programs for a remote
-that lends missing objects. Git runs them as whoever runs git there. So git is given another folder, whose configuration
-is written here and whose objects and branches are the repository's own, by symbolic links.
+A repository's configuration and hooks name commands (filters, a file system monitor, programs for promisor remotes),
+which git would run as the service's user. So git works in another folder, which has a configuration written by Copydesk
+and symbolic links to the repository's objects and branches.
 """
 
 import os
@@ -19,7 +19,7 @@ from copydesk.jobs.job import RepositoryFailed
 
 LINKED_ENTRIES = ("objects", "refs", "packed-refs", "shallow", "logs", "reftable")
 COPIED_EXTENSIONS = ("objectformat", "refstorage")
-"""Of the configuration only these extensions are taken over, and `core.sharedRepository`; none can name a command."""
+"""The only extensions that are copied from the configuration, besides `core.sharedRepository`. None names a command."""
 MAX_HEAD_BYTES = 4096
 MAX_CONFIG_BYTES = 1024 * 1024
 SECTION_PATTERN = re.compile(r"\[([A-Za-z0-9.-]+)\]")
@@ -27,7 +27,10 @@ SECTION_PATTERN = re.compile(r"\[([A-Za-z0-9.-]+)\]")
 
 @dataclass(frozen=True)
 class LocalRepository:
-    """`own` holds HEAD; `common` holds objects and branches, and is another folder for a linked work tree."""
+    """A git repository on this machine.
+
+    `git_dir` contains HEAD. `common_dir` contains objects and branches; for a linked work tree it is another folder.
+    """
 
     path: str
     git_dir: Path
@@ -35,7 +38,7 @@ class LocalRepository:
 
     @classmethod
     def find(cls, address: str) -> "LocalRepository":
-        """Finds the repository as git would, by a path or a file:// address; RepositoryFailed where there is none."""
+        """Finds the repository at a path or file:// URL by git's rules. Raises RepositoryFailed if there is none."""
         path = unquote(urlsplit(address).path) if address.startswith("file://") else address
         for candidate in (f"{path}/.git", path, f"{path}.git/.git", f"{path}.git"):
             git_dir = _find_git_dir(Path(candidate))
@@ -47,7 +50,7 @@ class LocalRepository:
 
     @contextmanager
     def open_view(self) -> Iterator[Path]:
-        """A bare repository to run git in, with the branches and objects of this one and a configuration of ours."""
+        """Yields a temporary bare repository with these branches and objects and with Copydesk's configuration."""
         with TemporaryDirectory(prefix="copydesk-view-") as name:
             folder = Path(name, "view.git")
             folder.mkdir()
@@ -59,7 +62,7 @@ class LocalRepository:
             yield folder
 
     def refuse_checked_out(self, branch: str) -> None:
-        """Raises RepositoryFailed where a work tree has the branch checked out: its files would not be the branch's."""
+        """Raises RepositoryFailed if the branch is checked out in a work tree, whose files would no longer match it."""
         heads = [self.common_dir / "HEAD"] if not self._is_bare() else []
         heads += (self.common_dir / "worktrees").glob("*/HEAD")
         if f"ref: refs/heads/{branch}" in [_read_head(head.parent).strip() for head in heads]:
@@ -78,7 +81,7 @@ class LocalRepository:
         return "\n".join(["[core]", *lines, ""])
 
     def _read_settings(self, section_name: str, names: tuple[str, ...]) -> dict[str, str]:
-        """Returns what a section of its configuration says, without what it includes; one plain word for each name."""
+        """Returns these settings of a section if their values are alphanumeric. Ignores included files."""
         settings, current_section = dict[str, str](), ""
         for line in _read_small(self.common_dir / "config", MAX_CONFIG_BYTES).splitlines():
             if heading := SECTION_PATTERN.match(line.strip()):
@@ -93,7 +96,10 @@ class LocalRepository:
         return bare.lower() in ("true", "yes", "on", "1") if bare else self.common_dir.name != ".git"
 
     def _refuse_other_owners(self) -> None:
-        """What the service writes there would be the service's own, and in the owner's way."""
+        """Raises RepositoryFailed if another user owns the repository.
+
+        The owner could not change files that Copydesk creates there.
+        """
         for folder in (self.git_dir, self.common_dir):
             if folder.stat().st_uid != os.geteuid():
                 raise RepositoryFailed(
@@ -104,7 +110,7 @@ class LocalRepository:
 
 def _find_git_dir(path: Path) -> Path | None:
     try:
-        if path.is_file():  # of a linked work tree or a submodule: it names the folder
+        if path.is_file():  # a linked work tree or a submodule has a file that names the folder
             path = path.parent / _read_small(path).strip().removeprefix("gitdir: ")
         common_dir = _find_common_dir(path)
         is_git_dir = (
@@ -122,13 +128,13 @@ def _find_common_dir(git_dir: Path) -> Path:
 
 def _read_head(folder: Path) -> str:
     head = folder / "HEAD"
-    if head.is_symlink():  # as very old versions of git wrote it
+    if head.is_symlink():  # very old versions of git wrote HEAD as a link
         return f"ref: {os.readlink(head)}\n"
     return _read_small(head)
 
 
 def _read_small(file: Path, max_bytes: int = MAX_HEAD_BYTES) -> str:
-    """Returns the beginning of a regular file, and nothing for anything else: opening a pipe could wait for ever."""
+    """Returns the beginning of a regular file, or "" for anything else, because reading a pipe could block forever."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""Merges trees with libgit2. Before it does, their size is tested: it reads all three, and what both sides changed."""
+"""Merges trees with libgit2. Checks their size first, because libgit2 reads all three trees and the changed files."""
 
 import pygit2
 from pygit2.enums import FileMode, MergeFlag
@@ -7,22 +7,21 @@ from copydesk.jobs.workspace.git_tree import Tree, TreeEntry
 
 
 def merge_trees(ancestor: Tree, ours: Tree, theirs: Tree) -> pygit2.Oid | None:
-    """The merged tree; None when they conflict."""
+    """Returns the merged tree, or None on a conflict."""
     for tree in (ancestor, ours, theirs):
         tree.validate_size()
     ours_changed, theirs_changed = _find_changed_paths(ancestor, ours), _find_changed_paths(ancestor, theirs)
     large_paths = {path for path, is_large in (*ours_changed.items(), *theirs_changed.items()) if is_large}
     if large_paths & ours_changed.keys() & theirs_changed.keys():
-        return None  # two versions of a file that is too large to be read
-    flags = (
-        MergeFlag(0) if large_paths else MergeFlag.FIND_RENAMES
-    )  # renames are found by reading what came and what went
+        return None  # both sides changed a file that is too large to read
+    # Finding renames reads all added and deleted files.
+    flags = MergeFlag(0) if large_paths else MergeFlag.FIND_RENAMES
     index = ours.repository.merge_trees(ancestor.root, ours.root, theirs.root, flags=flags)
     return None if index.conflicts is not None else index.write_tree(ours.repository)
 
 
 def merge_commits(ours: Tree, theirs: Tree) -> pygit2.Oid | None:
-    """The merged tree of two commits, by the newest commit that both have; None when they conflict."""
+    """Returns the merged tree of two commits, or None if they conflict or have no common ancestor."""
     base = ours.repository.merge_base(ours.commit, theirs.commit)
     if base is None:
         return None
@@ -30,7 +29,7 @@ def merge_commits(ours: Tree, theirs: Tree) -> pygit2.Oid | None:
 
 
 def _find_changed_paths(before: Tree, after: Tree) -> dict[bytes, bool]:
-    """The paths that differ, and whether one of their two versions is too large to be read."""
+    """Returns the paths that differ, each with whether one of its two versions is too large to read."""
     repository = before.repository
     diff = repository[before.root].peel(pygit2.Tree).diff_to_tree(repository[after.root].peel(pygit2.Tree))
     changed_paths: dict[bytes, bool] = {}

@@ -1,4 +1,4 @@
-"""A bare mirror of the project's repository: fetched and pushed with git, read and written with libgit2."""
+"""Bare mirrors of projects' repositories. Git fetches and pushes; libgit2 reads and writes objects."""
 
 import fcntl
 import os
@@ -31,7 +31,7 @@ TokenSource = str | Callable[[], str | None] | None
 
 
 class Mirror:
-    """What one attempt sees of a repository. The mirror is a cache: any commit it lacks is fetched again."""
+    """A local cache of one repository. Missing commits are fetched again."""
 
     def __init__(self, folder: Path, git: Git) -> None:
         self.folder = folder
@@ -40,7 +40,9 @@ class Mirror:
             if not (folder / "HEAD").exists():
                 pygit2.init_repository(str(folder), bare=True)
         self.repository = pygit2.Repository(str(folder))
-        weakref.finalize(self, self.repository.free)  # it is in cycles of its own, and would wait for a collection
+        weakref.finalize(
+            self, self.repository.free
+        )  # it is in reference cycles, so its files would stay open until a garbage collection
 
     @classmethod
     def for_project(
@@ -55,20 +57,22 @@ class Mirror:
 
     @property
     def is_new(self) -> bool:
-        """Nothing was ever fetched: the repository may not be what its address says."""
+        """Whether nothing was ever fetched, so that the repository may not exist at its URL."""
         return not any(self.repository.references.iterator())
 
     def fetch_head(self, branch: str) -> str:
-        """The branch's newest commit, fetched now."""
+        """Fetches the branch and returns its newest commit. Raises RepositoryFailed if the branch does not exist."""
         commit = self.find_head(branch)
         if commit is None:
             raise RepositoryFailed(f"The repository has no branch {branch}.")
         return commit
 
     def find_head(self, branch: str) -> str | None:
-        """Like head, but None when there is no such branch."""
+        """Fetches the branch and returns its newest commit, or None if the branch does not exist."""
         validate_ref(branch)
-        local_ref = f"refs/copydesk/{sha256(branch.encode()).hexdigest()}"  # flat: a branch may become a folder one day
+        local_ref = (
+            f"refs/copydesk/{sha256(branch.encode()).hexdigest()}"  # flat, because branch "a" may be replaced by "a/b"
+        )
         with _lock_mirror(self.folder, self.git.stoppable) as lock_fd:
             try:
                 self._refuse_oversize()
@@ -82,11 +86,14 @@ class Mirror:
                 _remove_stale_files(self.folder)
                 raise
             commit = str(self.repository.lookup_reference(local_ref).target)
-        self.tree(commit)  # refuses what is no commit
+        self.tree(commit)  # raises if it is not a commit
         return commit
 
     def ensure_commit(self, commit: str, branch: str) -> None:
-        """Another machine's mirror may lack a commit that the journal names."""
+        """Fetches the branch if the commit is missing, as it may be when the job ran on another machine before.
+
+        Raises RepositoryFailed if the commit is still missing.
+        """
         if not self.has_commit(commit):
             self.find_head(branch)
         if not self.has_commit(commit):
@@ -96,11 +103,11 @@ class Mirror:
         return Tree(self.repository, commit, self.git.limits, partial(_raise_if_stopped, self.git.stoppable))
 
     def commit(self, parent: str, changes: Changes, message: str, author: pygit2.Signature) -> str:
-        """A commit of the changes on its parent. The same input makes the same commit, however often it runs."""
+        """Creates a commit of the changes and returns its id. The same input always creates the same commit."""
         return self._create_commit(author, author, message, write_changed_tree(self.tree(parent), changes), [parent])
 
     def rebase(self, commit: str, old_base: str, new_base: str) -> str | None:
-        """The same change on a base that moved meanwhile; None when they conflict."""
+        """Creates the same change on a new base. Returns the commit, or None on a conflict."""
         tree = merge_trees(self.tree(old_base), self.tree(new_base), self.tree(commit))
         if tree is None:
             return None
@@ -114,12 +121,15 @@ class Mirror:
         return descendant == ancestor or self.repository.descendant_of(descendant, ancestor)
 
     def merge(self, base: str, head: str, message: str, author: pygit2.Signature) -> str | None:
-        """A merge commit of head into base; None when they conflict."""
+        """Creates a merge commit of `head` into `base`. Returns it, or None on a conflict."""
         tree = merge_commits(self.tree(base), self.tree(head))
         return None if tree is None else self._create_commit(author, author, message, tree, [base, head])
 
     def push(self, commit: str, branch: str, expected: str | None) -> None:
-        """However often it runs, the branch ends at this commit; RepositoryFailed when somebody else moved it."""
+        """Moves the remote branch to the commit. Succeeds if an earlier attempt already did.
+
+        Raises RepositoryFailed if someone else moved the branch.
+        """
         try:
             self.git.push(self.folder, commit, branch, expected)
         except RepositoryFailed:
@@ -129,7 +139,7 @@ class Mirror:
             raise
 
     def _refuse_oversize(self) -> None:
-        """Raises RepositoryTooLarge when the mirror takes more of the disk than it may."""
+        """Raises RepositoryTooLarge if the mirror exceeds its limit on disk space."""
         if _measure_folder_bytes(self.folder / "objects") > self.git.limits.mirror_bytes:
             raise mirror_too_large(self.git.limits)
 
@@ -138,13 +148,13 @@ class Mirror:
     ) -> str:
         commit_id = self.repository.create_commit(None, author, committer, message, tree, list(parents))
         if commit_id not in self.repository:
-            raise DiskFull  # pygit2 gives the commit's name all the same when it could not be written
+            raise DiskFull  # pygit2 returns an id even if it could not write the commit
         return str(commit_id)
 
 
 def pack_mirror(folder: Path, limits: RepositoryLimits = DEFAULT_LIMITS) -> None:
-    """Packs a mirror that has gathered many loose objects; what nobody refers to stays for two weeks."""
-    sample_folder = folder / "objects" / "17"  # a 256th of all objects: git's own way to estimate
+    """Packs a mirror that has many loose objects. Unreferenced objects are deleted after two weeks."""
+    sample_folder = folder / "objects" / "17"  # 1/256 of all objects; git estimates the same way
     if sample_folder.is_dir() and len(os.listdir(sample_folder)) > MAX_LOOSE_IN_SAMPLE:
         with _lock_mirror(folder, unstoppable) as lock_fd:
             Git("", limits=limits).run(folder, "gc", "--quiet", "--prune=2.weeks.ago", lock_fds=[lock_fd])
@@ -156,7 +166,10 @@ def create_git(
     stoppable: Stoppable = unstoppable,
     limits: RepositoryLimits = DEFAULT_LIMITS,
 ) -> Git:
-    """`token` is the project's, or what mints one; the environment variable that a project names goes before it."""
+    """Creates the git runner for a project.
+
+    `token` is a token or a function that returns one. The project's environment variable takes precedence over it.
+    """
     pinned_address = None if project.allow_private else pin_public_host(project.repository)
 
     def get_token() -> str | None:
@@ -182,7 +195,10 @@ def _try_lock(lock: IO[str]) -> bool:
 
 @contextmanager
 def _lock_mirror(folder: Path, stoppable: Stoppable) -> Iterator[int]:
-    """One fetch into a mirror at a time, over all threads and processes of this machine."""
+    """Locks a mirror and yields the lock's descriptor.
+
+    Only one thread or process of this machine can fetch into a mirror at a time.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder.with_suffix(".lock"), "a") as lock:
         while not _try_lock(lock):
@@ -193,14 +209,14 @@ def _lock_mirror(folder: Path, stoppable: Stoppable) -> Iterator[int]:
 
 
 def _remove_stale_files(folder: Path) -> None:
-    """Removes what a git that was killed left in the mirror. The mirror is locked, so none runs now."""
+    """Removes lock files and temporary files of a killed git. The caller holds the mirror's lock, so no git runs."""
     for pattern in STALE_FILE_PATTERNS:
         for file in folder.glob(pattern):
             file.unlink(missing_ok=True)
 
 
 def _raise_if_stopped(stoppable: Stoppable) -> None:
-    """Raises what a stop from outside raises, if there was one."""
+    """Raises the exception of a requested stop, if there is one."""
     with stoppable(lambda: None):
         pass
 

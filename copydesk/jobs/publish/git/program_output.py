@@ -1,4 +1,4 @@
-"""Reads what a program prints while it runs, within bounds."""
+"""Reads the output of a running program, with limits on time and size."""
 
 import os
 import selectors
@@ -16,10 +16,10 @@ WATCH_SECONDS = 0.25
 def read_output(
     process: "subprocess.Popen[bytes]", timeout_seconds: float, watch: Callable[[], None]
 ) -> tuple[bytes, bytes]:
-    """Waits for the program's end and returns its output and the end of its errors.
+    """Waits until the program exits, and returns its output and the end of its error output.
 
-    `watch` is called several times a second; what it raises is raised here, and so is TimeoutExpired. A repository's
-    host decides how much git prints, so too long an output is RepositoryFailed.
+    Calls `watch` several times a second and propagates its exceptions. Raises TimeoutExpired after the timeout, and
+    RepositoryFailed if the output is too long, because a remote host controls how much git prints.
     """
     assert process.stdout is not None
     assert process.stderr is not None
@@ -36,7 +36,7 @@ def read_output(
                     selector.unregister(key.fileobj)
             del err[:-MAX_ERROR_BYTES]
             if len(out) > MAX_OUTPUT_BYTES:
-                raise RepositoryFailed("The repository has too many branches to list: git's list is over 16 MiB.")
+                raise RepositoryFailed("The repository has too many branches: git's list of them exceeds 16 MiB.")
             if time.monotonic() - started_at > timeout_seconds:
                 raise subprocess.TimeoutExpired(process.args, timeout_seconds)
             if time.monotonic() > next_watch_at:

@@ -1,1 +1,1 @@
-"""Decides whether a change may be published."""
+"""Checks whether a change may be published."""

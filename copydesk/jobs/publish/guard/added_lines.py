@@ -1,4 +1,4 @@
-"""What a change adds: the lines that were in none of the files it touches before."""
+"""The lines that a change adds: those that none of the changed files had before."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,10 @@ from copydesk.jobs.workspace.workspace import Changes
 
 @dataclass(frozen=True)
 class ProposedFile:
-    """A file as it will be; `before` is all that the change's files were, so that moving a page adds nothing."""
+    """A file after the change.
+
+    `before` contains all changed files before the change, so that lines of a moved page do not count as added.
+    """
 
     path: str
     data: bytes
@@ -29,7 +32,7 @@ class ProposedFile:
 
 @dataclass(frozen=True)
 class FilesBefore:
-    """The changed files as they were, by path."""
+    """The changed files before the change, as pairs of path and content."""
 
     files: tuple[tuple[str, bytes], ...] = ()
 
@@ -39,7 +42,7 @@ class FilesBefore:
 
     @cached_property
     def bodies(self) -> tuple[tuple[str, str], ...]:
-        """The text of each file that is text."""
+        """The path and text of each text file."""
         return tuple((path, DecodedText.decode(data).normalized_body) for path, data in self.files if is_text(data))
 
     @cached_property

@@ -1,4 +1,7 @@
-"""Files that a build, a host or a browser executes: a change to one is proposed as a draft, and named first."""
+"""Finds changed files that a build, a host or a browser executes.
+
+A pull request with such files is opened as a draft and lists them first.
+"""
 
 import posixpath
 import re
@@ -41,7 +44,7 @@ class ExecutedFile:
 
 
 def find_executed_files(tree: Tree, changes: Changes) -> list[ExecutedFile]:
-    """Returns the changed files that something executes. Deletions, menus and titles of settings are not among them."""
+    """Returns the changed files that are executed. Ignores deletions, and changes that affect only menus and titles."""
     executed_files = []
     for path, data in sorted(changes.items()):
         if data is None:
@@ -60,7 +63,7 @@ def _explain_execution(path: str, before: bytes | None, after: bytes) -> str:
         is_menu = before is not None and _is_same_without_menus(
             path, before, after, lambda text: _parse_without_keys(path, text, keys)
         )
-        return "" if is_menu else "settings of the site, beyond its titles and menus"
+        return "" if is_menu else "site settings other than titles and menus"
     if fnmatchcase(posixpath.basename(path).lower(), MENU_SCRIPT_GLOB):
         is_menu = before is not None and _is_same_without_menus(path, before, after, _reduce_menu_script)
         return "" if is_menu else "a script that the build runs"
@@ -70,7 +73,7 @@ def _explain_execution(path: str, before: bytes | None, after: bytes) -> str:
 
 
 def _is_same_without_menus(path: str, before: bytes, after: bytes, reduce: Callable[[str], Any]) -> bool:
-    """Whether both versions are the same but for menus and titles; what cannot be read is not."""
+    """Returns whether both versions differ only in menus and titles; False if one of them cannot be parsed."""
     if not (is_text(before) and is_text(after)):
         return False
     try:
@@ -87,7 +90,7 @@ def _parse_without_keys(path: str, text: str, keys: tuple[str, ...]) -> Any:
 
 
 def _reduce_menu_script(text: str) -> str:
-    """Returns what is left of a sidebar's script without strings, comments and the words of menus."""
+    """Returns a sidebar script without its strings, comments and menu keywords. Raises UnreadableData if in doubt."""
     if len(text) > MAX_MENU_CHARS:
         raise UnreadableData
     strings = STRING_OR_COMMENT_PATTERN.findall(text)

@@ -1,4 +1,4 @@
-"""What a change brings in from elsewhere: new links, and what a reader's browser would load by itself."""
+"""Finds external resources that a change adds: links, and content that browsers load without a click."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -26,12 +26,12 @@ QUOTED_LINE_PATTERN = re.compile(r"^ {0,3}>.*$", re.M)
 FENCE_PATTERN = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.M)
 PLAIN_LINE_PATTERN = re.compile(r"[^<>\[\]{}`~!\\&|:+=/]*")
 MAX_SEARCH_PASSES = 40
-"""How many times the length of a file is searched for the lines of its addresses."""
+"""Limit on the search for line numbers, as a multiple of the file's length."""
 
 
 @dataclass(frozen=True)
 class ExternalResource:
-    """`url` as it was written; for a script that stands in the page itself, its first words."""
+    """A reference that a change adds. `url` is as written; for an inline script, it is the beginning of its code."""
 
     path: str
     line: int
@@ -44,13 +44,13 @@ class ExternalResource:
 
 
 def find_hosts(texts: Iterable[str]) -> set[str]:
-    """The hosts that these texts name by an address, in their own words: what they quote is not asked for."""
+    """Returns the hosts of URLs in these texts. Ignores quoted text and code blocks, which are not requests."""
     unquoted_texts = (_remove_quotes(text) for text in texts)
     return {find_host(url) for text in unquoted_texts for url in find_urls(text)} - {""}
 
 
 def _remove_quotes(text: str) -> str:
-    """Returns the text without quotations and fenced blocks; a block that nothing ends runs to the end."""
+    """Returns the text without quotations and fenced blocks. An unclosed block extends to the end."""
     lines, open_fence = [], ""
     for line in text.split("\n"):
         fence = FENCE_PATTERN.match(line)
@@ -64,13 +64,16 @@ def _remove_quotes(text: str) -> str:
 
 
 def find_external_resources(tree: Tree, changes: Changes) -> list[ExternalResource]:
-    """In the order of files and lines, each address once a file, unless the files named it before."""
+    """Returns the new external resources by file and line, each address once per file.
+
+    Leaves out addresses that the changed files had before.
+    """
     dialects = lru_cache(1)(lambda: find_dialects(tree, changes))
     return [resource for file in list_proposed_files(tree, changes) for resource in find_in_file(file, dialects)]
 
 
 def format_resources(resources: Iterable[ExternalResource]) -> list[str]:
-    """Returns a line for each address, first those that readers load without a click."""
+    """Returns one line per resource; those that browsers load without a click come first."""
     ordered = sorted(resources, key=lambda one: one.kind == "link")
     return [f"{_to_one_line(resource.url)} ({resource.kind}, {resource.path}:{resource.line})" for resource in ordered]
 
@@ -80,7 +83,10 @@ def _to_one_line(url: str) -> str:
 
 
 def find_in_file(file: ProposedFile, dialects: Callable[[], Collection[Dialect]]) -> Iterator[ExternalResource]:
-    """Yields what one file brings; `dialects` tells how the site reads its pages, and is asked only in doubt."""
+    """Yields the new external resources of one file.
+
+    `dialects` returns the site's Markdown dialects; it is slow, so it is called only if an embed depends on one.
+    """
     lines = LineFinder(file.body)
     seen, text_before = set(_list_known_embeds(file.before)), file.before.body
     resources: list[ExternalResource] = []
@@ -101,7 +107,7 @@ def find_in_file(file: ProposedFile, dialects: Callable[[], Collection[Dialect]]
 
 @lru_cache(4)
 def _list_known_embeds(before: FilesBefore) -> frozenset[tuple[EmbedKind, str]]:
-    """What the files loaded already. An address that one of them only shows, as code or in a comment, is not loaded."""
+    """Returns the embeds that the files had before the change, without addresses in code and comments."""
     embeds = (embed for path, body in before.bodies for embed in find_embeds(path, body))
     return frozenset(
         (one.kind, clean_address(one.url)) for one in embeds if one.kind != "link" and one.url not in UNREAD_REASONS
@@ -109,7 +115,7 @@ def _list_known_embeds(before: FilesBefore) -> frozenset[tuple[EmbedKind, str]]:
 
 
 def _is_plain_edit(file: ProposedFile) -> bool:
-    """Whether the lines that an unread file gains and loses hold words alone, so that nothing more is loaded."""
+    """Returns whether the changed lines of an unparsable file contain only plain words, which cannot load anything."""
     old = next((body for path, body in file.before.bodies if path == file.path), None)
     if old is None:
         return False
@@ -118,13 +124,13 @@ def _is_plain_edit(file: ProposedFile) -> bool:
 
 
 class LineFinder:
-    """Finds the lines of addresses in the order of the text, within bounds."""
+    """Finds the line numbers of addresses, fastest in the order of the text, with a limit on the work."""
 
     def __init__(self, body: str) -> None:
         self.body, self.position, self.budget = body, 0, MAX_SEARCH_PASSES * (len(body) + 1000)
 
     def find_line(self, embed: Embed) -> int:
-        """Returns the line where the address stands, or that of its block, or 0."""
+        """Returns the line of the address, else the line of its block; 0 if neither is known."""
         start = self._find_line_start(embed.line)
         for begin in (start, 0) if start else (0,):
             if self.budget < 0:
@@ -136,7 +142,7 @@ class LineFinder:
         return embed.line
 
     def _find_line_start(self, line: int) -> int:
-        """Returns where a line begins; lines are mostly asked for in order."""
+        """Returns the offset of a line. Continues from the last call, because most calls are in order."""
         if line <= 1:
             return 0
         number, position = getattr(self, "_last", (1, 0))
@@ -160,9 +166,9 @@ class LineFinder:
 def find_new_embed(
     tree: Tree, resources: Collection[ExternalResource], allowed_hosts: Collection[str] = ()
 ) -> ExternalResource | None:
-    """The first that readers would load from a host which is not in `hosts` and which they do not load from so far.
+    """Returns the first embed from a host that is not in `allowed_hosts` and that no page loads from yet, or None.
 
-    That a page names or links to a host is not enough: so does one that asks for a tracking image.
+    A host that pages only name or link to counts as new: text that asks for a tracking image names its host too.
     """
     embeds = [one for one in resources if one.kind != "link" and one.host not in allowed_hosts]
     new_hosts = {one.host for one in embeds}
@@ -174,7 +180,7 @@ def find_new_embed(
 
 
 def _find_loaded_hosts(path: str, data: bytes, hosts: Collection[str]) -> set[str]:
-    """Those of the hosts that a page loads from; a file that is no page, such as the site's settings, names them."""
+    """Returns which of the hosts a file loads from. In files that are not pages, such as settings, a URL is enough."""
     lower = data.lower()
     named_hosts = {host for host in hosts if re.search(rb"//%s(?![\w-]|\.\w)" % re.escape(host.encode()), lower)}
     if not named_hosts or not is_page(path):

@@ -1,8 +1,8 @@
-"""Characters that make a text say something else than it shows: hidden ones, and letters that only look Latin.
+"""Finds characters that deceive readers: hidden ones, and Cyrillic letters that look Latin.
 
-A character that shows nothing is let through only beside the writing that needs it: a joiner beside letters that are
-not Latin or between pictures, a variation selector right after a symbol, ideograph or letter that has variants, a
-filler beside Korean or Mongolian letters, an empty Braille cell in a line of Braille.
+An invisible character is allowed only next to the script that needs it: a joiner next to non-Latin letters or between
+emoji, a variation selector right after a symbol, ideograph or letter that has variants, a filler next to Korean or
+Mongolian letters, an empty Braille cell in a line of Braille.
 """
 
 import re
@@ -13,13 +13,13 @@ from copydesk.jobs.publish.guard.added_lines import ProposedFile
 from copydesk.jobs.workspace.text_edits import CONTROL_CHARACTER_PATTERN, find_new_control_character
 
 BIDI_CONTROL_PATTERN = re.compile("[\u202a-\u202e\u2066-\u206f]")
-"""They reorder what is read, or once did: Trojan Source."""
+"""Characters that reorder the displayed text (the Trojan Source attack), some of them deprecated."""
 HIDDEN_PATTERN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028\u2029\u2060-\u2065\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e01ef]"
 )
 JOINERS = "\u034f\u061c\u17b4\u17b5\u200b\u200c\u200d\u200e\u200f\ufeff"
-"""Scripts other than Latin need these between letters, and pictures are joined with them."""
+"""Non-Latin scripts need these between letters; some also join emoji."""
 BLACK_FLAG = "\U0001f3f4"
 KEYCAP_PATTERN = re.compile("[#*0-9]\ufe0f\u20e3")
 VARIATION_SELECTOR_PATTERN = re.compile("[\ufe00-\ufe0f]")
@@ -29,18 +29,18 @@ SCRIPT_BY_FILLER = {
     "\u115f": "HANGUL", "\u1160": "HANGUL", "\u3164": "HANGUL", "\uffa0": "HANGUL",
     **dict.fromkeys("\u180b\u180c\u180d\u180e\u180f", "MONGOLIAN"),
 }  # fmt: skip
-"""The writing that a filler or selector belongs to, by the names of its letters."""
+"""The script of each filler and selector, as it occurs in the Unicode names of its letters."""
 LETTER_WITH_VARIANTS = "\u2139"
-"""The sign for information, which counts as a letter."""
+"""The information sign, which Unicode classifies as a letter."""
 CATEGORIES_WITH_VARIANTS = {"So", "Sm", "Sk", "Po", "Pd", "Lo", "Nl", "No"}
-"""Kinds of characters that have variants: pictures, symbols, ideographs, letters of some scripts."""
+"""Unicode categories with variants: emoji, symbols, ideographs, letters of some scripts."""
 WORD_PATTERN = re.compile(r"[^\W\d_]{3,}")
 LOOKALIKES = frozenset("асеһіјорѕхуԁԛԝАВСЕНІЈКМОРЅТХ")
-"""Cyrillic letters that are drawn like Latin ones."""
+"""Cyrillic letters that look like Latin ones."""
 
 
 def find_hidden_character(file: ProposedFile) -> tuple[int, str] | None:
-    """The first added line with such a character, and what it is."""
+    """Returns the number of the first added line with a deceptive character and a description of it, or None."""
     if file.body.isascii() and not CONTROL_CHARACTER_PATTERN.search(file.body):
         return None
     new_control = find_new_control_character(file.before.body, file.body)
@@ -54,14 +54,14 @@ def find_hidden_character(file: ProposedFile) -> tuple[int, str] | None:
 
 
 def find_hidden_in_name(path: str) -> str | None:
-    """Returns what is hidden in the name of a file, or None."""
+    """Returns a description of the first deceptive character in a file's name, or None."""
     if control := CONTROL_CHARACTER_PATTERN.search(path):
         return f"the control character U+{ord(control.group()):04X}"
     return next((description for description, _ in _find_in_line(path)), None)
 
 
 def strip_hidden_characters(text: str) -> str:
-    """The text without such characters, where what is said matters and not its bytes."""
+    """Removes hidden and reordering characters from titles and messages, where only the visible text matters."""
     if text.isascii():
         return text
     return "".join(
@@ -72,7 +72,10 @@ def strip_hidden_characters(text: str) -> str:
 
 
 def _find_in_line(line: str) -> Iterator[tuple[str, str]]:
-    """What is there, and the text around it that tells whether it was there before."""
+    """Yields a description of each deceptive character, and the text around it.
+
+    Callers search the old text for the surrounding text, to find out whether the character is new.
+    """
     if line.isascii():
         return
     for match in (*BIDI_CONTROL_PATTERN.finditer(line), *HIDDEN_PATTERN.finditer(line)):
@@ -83,7 +86,7 @@ def _find_in_line(line: str) -> Iterator[tuple[str, str]]:
         word = match.group()
         foreign = {c for c in word if "CYRILLIC" in unicodedata.name(c, "")}
         if foreign and foreign <= LOOKALIKES and any(c.isascii() for c in word):
-            yield "a word in which Cyrillic letters pass for Latin ones", word
+            yield "a word that mixes Latin letters with similar Cyrillic ones", word
 
 
 def _surrounding_text(line: str, match: re.Match[str]) -> str:
@@ -91,7 +94,7 @@ def _surrounding_text(line: str, match: re.Match[str]) -> str:
 
 
 def _is_legitimate(line: str, position: int) -> bool:
-    """Whether the hidden character stands beside what it serves; tags only in the flags that are made with them."""
+    """Returns whether the hidden character is next to one that needs it. Tags are allowed only in flag emoji."""
     character = line[position]
     before, after = line[position - 1 : position] if position else "", line[position + 1 : position + 2]
     if character in JOINERS:
@@ -108,7 +111,7 @@ def _is_legitimate(line: str, position: int) -> bool:
 
 
 def _is_non_latin(character: str) -> bool:
-    """A character that is neither hidden nor of the Latin script; a selector counts with the picture before it."""
+    """Returns whether a character is neither Latin nor hidden. Variation selectors count as part of an emoji."""
     is_hidden = HIDDEN_PATTERN.match(character) is not None and not VARIATION_SELECTOR_PATTERN.match(character)
     return not character.isascii() and not is_hidden and "LATIN" not in unicodedata.name(character, "")
 

@@ -1,4 +1,4 @@
-"""The agent's own instructions, which are for the model: a change that repeats them was not made for its readers."""
+"""Lines of the agent's system prompt, which must not appear in published changes."""
 
 from functools import cache
 
@@ -9,6 +9,6 @@ MIN_LINE_CHARS = 60
 
 @cache
 def list_prompt_lines() -> tuple[str, ...]:
-    """Lines that nobody else would write, so that one of them tells."""
+    """Returns the long lines of the system prompt. Each one is unlikely to appear in other text."""
     lines = (line.strip().removeprefix("- ") for line in load_system_prompt().splitlines())
     return tuple(line for line in lines if len(line) >= MIN_LINE_CHARS)

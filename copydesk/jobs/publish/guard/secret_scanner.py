@@ -1,4 +1,4 @@
-"""Secrets that a change would publish: what looks like one in its added lines, and values that are known to be one."""
+"""Finds secrets in a change: added text that looks like a secret, and known secret values."""
 
 import re
 from bisect import bisect_right
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PRIVATE_KEY_KIND = "Private Key"
 OPENAI_KIND, OPENAI_MARKER = "OpenAI Token", "T3BlbkFJ"
-# One prefix each, of providers whose keys a documentation team has at hand and the detector does not know.
+# Keys with a fixed prefix that documentation teams often use and that detect-secrets does not know.
 EXTRA_PATTERNS = {
     "Anthropic API key": re.compile(r"sk-ant-[a-z]+\d\d-[\w-]{80,}"),
     "GitHub fine-grained token": re.compile(r"github_pat_\w{22}_\w{59}"),
@@ -35,7 +35,7 @@ INVISIBLE_PATTERN = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff]+")
 
 
 def find_secret(file: ProposedFile) -> tuple[int, str] | None:
-    """The first added line with a secret in it, and the kind of secret; never the secret."""
+    """Returns the first added line with a secret and the kind of the secret, never the secret itself; None if clean."""
     lines = list(file.added_lines())
     text = "\n".join(line for _, line in lines)
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -58,14 +58,14 @@ def find_secret(file: ProposedFile) -> tuple[int, str] | None:
         )
         if value in values_before:
             continue
-        unclear_count += 1  # it may still be there as a part of something else, which takes longer to tell
+        unclear_count += 1  # the old text may contain the value in a longer word; searching it is slow
         if unclear_count > MAX_UNCLEAR_VALUES or value not in file.before.body:
             return lines[bisect_right(starts, position) - 1][0], kind
     return None
 
 
 def redact_secrets(text: str, known_secrets: Sequence[str]) -> str:
-    """For what a person asked, which is quoted: a secret in it is blotted out, and no reason to refuse."""
+    """Redacts secrets in a quoted prompt. A secret in the prompt is no reason to refuse the change."""
     for _, _, value in list(_find_candidates(text)):
         if not PLACEHOLDER_PATTERN.search(value):
             text = text.replace(value, MASK)
@@ -73,7 +73,10 @@ def redact_secrets(text: str, known_secrets: Sequence[str]) -> str:
 
 
 def find_known_secret(data: bytes, secrets: Sequence[str], before: bytes = b"") -> int | None:
-    """The line (0 where that cannot be told) in which one of the values appears, also encoded or broken up."""
+    """Returns the first line with one of the secrets, plain, encoded or broken by white space; None if there is none.
+
+    0 means that the line is unknown.
+    """
     if not secrets:
         return None
     joined, joined_before = _join_text(data), _join_text(before)
@@ -90,7 +93,7 @@ def find_known_secret(data: bytes, secrets: Sequence[str], before: bytes = b"") 
 def _find_candidates(text: str) -> Iterator[tuple[int, str, str]]:
     for kind, pattern in _load_patterns():
         if kind == OPENAI_KIND and OPENAI_MARKER not in text:
-            continue  # its pattern takes ever longer over many beginnings without this
+            continue  # the pattern is very slow on text with many partial matches
         for match in pattern.finditer(text):
             yield match.start(), kind, match.group()
     for match in COPYDESK_KEY_PATTERN.finditer(text):
@@ -100,11 +103,11 @@ def _find_candidates(text: str) -> Iterator[tuple[int, str, str]]:
 
 @cache
 def _load_patterns() -> list[tuple[str, re.Pattern[str]]]:
-    """The maintained detector's, of those plugins that know a secret by its form, and ours.
+    """Returns our patterns and those of the detect-secrets plugins that recognize a secret by its format.
 
-    Not those that guess by entropy or by a name such as `password`, and not JSON web tokens or addresses with a
-    password in them: documentation is full of examples of these. Taken from the plugins and not asked of them, for
-    some answer with the prefix alone.
+    Leaves out plugins that guess by entropy or by a name such as `password`, and those for JSON Web Tokens and for URLs
+    with passwords, because documentation is full of such examples. Uses the plugins' patterns directly, because some
+    plugins return only the prefix of a secret.
     """
     from detect_secrets.plugins import (
         aws,

@@ -1,4 +1,4 @@
-"""How a site reads its pages, told from the settings that the repository has: dialects differ on what is code."""
+"""Detects the Markdown dialects of a repository's sites from their settings. Dialects differ on what is code."""
 
 import posixpath
 
@@ -20,7 +20,10 @@ JEKYLL_SETTINGS = ("_config.yml", "_config.yaml", "_config.toml")
 
 
 def find_dialects(tree: Tree, changes: Changes) -> frozenset[Dialect]:
-    """Returns the dialects that some site of this repository reads its pages in."""
+    """Returns the dialects of all sites in this repository.
+
+    A change to MkDocs or Jekyll settings adds the dialects that these settings can select.
+    """
     dialects: set[Dialect] = set()
     for path, entry in tree.files():
         name = posixpath.basename(path)

@@ -1,4 +1,4 @@
-"""Answers calls in a child process, one after another, within limits."""
+"""Serves calls in a child process, one at a time, within limits."""
 
 import os
 import pickle
@@ -22,7 +22,9 @@ class Call(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`error` is what the function raised. `memory_bytes` tells the pool whether to keep this child."""
+    """The outcome of a call. `error` is the exception that the function raised, or None.
+
+    The pool reuses the child only if `memory_bytes`, its resident memory, is small enough."""
 
     value: Any
     error: BaseException | None
@@ -52,7 +54,9 @@ def _answer(call: Call) -> bytes:
 
 
 def _make_picklable(error: Exception) -> Exception:
-    """Returns the exception if it survives pickling, or else one that says the same. The traceback becomes a note."""
+    """Returns the exception, or a RuntimeError with the same text if it cannot be pickled.
+
+    Adds the traceback as a note, since pickling drops tracebacks."""
     error.add_note("In a child process:\n" + "".join(traceback.format_exception(error)))
     error.__traceback__ = error.__cause__ = error.__context__ = None
     try:
@@ -70,6 +74,6 @@ def _resident_bytes() -> int:
 
 
 def _end_with_fork_server() -> None:
-    """Has the kernel kill this process when the fork server ends, which ends when the service does."""
+    """Makes the kernel kill this process when the fork server ends, which in turn ends with the service."""
     if not die_with_parent(os.getppid(), signal.SIGKILL):
         os._exit(0)

@@ -1,4 +1,4 @@
-"""Limits of a child process, and how a caller learns that one was exceeded."""
+"""Limits of a child process, and the errors for exceeding them."""
 
 import math
 import resource
@@ -12,31 +12,31 @@ class ChildLimits(NamedTuple):
     cpu_seconds: int = 60
     """CPU time that one call may take."""
     memory_bytes: int = 2048 * MIB
-    """Memory that a child may have allocated, between calls and during one."""
+    """Memory that a child may have allocated at any time, including memory of earlier calls."""
 
 
 class LimitExceeded(Exception):
-    """A call in a child process was ended because it took too much CPU time or memory; the message says which."""
+    """A call in a child process was stopped because it took too much CPU time or memory; the message says which."""
 
 
 class ChildDied(Exception):
-    """A child process ended during a call for another reason than its limits."""
+    """A child process ended during a call, but not because of its limits."""
 
 
 def apply_limits(limits: ChildLimits) -> None:
-    """Limits this process. CPU time is counted from now on, so this is called before each call.
+    """Limits the CPU time and memory of this process. Called before each call, since CPU time counts from now on.
 
-    The kernel ends the process with SIGXCPU; an allocation that is too large raises MemoryError.
+    The kernel ends the process with SIGXCPU; an allocation beyond the limit raises MemoryError.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     used = usage.ru_utime + usage.ru_stime
     _lower_limit(resource.RLIMIT_CPU, math.ceil(used + limits.cpu_seconds))
-    # RLIMIT_AS would count mapped pack files too, which are read from disk and take no memory of their own.
+    # RLIMIT_AS would also count mapped pack files, whose memory the kernel can free at any time.
     _lower_limit(resource.RLIMIT_DATA, limits.memory_bytes)
 
 
 def _lower_limit(kind: int, limit: int) -> None:
-    """Sets a soft limit, or the hard limit that the service was started with where that is lower."""
+    """Sets a soft limit, at most the hard limit that the service was started with."""
     hard = resource.getrlimit(kind)[1]
     resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
@@ -50,10 +50,12 @@ def describe_memory_limit(limits: ChildLimits) -> str:
 
 
 def explain_end(status: int | None, limits: ChildLimits) -> Exception:
-    """Returns the exception for a child that ended during a call. `status` is the wait status, None if unknown."""
+    """Returns the exception for a child that ended during a call.
+
+    `status` is its exit code: negative for a signal, None if unknown."""
     number = None if status is None or status >= 0 else -status
     if number == signal.SIGXCPU:
         return LimitExceeded(describe_cpu_limit(limits))
-    if number == signal.SIGKILL:  # not by the pool: the kernel's out-of-memory killer, or an operator
+    if number == signal.SIGKILL:  # from the kernel's out-of-memory killer or an operator, not from the pool
         return LimitExceeded("more memory than the machine has")
     return ChildDied(f"A child process ended unexpectedly ({'unknown status' if status is None else status}).")

@@ -1,4 +1,4 @@
-"""Keeps child processes warm and runs calls in them, so that a call can be stopped at any moment."""
+"""A pool of warm child processes. A call in a child process can be stopped at any moment."""
 
 import atexit
 import logging
@@ -34,14 +34,14 @@ FORK_PAUSES_SECONDS = (0.1, 1.0, 3.0)
 
 @cache
 def shared_fork_server() -> ForkServer:
-    """Returns the one fork server of this process; it ends with the process."""
+    """Returns the only fork server of this process, which ends with the process."""
     server = ForkServer()
     atexit.register(server.close)
     return server
 
 
 class Child:
-    """A child process and the socket on which it is called."""
+    """A child process, and the socket for calls to it."""
 
     def __init__(self, server: ForkServer) -> None:
         ours, theirs = socket.socketpair()
@@ -54,10 +54,10 @@ class Child:
         self._server = server
         self._connection = Connection(ours.detach())
         self.affinity = ""
-        """The repository of its latest call, some of which it remembers."""
+        """Repository of the latest call; the child has parts of it in its cache."""
 
     def call(self, request: bytes) -> Answer | None:
-        """Returns None if the child ends before it answers."""
+        """Sends a call and returns the answer, or None if the child ends before it answers."""
         try:
             self._connection.send_bytes(request)
             answer: Answer = pickle.loads(self._connection.recv_bytes())  # noqa: S301 a fork of our own code wrote it
@@ -67,7 +67,7 @@ class Child:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it waits for a call: an idle child that has something to read has ended."""
+        """Returns whether an idle child still waits for a call. Its socket becomes readable when it ends."""
         return not self._connection.poll(0)
 
     def kill(self) -> None:
@@ -75,14 +75,14 @@ class Child:
             os.kill(self.pid, signal.SIGKILL)
 
     def end(self) -> int | None:
-        """Ends the process unless it has ended by itself. Returns its exit code, None if that is unknown."""
+        """Ends the process if it still runs. Returns its exit code, or None if that is unknown."""
         self._connection.close()
         self.kill()
         return self._server.reap(self.pid)
 
 
 class ChildPool:
-    """Runs functions in children. Each call takes an idle child, or a new one; it never waits for another call."""
+    """Runs functions in children. Each call takes an idle child or starts one, so calls never wait for each other."""
 
     def __init__(self, limits: ChildLimits, max_idle: int = 4) -> None:
         self.limits = limits
@@ -93,23 +93,23 @@ class ChildPool:
         self._closed = False
 
     def start(self) -> None:
-        """Starts what the first call needs, in the background."""
+        """Starts the fork server in the background, so that the first call does not wait for it."""
         self._server.start()
 
     def run(
         self, function: Callable[..., T], *arguments: object, affinity: str = "", stoppable: Stoppable = unstoppable
     ) -> T:
-        """Returns what a module-level function returns, or raises what it raises.
+        """Runs a module-level function in a child. Returns its result or raises its exception.
 
-        Raises LimitExceeded if it took too much CPU time or memory. A stop from outside kills the child.
-        `affinity` names what the function reads, so that a child which has read it before can be used again.
+        Raises LimitExceeded if the function took too much CPU time or memory. A stop from outside kills the child.
+        `affinity` names the repository that the function reads; a child that has read it before is preferred.
         """
         request = pickle.dumps(Call(function, arguments, self.limits), pickle.HIGHEST_PROTOCOL)
         try:
             try:
                 value: T = self._call(self._acquire(affinity), request, stoppable)
-            except ChildDied as death:  # by the operator's hand, or with the fork server: not by what it works on
-                log.warning("%s is run again: %s", function.__name__, death)
+            except ChildDied as death:  # an operator or the fork server ended it; its input is not the cause
+                log.warning("running %s again: %s", function.__name__, death)
                 value = self._call(self._acquire(affinity), request, stoppable)
         except LimitExceeded as limit:
             log.warning("%s was stopped because it took %s", function.__name__, limit)
@@ -117,7 +117,7 @@ class ChildPool:
         return value
 
     def close(self) -> None:
-        """Ends the idle children; those at work are ended when their call is over."""
+        """Ends the idle children. Busy children end after their call."""
         with self._lock:
             self._closed, idle, self._idle = True, self._idle, []
         for child in idle:
@@ -151,17 +151,19 @@ class ChildPool:
         return child
 
     def _fork(self) -> Child:
-        """Tries for a while: a machine that has no process or memory left now may have some in a moment."""
+        """Starts a child, with retries: a machine may run out of processes or memory for only a moment."""
         for pause in FORK_PAUSES_SECONDS:
             try:
                 return Child(self._server)
             except OSError as error:
-                log.warning("no child process can be started right now: %s", error)
+                log.warning("could not start a child process, retrying: %s", error)
                 time.sleep(pause)
         return Child(self._server)
 
     def _acquire_idle(self, affinity: str) -> Child | None:
-        """Returns the child that knows this repository; or the one idle for longest, if no more may be kept."""
+        """Takes the idle child that has read this repository, or the one idle for longest if the pool is full.
+
+        Returns None otherwise."""
         with self._lock:
             idle_child = next((child for child in self._idle if child.affinity == affinity), None)
             if idle_child is None and len(self._idle) >= self._max_idle:
@@ -171,7 +173,7 @@ class ChildPool:
             return idle_child
 
     def _release(self, child: Child, answer: Answer) -> None:
-        """Keeps the child for the next call, unless the next call could not have enough memory in it."""
+        """Returns the child to the pool, or ends it if the next call might not have enough memory in it."""
         with self._lock:
             is_kept = not self._closed and answer.memory_bytes <= self.limits.memory_bytes // 2
             if is_kept:

@@ -1,9 +1,9 @@
-"""Forks child processes on request. It has one thread and all modules loaded, so a fork is safe and takes milliseconds.
+"""A process that forks children on request. It has one thread and all modules loaded, so forks are safe and fast.
 
-The service cannot fork itself, because it has threads. It talks to this process over a socket: a message with a
-descriptor asks for a child that serves that descriptor, and is answered with the child's process id; a message with a
-process id asks to reap that child, and is answered with its exit code. A child that nobody reaps stays a zombie, so
-its id is not given to another process while the service may still send it a signal.
+The service itself cannot fork, because it has threads. It talks to this process over a socket: a message with a
+descriptor requests a child that serves that descriptor, and the answer is the child's process id; a message with a
+process id requests to reap that child, and the answer is its exit code. A child that has ended stays a zombie until
+the service reaps it, so the kernel does not reuse its id while the service may still send it a signal.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ MAX_MESSAGE_BYTES = 64
 
 
 class ForkServer:
-    """Starts the fork server when it is first needed, and again if it died."""
+    """Starts the fork server on first use, and again if it died."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -43,19 +43,19 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Starts the process unless it runs. Its modules load in the background; the first fork waits for them."""
+        """Starts the process if it is not running. Modules load in the background; the first fork waits for them."""
         with self._lock:
             self._ensure_started()
 
     def fork(self, descriptor: int) -> int:
-        """Returns the process id of a new child that serves this socket. Raises OSError if the system refuses one."""
+        """Forks a child that serves this socket, and returns its process id. Raises OSError if the system refuses."""
         with self._lock:
             answer = self._ask_for_child(descriptor)
-            if answer is None:  # the process has died: another one takes its place
+            if answer is None:  # the fork server has died, so start another one
                 self._stop()
                 answer = self._ask_for_child(descriptor)
         if answer is None:
-            raise ChildProcessError("The process that starts child processes ends right after its start.")
+            raise ChildProcessError("The fork server exits right after it starts. Standard error has its output.")
         if answer < 0:
             raise OSError(-answer, os.strerror(-answer))
         return answer
@@ -75,7 +75,7 @@ class ForkServer:
             self._stop()
 
     def _ask_for_child(self, descriptor: int) -> int | None:
-        """Returns the child's process id, or a negative error number; None if the process is gone."""
+        """Returns the child's process id, or a negative error number; None if the fork server is gone."""
         control = self._ensure_started()
         try:
             socket.send_fds(control, [FORK_REQUEST], [descriptor])
@@ -94,7 +94,7 @@ class ForkServer:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     env={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
-                    start_new_session=True,  # Ctrl-C in a terminal is for the service, which ends its children itself
+                    start_new_session=True,  # Ctrl-C must reach only the service, which then ends its children
                 )
         return self._control
 
@@ -109,7 +109,7 @@ class ForkServer:
 
 
 def serve_forks(descriptor: int) -> None:
-    """Answers requests until the service closes its end of the socket, by ending or by dying."""
+    """Answers requests until the service ends or dies, which closes its end of the socket."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the service decides when its children end
     for module in PRELOADED_MODULES:

@@ -1,4 +1,4 @@
-"""The work of one attempt that reads untrusted text: each method runs in a child process and says what exceeded it."""
+"""Runs an attempt's work on untrusted text in child processes, and says in the error which work exceeded a limit."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class IsolatedWork:
-    """`allowed_paths` are patterns of protected paths that the project allows to change."""
+    """Runs work in child processes. `allowed_paths` are patterns of protected paths that jobs may change."""
 
     def __init__(self, pool: ChildPool, stoppable: Stoppable, allowed_paths: Sequence[str] = ()) -> None:
         self._pool, self._stoppable = pool, stoppable
@@ -34,9 +34,9 @@ class IsolatedWork:
             return self._run(path, tasks.describe_repository, path, origin.commit, origin.limits, root)
 
     def run_tool(self, tool: Tool, workspace: Workspace, arguments: ToolArguments) -> str:
-        """Returns the tool's answer, with its changes made to the workspace."""
+        """Runs a tool, applies its changes to the workspace, and returns its output."""
         with _explain_limit(
-            lambda limit: ToolRefused(f"This call took {limit} and was stopped. Ask for less at once.")
+            lambda limit: ToolRefused(f"This call took {limit} and was stopped. Request less at once.")
         ):
             outcome = self._run_on(workspace, tasks.run_tool, tool.name, arguments)
         if outcome.changes is not None:
@@ -56,18 +56,18 @@ class IsolatedWork:
         self, workspace: Workspace, known_secrets: Sequence[str], texts: Sequence[str], prompts: Sequence[str]
     ) -> None:
         """Raises PublishRefused unless the change may be published."""
-        with _explain_limit(
-            lambda limit: PublishRefused(f"Looking for secrets and embeds in the change took {limit}.")
-        ):
+        with _explain_limit(lambda limit: PublishRefused(f"Scanning the change for secrets and embeds took {limit}.")):
             self._run_on(workspace, tasks.check_publishable, tuple(known_secrets), tuple(texts), tuple(prompts))
 
     def describe_change(self, workspace: Workspace) -> ChangeNotes:
-        """Returns what the pull request warns its reviewer of."""
-        with _explain_limit(lambda limit: PublishRefused(f"Listing what the change adds took {limit}.")):
+        """Returns the executed files and external addresses that the pull request lists for its reviewer."""
+        with _explain_limit(lambda limit: PublishRefused(f"Listing the additions of the change took {limit}.")):
             return self._run_on(workspace, tasks.describe_change)
 
     def find_overreach(self, workspace: Workspace) -> tuple[str, str] | None:
-        """Returns the first file that was rewritten rather than edited, with advice; None if that takes too long."""
+        """Returns the first file that was rewritten rather than edited, with advice, or None.
+
+        Also returns None if the search exceeds a limit, since the advice is optional."""
         with suppress(LimitExceeded):
             return self._run_on(workspace, tasks.find_overreach)
         return None
@@ -87,7 +87,7 @@ class IsolatedWork:
 
 @contextmanager
 def _explain_limit(explain: Callable[[LimitExceeded], Exception]) -> Iterator[None]:
-    """Raises what `explain` returns in place of LimitExceeded."""
+    """Replaces LimitExceeded with the exception that `explain` returns."""
     try:
         yield
     except LimitExceeded as limit:
@@ -95,7 +95,7 @@ def _explain_limit(explain: Callable[[LimitExceeded], Exception]) -> Iterator[No
 
 
 class IsolatedMechanic:
-    """The mechanic, in a child process."""
+    """The mechanic, run in a child process."""
 
     name = "mechanic"
 

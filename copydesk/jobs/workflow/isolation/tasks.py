@@ -1,4 +1,4 @@
-"""Functions that run in a child process. Their arguments and results are data, so that they can be sent."""
+"""Functions that run in a child process. Their arguments and results are plain data that can be pickled."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,14 +21,14 @@ from copydesk.jobs.workspace.workspace import Changes, Workspace
 
 
 class WorkspaceCopy(NamedTuple):
-    """Says how to open a workspace again in another process."""
+    """The data needed to open a workspace again in another process."""
 
     repository: str
     commit: str
     changes: Changes
     root: str
     allowed_paths: tuple[str, ...]
-    """Patterns of protected paths that this project allows to change."""
+    """Patterns of protected paths that the project lets jobs change."""
     limits: RepositoryLimits
 
     @classmethod
@@ -51,7 +51,7 @@ class ChangeNotes(NamedTuple):
     executed_files: list[ExecutedFile]
     """The changed files that a browser, a build or a host executes."""
     external_addresses: list[str]
-    """A line for each address that the change adds."""
+    """One line for each address that the change adds."""
 
 
 class ToolOutcome(NamedTuple):
@@ -65,7 +65,7 @@ def open_tree(repository: str, commit: str, limits: RepositoryLimits) -> Tree:
 
 
 def describe_repository(repository: str, commit: str, limits: RepositoryLimits, root: str) -> str:
-    """Returns what a model is told about the repository before it starts."""
+    """Returns the overview of the repository that a model gets before its first turn."""
     return render_overview(open_tree(repository, commit, limits), root)
 
 
@@ -83,7 +83,7 @@ def run_tool(copy: WorkspaceCopy, name: str, arguments: ToolArguments) -> ToolOu
 def check_workspace(
     copy: WorkspaceCopy, origin_commit: str, required_fields: Sequence[str], ignored_checks: Sequence[str]
 ) -> CheckReport:
-    """Returns the findings of the checks, told apart by whether the change since `origin_commit` brought them."""
+    """Returns the findings of the checks, divided into those introduced since `origin_commit` and older ones."""
     return check(
         copy.open(),
         root=copy.root,
@@ -96,7 +96,7 @@ def check_workspace(
 def check_publishable(
     copy: WorkspaceCopy, known_secrets: Sequence[str], texts: Sequence[str], prompts: Sequence[str]
 ) -> None:
-    """Raises PublishRefused unless the change may be published. `known` are secrets that must not appear in it."""
+    """Raises PublishRefused unless the change may be published. `known_secrets` must not appear in it."""
     workspace = copy.open()
     publish_guard.check_publishable(
         workspace.tree,
@@ -110,7 +110,7 @@ def check_publishable(
 
 
 def describe_change(copy: WorkspaceCopy) -> ChangeNotes:
-    """Returns what the pull request warns its reviewer of."""
+    """Returns the executed files and external addresses that the pull request lists for its reviewer."""
     tree = copy.open().tree
     return ChangeNotes(
         find_executed_files(tree, copy.changes), format_resources(find_external_resources(tree, copy.changes))
@@ -118,7 +118,7 @@ def describe_change(copy: WorkspaceCopy) -> ChangeNotes:
 
 
 def find_overreach(copy: WorkspaceCopy) -> tuple[str, str] | None:
-    """Returns the first file that was rewritten rather than edited, with advice."""
+    """Returns the first file that was rewritten rather than edited, with advice, or None."""
     workspace = copy.open()
     for path, data in copy.changes.items():
         old = workspace.read_original(path)

@@ -1,4 +1,4 @@
--- How ClickHouse names a page, a site and an agent.
+-- The hashes that identify a page, a site and an agent in ClickHouse.
 select
     arrayMap((project, path) -> sipHash64(project, 'page', path), {projects:Array(String)}, {paths:Array(String)}),
     arrayMap(project -> sipHash64(project, 'site'), {projects:Array(String)}),

@@ -1,1 +1,1 @@
-"""Pages of administrators: people, audit log, system."""
+"""The pages account, people, audit log and system."""

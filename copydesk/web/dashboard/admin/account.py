@@ -1,4 +1,4 @@
-"""/account: one's own name, password and sessions."""
+"""The page /account: a person's name, password and sessions."""
 
 from fastapi import APIRouter, Response
 
@@ -23,7 +23,7 @@ async def change_password(post: ViewerPost) -> Response:
     old, new, repeated = (post.form.get(name) for name in ("old", "new", "again"))
     try:
         if new != repeated:
-            raise InvalidRequest("The new password was not typed the same way twice.")
+            raise InvalidRequest("The new passwords do not match.")
         await run_password_check(post.desk.people.change_password, post.person, old, new, post.session.id)
     except RequestError as error:
         return await _render_account_page(post, error)
@@ -43,9 +43,9 @@ async def end_other_sessions(post: ViewerPost) -> Response:
 
 
 DONE_MESSAGES = {
-    "password": "Your password is changed; all other sessions have ended.",
-    "session": "The session has ended.",
-    "sessions": "All other sessions have ended.",
+    "password": "Your password was changed. All other sessions were ended.",
+    "session": "The session was ended.",
+    "sessions": "All other sessions were ended.",
 }
 
 

@@ -1,4 +1,4 @@
-"""The audit log of a project, for all who may look; and of the whole service, for administrators."""
+"""The audit log pages: a project's log for all roles, the service's log for administrators."""
 
 import json
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ CSV_COLUMNS = ("time", "actor", "action", "subject", "what", "details")
 
 
 class AuditFilter:
-    """Which entries are asked for."""
+    """The filter of the audit log, from the query parameters."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class AuditFilter:
         self.action, self.actor, self.before = action, actor, before
 
     def query(self, **extra: str) -> str:
-        """As the end of an address; empty when everything is asked for."""
+        """Returns the filter as a query string with its question mark, or an empty string without a filter."""
         parts = {name: value for name, value in {"action": self.action, "actor": self.actor, **extra}.items() if value}
         return f"?{urlencode(parts)}" if parts else ""
 
@@ -87,12 +87,12 @@ async def _render_audit_page(visit: SignedInRequest, audit_filter: AuditFilter, 
 
 
 def _include_selected(options: list[str], selected: str) -> list[str]:
-    """What is chosen is among the choices, also when it happened long ago."""
+    """Returns the sorted options with the selected one, which recent entries may no longer contain."""
     return sorted({*options, selected} - {""})
 
 
 async def _stream_csv(visit: SignedInRequest, audit_filter: AuditFilter, project: Project | None) -> Response:
-    """All that was chosen, however much, a part at a time."""
+    """Streams all matching entries as CSV, one chunk of entries at a time."""
     key_names, _ = await _load_names(visit, project)
 
     async def generate_chunks() -> AsyncIterator[str]:
@@ -122,7 +122,7 @@ async def _list_entries(
 
 
 async def _load_names(visit: SignedInRequest, project: Project | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Of the keys, by id, and of the people, by e-mail address."""
+    """Returns the names of the project's keys by id, and the names of all people by email address."""
     keys = await run_in_thread(visit.desk.keys.list_for_project, project.id) if project else []
     people = await run_in_thread(visit.desk.people.all)
     return {key.id: key.name for key in keys}, {person.email: person.name for person in people}

@@ -1,4 +1,4 @@
-"""What the audit log says, in plain words: 'Ada revoked the key CI'."""
+"""Describes audit entries in sentences, such as 'Ada revoked the key CI'."""
 
 from collections.abc import Mapping
 from string import Formatter
@@ -7,32 +7,32 @@ from typing import Any
 ACTION_SENTENCES = {
     "project.created": "created the project {name}",
     "project.changed": "changed the project’s {fields}",
-    "key.created": "made the key {name}",
+    "key.created": "created the key {name}",
     "key.revoked": "revoked the key {name}",
-    "secret.set": "sealed the secret {subject}",
+    "secret.set": "set the secret {subject}",
     "secret.removed": "removed the secret {subject}",
-    "pull.merged": "merged the pull request #{subject}",
-    "pull.closed": "closed the pull request #{subject}",
-    "analytics.forgotten": "deleted all views, numbers and feedback",
-    "analytics.feedback_forgotten": "deleted {entries} entries of feedback",
-    "analytics.visitor_forgotten": "deleted a visitor’s traces",
+    "pull.merged": "merged pull request #{subject}",
+    "pull.closed": "closed pull request #{subject}",
+    "analytics.forgotten": "deleted all page views, counts and feedback",
+    "analytics.feedback_forgotten": "deleted {entries} feedback entries",
+    "analytics.visitor_forgotten": "deleted the data of a visitor",
     "person.invited": "invited {email} as {role}",
-    "person.invitation_withdrawn": "withdrew the link of {email}",
-    "person.reset": "made a link for {email} to set a new password",
+    "person.invitation_withdrawn": "withdrew the link for {email}",
+    "person.reset": "created a password link for {email}",
     "person.joined": "joined as {role}",
     "person.linked": "signed in with {issuer} for the first time",
     "person.signed_in": "signed in",
-    "person.session_ended": "ended a session of their own",
-    "person.sessions_ended": "ended {sessions} other sessions of their own",
+    "person.session_ended": "ended one of their sessions",
+    "person.sessions_ended": "ended {sessions} of their other sessions",
     "person.password_changed": "set a new password",
-    "person.role_changed": "made {email} {role}, who was {before}",
+    "person.role_changed": "changed the role of {email} from {before} to {role}",
     "person.removed": "removed {email}",
 }
 CLI_ACTOR_PREFIX = "cli:"
 
 
 def describe_action(entry: Mapping[str, Any], key_names: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """What was done, and the details that the sentence leaves out. `names` are those of keys, by id."""
+    """Returns a sentence without its subject, and the details that the sentence leaves out."""
     details = {name: _format_detail(value) for name, value in entry["details"].items()}
     subject = entry["subject"]
     values = {"subject": subject, "name": key_names.get(subject, subject), **details}
@@ -45,9 +45,9 @@ def describe_action(entry: Mapping[str, Any], key_names: Mapping[str, str]) -> t
 
 
 def describe_actor(actor: str, person_names: Mapping[str, str]) -> str:
-    """By name where there is an account; `names` are those of people, by e-mail address."""
+    """Returns the name of the actor's account, or the actor itself if there is no such account."""
     if actor.startswith(CLI_ACTOR_PREFIX):
-        return f"{actor.removeprefix(CLI_ACTOR_PREFIX)}, by command line"
+        return f"{actor.removeprefix(CLI_ACTOR_PREFIX)}, from the command line"
     return person_names.get(actor, actor)
 
 

@@ -1,4 +1,4 @@
-"""A browser in plain words, as its owner would name it. Only a help for the memory: anybody can claim anything."""
+"""Names of browsers, so that people recognize their sessions. They are only hints: clients can send any user agent."""
 
 BROWSERS = (
     ("Edg", "Edge"),
@@ -22,10 +22,10 @@ OPERATING_SYSTEMS = (
     ("CrOS", "ChromeOS"),
     ("Linux", "Linux"),
 )
-"""Those that pretend to be others come before them."""
+"""Searched in order: a browser whose user agent also contains the mark of another one comes first."""
 
 
 def describe_browser(user_agent: str) -> str:
     browser = next((name for mark, name in BROWSERS if mark in user_agent), "")
     system = next((name for mark, name in OPERATING_SYSTEMS if mark in user_agent), "")
-    return " on ".join(part for part in (browser, system) if part) or user_agent[:60] or "An unknown browser"
+    return " on ".join(part for part in (browser, system) if part) or user_agent[:60] or "Unknown browser"

@@ -1,4 +1,4 @@
-"""What the data folder takes of the disk."""
+"""Measures how much disk space the data folder uses."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SCAN_BUDGET_SECONDS = 0.05
-"""Mirrors may hold very many files; what is not counted by then is said to be missing."""
+"""Mirrors may contain very many files. A scan that takes longer stops, and `is_whole` is then false."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class DiskUsage:
     total: int
     free: int
     parts: tuple[tuple[str, int], ...]
-    """What lies in the data folder, largest first."""
+    """The files and folders directly in the data folder with their sizes in bytes, largest first."""
     is_whole: bool
 
     @property
@@ -37,7 +37,9 @@ def measure_disk_usage(folder: Path) -> DiskUsage:
 
 
 def _iterate_sizes(folder: Path) -> Iterator[tuple[str, int]]:
-    """The files, each under the name that it or its folder has at the top: files first, then what lies deeper."""
+    """Yields the size of every file, with the name of the top-level file or folder it belongs to.
+
+    Top-level files come first, so that the databases are measured even if the time runs out in the folders."""
     subfolders = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -53,7 +55,7 @@ def _iterate_sizes_below(folder: str) -> Iterator[int]:
     try:
         with os.scandir(folder) as scan:
             entries = list(scan)
-    except OSError:  # it was removed meanwhile
+    except OSError:  # the folder was removed since it was listed
         return
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):

@@ -1,4 +1,4 @@
-"""/people: who may come in and as what; inviting, changing roles, removing."""
+"""The page /people: invites people, changes their roles and removes them."""
 
 from fastapi import APIRouter, Response
 
@@ -36,12 +36,12 @@ async def withdraw_invitation(post: AdminPost) -> Response:
 
 @router.post("/people/{person_id}/role")
 async def change_role(person_id: str, post: AdminPost) -> Response:
-    """Asks first what becomes of their keys, where an administrator who created some becomes something less."""
+    """Changes a role. If an administrator who created keys is demoted, first asks whether to revoke the keys."""
     role, keys = post.form.get("role"), post.form.get("keys")
     people = post.desk.people
     try:
         if person_id == post.person.id:
-            raise Conflict("Your own role is for another administrator to change.")
+            raise Conflict("You cannot change your own role. Ask another administrator.")
         person = await run_in_thread(people.get, person_id)
         if person.role == "admin" and role in ROLES[:-1] and keys not in ("revoke", "keep"):
             created_keys = await run_in_thread(post.desk.keys.list_created_by, person.email)
@@ -70,7 +70,7 @@ async def remove_person(person_id: str, post: AdminPost) -> Response:
     person = await run_in_thread(post.desk.people.get, person_id)
     try:
         if person.id == post.person.id and "oneself" not in post.form:
-            raise Conflict("This account is your own: tick the box if you mean to remove it.")
+            raise Conflict("This is your own account. Tick the box to confirm that you want to remove it.")
         await run_in_thread(post.desk.people.remove, person_id, actor=post.person.email)
     except Conflict as error:
         return await _render_removal_page(post, person, error)

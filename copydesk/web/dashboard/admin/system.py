@@ -1,4 +1,4 @@
-"""/system: how the service is doing, for whoever keeps it running. Nothing secret is on it."""
+"""The page /system: the state of the service, for operators. It shows no secrets."""
 
 import asyncio
 import platform
@@ -22,9 +22,9 @@ from copydesk.web.responses.html import render_page
 
 router = APIRouter()
 STARTED_AT = clock.now()
-"""When this process was started, give or take the second that takes."""
+"""When this process was started, to about a second: this module is imported shortly after the start."""
 ANALYTICS_TIMEOUT_SECONDS = 0.15
-"""A store that is busy is said to be so; the page does not wait for it."""
+"""After this time the page shows the store as busy instead of waiting longer."""
 
 
 @router.get("/system")
@@ -60,13 +60,13 @@ def _list_versions(desk: Desk) -> dict[str, str]:
         query = "select sqlite_version()" if database.is_sqlite else "show server_version"
         database_version = tx.execute(text(query)).scalar_one()
     store_name, package = (
-        ("ClickHouse's client", "clickhouse-connect") if desk.settings.analytics_url else ("DuckDB", "duckdb")
+        ("ClickHouse client", "clickhouse-connect") if desk.settings.analytics_url else ("DuckDB", "duckdb")
     )
     return {
         "Copydesk": __version__,
         "Python": platform.python_version(),
         "SQLite" if database.is_sqlite else "PostgreSQL": database_version,
-        store_name: version(package),  # which is not loaded for that
+        store_name: version(package),  # reads the package's metadata without importing it
     }
 
 
@@ -101,7 +101,7 @@ def _read_queue_status(database: Database) -> QueueStatus:
 
 @dataclass(frozen=True)
 class AnalyticsStatus:
-    """How the analytics store is doing."""
+    """The state of the analytics store. `backlog` counts the views that are not folded yet; None means unknown."""
 
     state: str
     sentence: str
@@ -111,7 +111,7 @@ class AnalyticsStatus:
 
 def _read_analytics_status(desk: Desk) -> AnalyticsStatus:
     if not desk.may_have_views:
-        return AnalyticsStatus("quiet", "No view has arrived yet.", 0)
+        return AnalyticsStatus("quiet", "No page views yet.", 0)
     try:
         desk.store.ping()
         backlog = desk.store.backlog()
@@ -119,7 +119,7 @@ def _read_analytics_status(desk: Desk) -> AnalyticsStatus:
         return AnalyticsStatus("bad", error.message)
     if desk.fold_scheduler.is_failing:
         return AnalyticsStatus(
-            "bad", "Counting fails and is tried again; the log says why.", backlog, desk.fold_scheduler.lag
+            "bad", "Counting fails and is retried. See the server log.", backlog, desk.fold_scheduler.lag
         )
     return AnalyticsStatus("good", "Reachable.", backlog, desk.fold_scheduler.lag)
 
@@ -128,4 +128,4 @@ async def _with_timeout(read_status: Callable[[Desk], AnalyticsStatus], desk: De
     try:
         return await asyncio.wait_for(run_in_thread(read_status, desk), ANALYTICS_TIMEOUT_SECONDS)
     except TimeoutError:
-        return AnalyticsStatus("warn", "Busy right now; reload to look again.")
+        return AnalyticsStatus("warn", "Busy. Reload the page to try again.")

@@ -1,1 +1,1 @@
-"""Signing in: sessions, cookies, CSRF tokens, OpenID Connect."""
+"""Sign-in: sessions, cookies, CSRF tokens and OpenID Connect."""

@@ -1,4 +1,4 @@
-"""Forms as browsers send them."""
+"""Parses HTML forms."""
 
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
@@ -15,11 +15,11 @@ class FormData:
     fields: tuple[tuple[str, str], ...]
 
     def get(self, name: str) -> str:
-        """The field's text, or nothing."""
+        """Returns the first value of the field, or an empty string."""
         return next((value for field, value in self.fields if field == name), "")
 
     def get_all(self, name: str) -> list[str]:
-        """Of boxes that can be ticked several times."""
+        """Returns all values of the field. A group of checkboxes sends one value per ticked box."""
         return [value for field, value in self.fields if field == name]
 
     def __contains__(self, name: str) -> bool:
@@ -34,7 +34,7 @@ async def read_form(request: Request) -> FormData:
         text = (await request.body()).decode("ascii")
         fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FORM_FIELDS)
     except ValueError:
-        raise InvalidRequest("The form cannot be read.") from None
+        raise InvalidRequest("The form data could not be parsed.") from None
     if any("\0" in value for _, value in fields):
-        raise InvalidRequest("The form holds a character that is no text.")
+        raise InvalidRequest("The form contains a null character.")
     return FormData(tuple((name, value.replace("\r\n", "\n")) for name, value in fields))

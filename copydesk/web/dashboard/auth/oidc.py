@@ -1,4 +1,4 @@
-"""Signing in with an identity provider: there with a state, a nonce and a verifier, and back with a code."""
+"""Sign-in with an identity provider: the authorization code flow with state, nonce and PKCE verifier."""
 
 import hashlib
 import hmac
@@ -33,7 +33,7 @@ FLOW_LIFETIME_SECONDS = 600
 
 @dataclass(frozen=True)
 class OidcFlow:
-    """What a browser keeps on its way there and back, signed, so that only a way that began here ends here."""
+    """A sign-in that is under way. A signed cookie stores it, so that only the browser that began it can finish it."""
 
     state: str
     nonce: str
@@ -75,9 +75,9 @@ async def finish_sign_in(
     flow = _read_flow(request.cookies.get(_flow_cookie_name(desk.settings), ""), desk.settings)
     try:
         if flow is None or not constant_time_equals(state, flow.state):
-            raise IdentityRejected("This way of signing in took too long or did not begin here; sign in anew.")
+            raise IdentityRejected("This sign-in took too long or was not started in this browser. Sign in again.")
         if not code:
-            raise IdentityRejected("The identity provider did not let you in.")
+            raise IdentityRejected("The identity provider rejected the sign-in.")
         identity = await provider.exchange_code(code, flow.nonce, flow.verifier)
         role = role_for_new_person(identity.email, desk.settings)
         person = await run_in_thread(
@@ -118,6 +118,6 @@ def _read_flow(cookie: str, settings: Settings) -> OidcFlow | None:
 
 
 def _compute_signature(body: str, settings: Settings) -> str:
-    """With a key of the client's secret, which every process of the service has and no browser."""
+    """Signs with a key derived from the client secret, which every process of the service knows."""
     key = hashlib.sha256(f"copydesk sign-in {settings.oidc_client_secret}".encode()).digest()
     return hmac.new(key, body.encode(), hashlib.sha256).hexdigest()

@@ -1,4 +1,4 @@
-"""The identity provider: what it says of itself, and whom its tokens are about. OpenID Connect Core 1.0, RFC 7636."""
+"""A client for an identity provider: discovery, code exchange, token checks (OpenID Connect Core 1.0, RFC 7636)."""
 
 import hashlib
 import logging
@@ -23,9 +23,9 @@ MAX_RESPONSE_BYTES = 1024 * 1024
 MAX_SUBJECT_CHARS = 255
 CACHE_SECONDS, MIN_KEY_REFRESH_SECONDS = 3600, 30
 SIGNATURE_ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Those that only the provider can sign with: neither none nor anything with a shared secret."""
+"""Asymmetric algorithms, with which only the provider can sign. `none` and shared secrets are rejected."""
 CLOCK_LEEWAY_SECONDS = 60
-"""Seconds that two clocks may differ."""
+"""How far the provider's clock may differ from ours."""
 
 
 class ProviderUnavailable(RequestError):
@@ -40,7 +40,7 @@ class IdentityRejected(RequestError):
 
 @dataclass(frozen=True)
 class Identity:
-    """Whom the provider vouches for."""
+    """The person that a verified ID token describes."""
 
     issuer: str
     subject: str
@@ -55,15 +55,17 @@ class Endpoints:
     token_url: str
     jwks_url: str
     uses_basic_auth: bool
-    """Whether the client shows its secret in a header, else in the form."""
+    """Whether the client sends its secret as HTTP basic authentication; otherwise it is a form field."""
 
 
 class OidcProvider:
-    """What it says of itself is kept for an hour; its keys are fetched again when a token names one that is new."""
+    """A client for the configured provider.
+
+    Caches the discovery document and the keys for an hour. Fetches the keys again when a token names an unknown one."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        # Made once, as reading the authorities takes a while; and it keeps no connection that would have to be closed.
+        # Created once, because loading the CA certificates is slow. Keeps no idle connections, so it needs no close.
         self._client = httpx.AsyncClient(timeout=PROVIDER_TIMEOUT, limits=httpx.Limits(max_keepalive_connections=0))
         self._endpoints: tuple[float, Endpoints] | None = None
         self._keys: tuple[float, dict[str, jwt.PyJWK]] | None = None
@@ -73,7 +75,7 @@ class OidcProvider:
         return f"{self.settings.base_url}/sign-in/oidc/back"
 
     async def build_authorization_url(self, state: str, nonce: str, verifier: str) -> str:
-        """Where a person goes to say who they are."""
+        """Returns the provider's URL at which a person signs in."""
         params = {
             "response_type": "code",
             "client_id": self.settings.oidc_client_id,
@@ -88,7 +90,7 @@ class OidcProvider:
         return f"{authorization_url}{'&' if urlsplit(authorization_url).query else '?'}{urlencode(params)}"
 
     async def exchange_code(self, code: str, nonce: str, verifier: str) -> Identity:
-        """Trades the code that a browser brought for a token, and reads it."""
+        """Exchanges the authorization code for an ID token and returns the identity in it."""
         endpoints, credentials = (
             await self._load_endpoints(),
             (self.settings.oidc_client_id, self.settings.oidc_client_secret),
@@ -101,7 +103,10 @@ class OidcProvider:
             "code_verifier": verifier,
         }
         if endpoints.uses_basic_auth:
-            basic_auth = quote_plus(credentials[0]), quote_plus(credentials[1])  # encoded twice, as RFC 6749 has it
+            basic_auth = (
+                quote_plus(credentials[0]),
+                quote_plus(credentials[1]),
+            )  # RFC 6749 2.3.1: form-encoded, then base64
             payload = await self._request_json("POST", endpoints.token_url, data=form, auth=basic_auth)
         else:
             payload = await self._request_json(
@@ -113,7 +118,7 @@ class OidcProvider:
         return await self._verify_token(token, nonce)
 
     async def _verify_token(self, token: str, nonce: str) -> Identity:
-        import jwt  # by those alone who have a provider: it takes 30 ms of every start
+        import jwt  # imported only if a provider is used, because the import is slow
 
         endpoints = await self._load_endpoints()
         try:
@@ -127,7 +132,7 @@ class OidcProvider:
                 options={"require": ["iss", "sub", "aud", "exp", "iat", "nonce"]},
             )
         except jwt.PyJWTError as error:
-            log.warning("a token of the identity provider does not hold: %s", error)
+            log.warning("ID token rejected: %s", error)
             raise IdentityRejected from None
         if not _is_issued_to(self.settings.oidc_client_id, claims) or claims["nonce"] != nonce:
             raise IdentityRejected
@@ -135,11 +140,11 @@ class OidcProvider:
             raise IdentityRejected
         email, name = claims.get("email"), claims.get("name")
         if not isinstance(email, str) or not _is_true(claims.get("email_verified")):
-            raise IdentityRejected("The identity provider has not verified your e-mail address.")
+            raise IdentityRejected("The identity provider has not verified your email address.")
         return Identity(endpoints.issuer, claims["sub"], email, _clean_name(name))
 
     async def _find_key(self, header: dict[str, Any]) -> "jwt.PyJWK":
-        """By the name that the token gives it; a provider with a single key need not name it."""
+        """Returns the key that the token names, or the only key if the token names none."""
         key_id = header.get("kid", "")
         for max_age in (CACHE_SECONDS, MIN_KEY_REFRESH_SECONDS):
             keys = await self._load_keys(max_age)
@@ -185,7 +190,9 @@ class OidcProvider:
             uses_basic_auth=not methods or "client_secret_basic" in methods,
         )
         if endpoints.issuer.rstrip("/") != issuer.rstrip("/"):
-            raise ProviderUnavailable(f"The identity provider calls itself {endpoints.issuer}, not {issuer}.")
+            raise ProviderUnavailable(
+                f"The identity provider has the issuer {endpoints.issuer} instead of {issuer}. Correct COPYDESK_OIDC_ISSUER."
+            )
         return endpoints
 
     async def _request_json(self, method: str, url: str, **options: Any) -> dict[str, Any]:
@@ -193,12 +200,12 @@ class OidcProvider:
             response = await self._client.request(method, url, headers={"Accept": "application/json"}, **options)
             payload = response.json() if len(response.content) <= MAX_RESPONSE_BYTES else None
         except (httpx.HTTPError, ValueError) as error:
-            log.warning("the identity provider cannot be asked at %s: %s", url, error)
+            log.warning("identity provider request to %s failed: %s", url, error)
             raise ProviderUnavailable from None
-        if response.status_code == 400:  # a code that was used before, is too old, or never was
+        if response.status_code == 400:  # the code is unknown, expired or was used before
             raise IdentityRejected
         if response.status_code != 200 or not isinstance(payload, dict):
-            log.warning("the identity provider answers %s at %s", response.status_code, url)
+            log.warning("identity provider returned status %s for %s", response.status_code, url)
             raise ProviderUnavailable
         return payload
 
@@ -214,12 +221,12 @@ def _is_issued_to(client_id: str, claims: dict[str, Any]) -> bool:
 
 
 def _clean_name(value: object) -> str:
-    """As much of it as can be shown."""
+    """Returns the printable characters of the name, at most 200 of them."""
     return "".join(filter(str.isprintable, value))[:200].strip() if isinstance(value, str) else ""
 
 
 def _is_true(value: object) -> bool:
-    """Some providers write it as text."""
+    """Returns whether a claim is true. Some providers send the text "true"."""
     return value is True or value == "true"
 
 

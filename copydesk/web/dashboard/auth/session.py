@@ -1,4 +1,4 @@
-"""Who visits the dashboard and what they may do: every page asks here first, and every form."""
+"""Checks the session, the role and the CSRF token of every dashboard request, and manages the session cookie."""
 
 import hmac
 from collections.abc import Awaitable, Callable
@@ -52,7 +52,7 @@ class SignedInRequest:
     person: Person
     session: Session
     token: str
-    """What the page's forms carry."""
+    """The CSRF token of the page's forms."""
 
     async def get_project(self, project_id: str) -> Project:
         return await run_in_thread(self.desk.projects.get, project_id)
@@ -63,7 +63,7 @@ class SignedInRequest:
 
 @dataclass(frozen=True)
 class SignedInPost(SignedInRequest):
-    """A visit that sent a form, which is surely of a page of ours."""
+    """A signed-in request with a form whose CSRF token and origin were checked."""
 
     form: FormData
 
@@ -107,7 +107,9 @@ async def _authenticate(request: Request, desk: Desk, role: str) -> SignedInRequ
 
 
 async def is_signed_in(request: Request, desk: Desk) -> bool:
-    """For what is open to others too, or stays open for long."""
+    """Returns whether the request has a valid session. Does not raise.
+
+    For public pages that show more to people who are signed in."""
     try:
         await _authenticate(request, desk, "viewer")
     except (SignInRequired, NotAllowed):
@@ -116,13 +118,15 @@ async def is_signed_in(request: Request, desk: Desk) -> bool:
 
 
 def constant_time_equals(actual: str, expected: str) -> bool:
-    """In constant time, and of any text: only bytes may be compared so."""
+    """Compares in constant time. Encodes first, because compare_digest accepts non-ASCII only as bytes."""
     return hmac.compare_digest(actual.encode(), expected.encode())
 
 
 def check_origin(request: Request, settings: Settings) -> None:
-    """Raises ForeignOrigin for a form that another site sent. A browser always says where a form comes from; other
-    programs bring no cookies that they were not given."""
+    """Raises CrossOriginRejected for a form that another site sent.
+
+    Browsers always send Sec-Fetch-Site or Origin with a form. A request with neither is from another program, which has
+    only the cookies that it was given."""
     fetch_site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if fetch_site is not None:
         is_same_origin = fetch_site in ("same-origin", "none")
@@ -138,12 +142,12 @@ def check_origin(request: Request, settings: Settings) -> None:
 
 
 def _is_same_ip_origin(origin: str, host: str) -> bool:
-    """Returns whether a page at an IP address sent a form to that address. Only names can be pointed elsewhere."""
+    """Returns whether a page at an IP address sent a form to that address. DNS rebinding needs a name."""
     try:
         address = parse_ip(urlsplit(f"//{host}").hostname or "")
     except ValueError:
         return False
-    is_specific = address is not None and any(address)  # 0.0.0.0 leads to this machine, whoever names it
+    is_specific = address is not None and any(address)  # 0.0.0.0 reaches this machine from any page
     return is_specific and origin.lower() == f"http://{host.lower()}"
 
 
@@ -151,7 +155,7 @@ def _is_same_ip_origin(origin: str, host: str) -> bool:
 def own_origins(base_url: str, server: tuple[str, int | None] | None) -> frozenset[str]:
     """Returns the origins of the service's own pages: the configured address, and the one that this request reached.
 
-    The Host header is not asked, because the client chooses it. On a loopback address, all its names are the same."""
+    Ignores the Host header, because the client chooses it. On a loopback address, all its names are the same."""
     parts = urlsplit(base_url)
     origins = _format_origins(parts.scheme, parts.hostname or "", parts.port)
     if server is not None:
@@ -172,12 +176,14 @@ def uses_https(settings: Settings) -> bool:
 
 
 def cookie_name(settings: Settings) -> str:
-    """A browser takes `__Host-` only from the very host and over TLS, so that no neighbour can set it."""
+    """Returns the name of the session cookie.
+
+    Browsers accept the prefix `__Host-` only over TLS and without a Domain, so a sibling host cannot set the cookie."""
     return "__Host-copydesk" if uses_https(settings) else "copydesk"
 
 
 def set_cookie(response: Response, settings: Settings, name: str, value: str, seconds: int) -> None:
-    """No script reads it, and no other site's form brings it along."""
+    """Sets a cookie that scripts cannot read and that browsers do not send with forms of other sites."""
     response.set_cookie(
         name, value, max_age=seconds, path="/", secure=uses_https(settings), httponly=True, samesite="lax"
     )
@@ -196,7 +202,7 @@ def delete_session_cookie(response: Response, settings: Settings) -> None:
 
 
 def redirect(location: str) -> Response:
-    """After a form: the page to look at next, which is safe to reload."""
+    """Redirects with status 303 after a form, so that a reload does not send the form again."""
     return RedirectResponse(location, status_code=303)
 
 
@@ -209,6 +215,6 @@ def redirect_to_sign_in(request: Request) -> Response:
 
 
 def safe_redirect_path(path: str) -> str:
-    """Where to go after signing in: a path of ours, whatever a link says."""
+    """Returns the path to open after the sign-in, or `/` if it could lead to another site."""
     is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and "\\" not in path
     return path if is_local else "/"

@@ -1,4 +1,4 @@
-"""Coming in: the first start's link, invitations, signing in and out."""
+"""The pages to sign in, to sign out and to accept an invitation or the first administrator's link."""
 
 import logging
 from typing import Annotated
@@ -57,7 +57,7 @@ async def sign_in(request: Request, desk: OpenDesk) -> Response:
         )
     except RequestError as error:
         if isinstance(error, TooManyRequests):
-            log.warning("signing in is held up: too many tries from one address, or with one e-mail address")
+            log.warning("sign-in rate limit reached for an IP address or an email address")
         return await sign_in_flow.render_sign_in_page(desk, next_path, error, email)
     return await sign_in_flow.start_session(request, desk, person, next_path)
 
@@ -104,6 +104,6 @@ def _render_join_page(
 
 
 async def _read_anonymous_form(request: Request, desk: Desk) -> FormData:
-    """Of somebody who has no session yet: that no other site sent it is all that can be asked."""
+    """Reads a form that is sent without a session. There is no CSRF token yet, so only the origin is checked."""
     check_origin(request, desk.settings)
     return await read_form(request)

@@ -1,4 +1,4 @@
-"""What all ways of coming in share: the page they begin at, and the session they end in."""
+"""The parts that password and provider sign-in share: the sign-in page and the new session."""
 
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -19,13 +19,15 @@ T = TypeVar("T")
 
 
 async def run_password_check(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """For what looks at a password, which takes 64 MB and a core while it lasts: four at once, in threads of their
-    own, so that whoever is in already does not queue with those who want to come in."""
+    """Runs a function that hashes a password, in a separate thread pool.
+
+    A hash takes much memory and CPU time. The separate pool limits how many run at once, and keeps sign-ins from
+    delaying the requests of people who are signed in."""
     return await run_in_pool("door", function, *args, **kwargs)
 
 
 async def start_session(request: Request, desk: Desk, person: Person, next_path: str) -> Response:
-    """Always with a new session, so that one that was slipped in before is worth nothing."""
+    """Creates a session and sets its cookie. The session is always new, which prevents session fixation."""
     user_agent = request.headers.get("user-agent", "")
     secret = await run_in_thread(desk.people.sessions.create, person, request.state.address, user_agent)
     response = redirect(next_path)
@@ -48,11 +50,11 @@ async def render_sign_in_page(
 
 
 def provider_name(settings: Settings) -> str:
-    """For people: the host that they know from its own sign-in page. Empty without a provider."""
+    """Returns the provider's host name to show to people, or an empty string without a provider."""
     return urlsplit(settings.oidc_issuer).hostname or ""
 
 
 def role_for_new_person(email: str, settings: Settings) -> str | None:
-    """What somebody whom the provider vouches for comes in as without an invitation; None when they do not."""
+    """Returns the role that a person of an allowed domain gets without an invitation, or None if they need one."""
     is_allowed_domain = settings.oidc_issuer and email.lower().rpartition("@")[2] in settings.oidc_domains
     return settings.oidc_role if is_allowed_domain else None

@@ -1,1 +1,1 @@
-"""Pages of jobs: list, detail, diff and review."""
+"""The job pages: list, detail, diff and review."""

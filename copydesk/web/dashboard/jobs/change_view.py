@@ -1,4 +1,4 @@
-"""What a job changed, made ready for a page: with what lies between, and cut where nobody would read on."""
+"""Prepares the change of a job for a page: adds the unchanged lines between hunks, and cuts long diffs."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -75,7 +75,7 @@ def raw_diff_response(diff: bytes) -> Response:
 
 
 def _truncate_to_lines(data: bytes, max_bytes: int) -> bytes:
-    """No more than so many bytes, in whole lines."""
+    """Returns the whole lines that fit into this many bytes."""
     return data if len(data) <= max_bytes else data[: data.rfind(b"\n", 0, max_bytes) + 1]
 
 
@@ -91,7 +91,7 @@ def _limit_lines(patch: Patch, lines_left: int) -> Patch:
 
 
 def _limit_folded_lines(blocks: list[Hunk | Gap], lines_left: int) -> list[Hunk | Gap]:
-    """A page carries only so many lines that may never be looked at; of others it tells the number."""
+    """Drops the lines of gaps beyond the limit. The page then shows only how many lines the gap has."""
     limited: list[Hunk | Gap] = []
     for block in blocks:
         if isinstance(block, Gap) and len(block.lines) > lines_left:
@@ -103,7 +103,9 @@ def _limit_folded_lines(blocks: list[Hunk | Gap], lines_left: int) -> list[Hunk 
 
 @contextmanager
 def _open_mirror(desk: Desk, project_id: str) -> Iterator[pygit2.Repository | None]:
-    """As it is on this machine. Nothing is fetched for a page: without it, there is only less to unfold."""
+    """Yields the project's mirror on this machine, or None.
+
+    Fetches nothing: without the mirror, the page only cannot show the unchanged lines."""
     try:
         mirror = pygit2.Repository(str(desk.settings.mirrors_folder / f"{project_id}.git"))
     except pygit2.GitError:
@@ -120,7 +122,7 @@ def _read_old_text(mirror: pygit2.Repository | None, patch: Patch) -> str | None
         return None
     try:
         blob = mirror[patch.old_blob]
-    except (KeyError, ValueError):  # not here, or not the only one that begins so
+    except (KeyError, ValueError):  # unknown here, or the prefix is ambiguous
         return None
     if not isinstance(blob, pygit2.Blob) or blob.size > MAX_OLD_FILE_BYTES:
         return None

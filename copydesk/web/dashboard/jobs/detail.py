@@ -1,4 +1,4 @@
-"""One job: what was asked, what happens, what it changed, and what may be done with it."""
+"""The page of a job: its prompts, progress, change and actions."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -44,7 +44,9 @@ async def job_events(
     after: Annotated[int, Query(ge=0, le=10**9)] = 0,
     last_event_id: Annotated[str, Header(pattern="^[0-9]{1,9}$")] = "",
 ) -> Response:
-    """The API's stream, with each event as a sentence too. A browser that comes back says itself what it saw last."""
+    """Streams the job's events as the API does, each with a sentence for the page.
+
+    A browser that reconnects sends the last event it received in Last-Event-ID."""
     await visit.get_project(project_id)
     holder = StreamHolder.from_session(visit.session)
     streams.check_capacity(holder)
@@ -94,9 +96,9 @@ async def retry_job(project_id: str, job_id: str, post: EditorPost) -> Response:
 
 
 def build_retry(job: Job) -> NewJob:
-    """The same prompt and options. A title that the agent gave is not an option."""
+    """Returns a new job with the same prompt and options. A title that the agent chose is left out."""
     if job.status is Status.ACTIVE:
-        raise WrongState("The job is still at work; cancel it before you retry it.")
+        raise WrongState("The job is still running; cancel it before you retry it.")
     has_own_title = job.pr_link is None and job.reason is not Reason.NO_CHANGES
     return NewJob(job.prompt, job.model, job.ref, job.draft, job.title if has_own_title else None)
 
@@ -111,7 +113,7 @@ async def _change_job(post: SignedInPost, project_id: str, job_id: str, change: 
 
 
 def _load_page_data(desk: Desk, project: Project, job_id: str) -> dict[str, Any]:
-    """All that the page tells, read at one go."""
+    """Loads everything that the page shows, in one thread."""
     job, events = desk.jobs.list_events(project.id, job_id)
     [row] = build_job_rows(desk, project, [job])
     return {
@@ -134,7 +136,7 @@ async def _render_job_page(
     error: RequestError | None = None,
     typed: str = "",
 ) -> Response:
-    """A job that is not there is a page of its own, also after a form."""
+    """Renders the page of a job. Raises JobNotFound for an unknown job, also after a form."""
     return await run_in_thread(
         render_page,
         "job.html",

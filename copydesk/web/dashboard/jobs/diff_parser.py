@@ -1,4 +1,4 @@
-"""Reads a file's unified diff and lays it out, line by line or side by side, without losing or adding a letter."""
+"""Parses the unified diff of a file for display, unified or side by side. Parsing keeps every character."""
 
 import re
 from collections import Counter
@@ -11,24 +11,24 @@ from copydesk.jobs.workspace.bounded_matcher import BoundedMatcher
 HUNK_HEADER_PATTERN = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(?: .*)?", re.DOTALL)
 WORD_PATTERN = re.compile(r"\s*(?:\w+|[^\w\s]+)|\s+")
 MAX_WORD_MATCHES = 1_500
-"""Pairs of equal words in two lines; comparing them takes as long as there are many."""
+"""The limit of pairs of equal words in two lines. The time to compare the lines grows with their number."""
 MAX_STEPS_PER_LINE = 100_000
 MIN_SIMILARITY = 0.4
-"""Lines that have less in common than this were written anew: marking words in them would only flicker."""
+"""Lines that are less similar than this count as rewritten, and no words in them are marked."""
 
 LinePieces = tuple[tuple[str, bool], ...]
-"""A line's text in parts, each with whether it differs from the line on the other side."""
+"""The text of a line in parts, each with whether it differs from the line on the other side."""
 
 
 @dataclass(frozen=True)
 class DiffLine:
     sign: str
-    """`+`, `-`, or a space, which some programs leave out where nothing follows it."""
+    """`+`, `-`, a space, or an empty string: some programs omit the space of an empty line."""
     pieces: LinePieces
     old: int | None
     new: int | None
     note: str = ""
-    """`\\ No newline at end of file`, as it follows the line."""
+    """The line `\\ No newline at end of file` that follows this line, or an empty string."""
 
     @property
     def text(self) -> str:
@@ -49,7 +49,7 @@ class Hunk:
 
     @property
     def line_ranges(self) -> tuple[int, int, int, int]:
-        """Where it begins in the old file and how many lines it has there; the same for the new one."""
+        """The first line and the number of lines in the old file, then the same for the new file."""
         match = HUNK_HEADER_PATTERN.fullmatch(self.opening)
         assert match is not None
         old_start, old_count, new_start, new_count = (1 if part is None else int(part) for part in match.groups())
@@ -57,7 +57,7 @@ class Hunk:
 
     @property
     def pairs(self) -> list[LinePair]:
-        """Side by side: what was removed faces what was added in its place."""
+        """The lines side by side. A removed line is paired with the line that was added in its place."""
         line_pairs: list[LinePair] = []
         for is_same, group in groupby(self.lines, lambda line: line.kind == "same"):
             lines = list(group)
@@ -71,7 +71,7 @@ class Hunk:
 
 @dataclass(frozen=True)
 class Gap:
-    """Lines that the diff leaves out; empty where nobody here knows them."""
+    """Unchanged lines that the diff leaves out. `lines` is empty if the old file is unavailable."""
 
     count: int
     lines: tuple[DiffLine, ...] = ()
@@ -83,12 +83,12 @@ class Gap:
 
 @dataclass(frozen=True)
 class Patch:
-    """What became of one file."""
+    """The parsed diff of one file."""
 
     header_lines: tuple[str, ...]
     hunks: tuple[Hunk, ...]
     trailing_lines: tuple[str, ...] = ()
-    """What follows and is no part of a diff as we know it."""
+    """Lines after the last hunk that are not part of a unified diff."""
 
     @property
     def is_binary(self) -> bool:
@@ -96,19 +96,19 @@ class Patch:
 
     @property
     def old_blob(self) -> str | None:
-        """The beginning of the old file's id in git."""
+        """The abbreviated id of the old file's git blob, or None for a new file."""
         index_line = next((line for line in self.header_lines if line.startswith("index ")), "")
         match = re.match(r"index ([0-9a-f]{4,64})\.\.", index_line)
         return match[1] if match and match[1].strip("0") else None
 
     def to_text(self) -> str:
-        """The diff again, letter by letter."""
+        """Returns the diff exactly as it was parsed."""
         return "\n".join(
             [*self.header_lines, *(line for hunk in self.hunks for line in _format_hunk(hunk)), *self.trailing_lines]
         )
 
     def build_blocks(self, old_text: str | None = None) -> list[Hunk | Gap]:
-        """The hunks and what lies between them, which is known where the old file is."""
+        """Returns the hunks and the gaps between them. Fills the gaps if the old text is given and fits the hunks."""
         old_lines = old_text.removesuffix("\n").split("\n") if old_text else None
         if old_lines is not None and not all(_matches_old_file(hunk, old_lines) for hunk in self.hunks):
             old_lines = None
@@ -116,7 +116,7 @@ class Patch:
         old_line, new_line = 1, 1
         for hunk in self.hunks:
             old_start, old_count, new_start, new_count = hunk.line_ranges
-            first = old_start + (old_count == 0)  # a hunk that only adds names the line before it
+            first = old_start + (old_count == 0)  # a hunk that only adds lines gives the line before it
             if first > old_line:
                 blocks.append(_build_gap(old_lines, old_line, first, new_line))
             blocks.append(hunk)
@@ -127,7 +127,7 @@ class Patch:
 
 
 def parse_patch(text: str) -> Patch:
-    """Takes whatever it is given: what is not understood is kept as it is."""
+    """Parses any text. Lines that are not part of a diff become header or trailing lines."""
     lines = text.split("\n")
     start = next((n for n, line in enumerate(lines) if HUNK_HEADER_PATTERN.fullmatch(line)), len(lines))
     hunks: list[Hunk] = []
@@ -140,7 +140,7 @@ def parse_patch(text: str) -> Patch:
 
 
 def _parse_hunk(header: str, following_lines: Iterable[str]) -> Hunk:
-    """By its counts, so that a line of the file that looks like a part of a diff is a line all the same."""
+    """Reads as many lines as the header counts, so that a line of the file may look like a diff header."""
     old, old_left, new, new_left = Hunk(header, ()).line_ranges
     lines: list[DiffLine] = []
     for text in following_lines:
@@ -158,7 +158,7 @@ def _parse_hunk(header: str, following_lines: Iterable[str]) -> Hunk:
 
 
 def _mark_changed_words(hunk: Hunk) -> Iterator[DiffLine]:
-    """The lines, with the words marked that changed within them."""
+    """Yields the lines of the hunk with the changed words marked."""
     marks: dict[DiffLine, LinePieces] = {}
     for before, after in hunk.pairs:
         if before and after and before is not after:
@@ -181,7 +181,7 @@ def mark_word_differences(old: str, new: str) -> tuple[LinePieces, LinePieces]:
         indents = {text[: len(text) - len(text.lstrip())] for text in texts}
         indent_length = (
             len(indents.pop()) if tag == "replace" and len(indents) == 1 else 0
-        )  # what both begin with is no change
+        )  # the same leading whitespace is not marked
         for side, text in zip(sides, texts, strict=True):
             side += [(text[:indent_length], False)] if indent_length else []
             side += [(text[indent_length:], tag != "equal")] if text[indent_length:] else []

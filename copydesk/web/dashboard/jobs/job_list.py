@@ -1,4 +1,4 @@
-"""A project's jobs: the list, and the box that starts a new one."""
+"""The page of a project's jobs: the list, and the form that starts a job."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -38,7 +38,7 @@ async def job_list_page(
 async def job_list_version(
     project_id: str, visit: Viewer, status: QueryText = "", text: QueryText = "", cursor: QueryText = ""
 ) -> Response:
-    """Whether the list is still as it was shown: a page asks often, and loads the list again only when it is not."""
+    """Returns the version of the list. The page polls it and reloads the list only when it changes."""
     project = await visit.get_project(project_id)
     jobs, _ = await _find_jobs(visit, project, status, text, cursor)
     return JSONResponse({"version": compute_list_version(jobs)}, headers={"Cache-Control": "no-store"})
@@ -56,7 +56,7 @@ async def create_job(project_id: str, post: EditorPost) -> Response:
 
 
 def parse_new_job(form: FormData) -> NewJob:
-    """The same bounds as the API's."""
+    """Builds a job from the form, with the same limits as the API."""
     options: dict[str, Any] = {name: form.get(name).strip() or None for name in ("model", "ref", "title")}
     try:
         return NewJobRequest(prompt=form.get("prompt").strip(), draft="draft" in form, **options).to_new_job()
@@ -69,13 +69,15 @@ def to_form_error(error: ValidationError) -> InvalidRequest:
 
 
 def form_idempotency_key(form: FormData, new_job: NewJob) -> str | None:
-    """The key that makes sending a form twice the same as once. Going back and asking for something else is new."""
+    """Returns the idempotency key of a form: a hash of its nonce and its content.
+
+    Submitting the form twice creates one job; editing it and submitting it again creates another."""
     nonce = form.get("nonce")
     return sha256(f"{nonce} {new_job.digest()}".encode()).hexdigest() if nonce else None
 
 
 def compute_list_version(jobs: Sequence[Job]) -> str:
-    """Another one whenever anything in the list is."""
+    """Returns a hash of the list, which changes when any job in it changes."""
     facts = [(job.id, job.status, job.phase, job.last_event, job.updated_at) for job in jobs]
     return sha256(repr(facts).encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""A job as pages show it."""
+"""A job with everything that the pages show of it."""
 
 import re
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ class JobRow:
     files: Sequence[ChangedFile]
     worked: int
     pull: str | None
-    """Where its pull request is: a page of ours, or the forge's."""
+    """The URL of its pull request: a page of the dashboard, or a page of the forge."""
 
     @property
     def heading(self) -> str:
-        """The title of the change, or else how the prompt begins."""
+        """The title of the change, or else the first line of the prompt."""
         title = self.job.title if self.job.reason is not Reason.NO_CHANGES else None
         lines = (title or self.job.prompt).strip().splitlines() or ["Untitled"]
         return lines[0] if len(lines[0]) <= MAX_HEADING_CHARS else f"{lines[0][:MAX_HEADING_CHARS]} …"
@@ -65,7 +65,7 @@ def build_job_rows(desk: Desk, project: Project, jobs: Sequence[Job]) -> list[Jo
 
 
 def safe_pull_url(project: Project, job: Job) -> str | None:
-    """Only what a browser can safely follow."""
+    """Returns the link to the pull request if a browser can safely follow it, else None."""
     link = job.pr_link or ""
     review_match = REVIEW_LINK_PATTERN.fullmatch(link) if project.forge == "local" else None
     if review_match:

@@ -1,4 +1,4 @@
-"""The review of a pull request that Copydesk itself keeps: look at it, merge it, close it."""
+"""The review page of a pull request of the forge `local`: shows, merges and closes it."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -21,7 +21,7 @@ PullNumber = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 class MergeFailed(RequestError):
     status, code = 502, "repository_error"
-    message = "The repository could not be used."
+    message = "The repository could not be accessed."
 
 
 @router.get(PULL_PATH)

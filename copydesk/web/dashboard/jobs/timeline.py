@@ -1,4 +1,4 @@
-"""What happened in a job, as sentences for whoever looks on."""
+"""Describes the events of a job in sentences."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,34 +21,34 @@ PHASE_LABELS = {
     Phase.DONE: "Done",
 }
 REASON_LABELS = {
-    Reason.NO_CHANGES: "Nothing was changed",
+    Reason.NO_CHANGES: "No changes",
     Reason.CANCELLED: "Cancelled",
-    Reason.TIMED_OUT: "Out of time",
+    Reason.TIMED_OUT: "Timed out",
     Reason.BUDGET_EXCEEDED: "Out of budget",
-    Reason.MODEL_ERROR: "The model failed",
-    Reason.REPOSITORY_ERROR: "The repository could not be used",
-    Reason.PUBLISH_REFUSED: "The change may not be published",
-    Reason.CHECKS_FAILED: "The checks found faults",
-    Reason.INTERNAL_ERROR: "Something went wrong here",
+    Reason.MODEL_ERROR: "Model error",
+    Reason.REPOSITORY_ERROR: "Repository error",
+    Reason.PUBLISH_REFUSED: "Publishing was refused",
+    Reason.CHECKS_FAILED: "Checks failed",
+    Reason.INTERNAL_ERROR: "Internal error",
 }
-# What a tool did, and what it tried to where it could not.
+# For each tool: the sentence if it succeeded, and the verb phrase after "Could not" if it failed.
 TOOL_SENTENCES = {
-    "list": ("Looked through the files", "look through the files"),
+    "list": ("Listed the files", "list the files"),
     "read": ("Read {path}", "read {path}"),
     "search": ("Searched the files: {result}", "search the files"),
-    "diff": ("Looked at the change so far", "look at the change"),
+    "diff": ("Viewed the diff", "view the diff"),
     "edit": ("Edited {path}", "edit {path}"),
     "write": ("Wrote {path}", "write {path}"),
     "move": ("{result}", "move {path}"),
     "delete": ("Deleted {path}", "delete {path}"),
     "check": ("Checked the change: {result}", "check the change"),
-    "finish": ("Called it finished", "finish"),
+    "finish": ("Finished", "finish"),
 }
 
 
 @dataclass(frozen=True)
 class TimelineStep:
-    """`tone` is for the eye alone: the words say it too."""
+    """One line of the timeline. `tone` is a CSS class; the text alone says everything."""
 
     text: str
     tone: str = ""
@@ -59,7 +59,7 @@ class TimelineStep:
 
 @dataclass(frozen=True)
 class PromptTurn:
-    """What a person asked, and what came of it."""
+    """A prompt of a person and the steps that followed it."""
 
     prompt: str
     at: int
@@ -82,12 +82,12 @@ def step_from_event(event: JobEvent) -> TimelineStep:
 
 
 def build_event_payload(event: JobEvent) -> dict[str, Any]:
-    """For a page that is open already."""
+    """Returns the extra data with which an open page adds the event to its timeline."""
     return {"said": asdict(step_from_event(event))}
 
 
 def describe_outcome(job: Job) -> str:
-    """In a few words, how it stands with the job."""
+    """Returns the state of the job in a few words."""
     if job.status is Status.ACTIVE:
         return PHASE_LABELS[job.phase]
     if job.reason is not None:
@@ -100,25 +100,23 @@ def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
         case "phase":
             return TimelineStep(PHASE_LABELS.get(data["phase"], data["phase"]), "quiet")
         case "resumed":
-            return TimelineStep(f"Taken up again after an interruption (attempt {data['attempt']})", "quiet")
+            return TimelineStep(f"Resumed after an interruption (attempt {data['attempt']})", "quiet")
         case "thought":
             text = data["text"].strip()
             return TimelineStep(text if len(text) <= MAX_THOUGHT_CHARS else f"{text[:MAX_THOUGHT_CHARS]} …", "words")
         case "tool":
             return _describe_tool_use(data)
         case "checked" if data["passed"]:
-            return TimelineStep("The checks found nothing wrong with the change", "good")
+            return TimelineStep("All checks passed", "good")
         case "checked":
             count = len(data["faults"])
-            return TimelineStep(
-                f"The checks found {count} fault{'' if count == 1 else 's'}", "bad", list(data["faults"])
-            )
+            return TimelineStep(f"Checks found {count} problem{'' if count == 1 else 's'}", "bad", list(data["faults"]))
         case "waiting":
             return TimelineStep(f"Waiting {data['seconds']} s: {data['why']}", "quiet")
         case "pushed":
             return TimelineStep(f"Pushed commit {data['commit'][:10]} to {data['branch']}")
         case "pull_request":
-            return TimelineStep("The pull request is there")
+            return TimelineStep("Opened the pull request")
         case "finished" if data["status"] == Status.COMPLETED:
             return TimelineStep("Completed" + (f": {data['message']}" if data.get("message") else ""), "good")
         case "finished":
@@ -126,7 +124,7 @@ def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
         case "archived":
             return TimelineStep("Archived", "quiet")
         case "unarchived":
-            return TimelineStep("Taken out of the archive", "quiet")
+            return TimelineStep("Unarchived", "quiet")
         case _:
             return TimelineStep(kind.replace("_", " ").capitalize(), "quiet")
 

@@ -1,1 +1,1 @@
-"""Pages of projects: list, first steps, settings, keys."""
+"""The project pages: list, first steps, settings and API keys."""

@@ -1,4 +1,4 @@
-"""The API keys page: the ids that programs need, keys made and revoked, and snippets to begin with."""
+"""The API keys page: the project's ids, its keys and example snippets."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,6 @@ from copydesk.web.responses.html import render_page
 router = APIRouter()
 EXPIRY_LABELS = {"7": "7 days", "30": "30 days", "60": "60 days", "90": "90 days", "none": "No expiry"}
 SCOPE_LABELS = {"write": "Read and write", "read": "Read only", "events": "Send events only"}
-"""What the page calls each scope."""
 DEFAULT_FORM = {"name": "", "use": "write", "expiry": "90", "allow": ""}
 EXPIRY_WARNING_MS = 7 * clock.DAY
 
@@ -37,8 +36,10 @@ async def keys_page(project_id: str, visit: Viewer) -> Response:
 
 @router.post("/projects/{project_id}/keys")
 async def create_key(project_id: str, post: AdminPost) -> Response:
-    """The key is in this very answer, and so never in an address, a cookie or a store. The form names the key's id:
-    when the answer is reloaded, the form is sent again, and finds that the key was made before."""
+    """Creates a key and shows it in the response, so that it is never in a URL, in a cookie or stored.
+
+    The form contains the id of the new key. If the response is reloaded, the browser sends the form again, and the
+    request fails because the id exists."""
     project = await post.get_project(project_id)
     typed = {name: post.form.get(name) for name in DEFAULT_FORM}
     try:
@@ -55,7 +56,7 @@ async def create_key(project_id: str, post: AdminPost) -> Response:
     except RequestError as error:
         return await _render_keys_page(post, project, typed, error)
     return render_page(
-        "key-made.html", 201, visit=post, project=project, tab="keys", title="A new key", key=key, secret=secret
+        "key-made.html", 201, visit=post, project=project, tab="keys", title="Key created", key=key, secret=secret
     )
 
 
@@ -63,7 +64,7 @@ async def create_key(project_id: str, post: AdminPost) -> Response:
 async def revoke_page(project_id: str, key_id: str, visit: Admin) -> Response:
     project = await visit.get_project(project_id)
     key = await run_in_thread(visit.desk.keys.get, project.id, key_id)
-    return render_page("key-revoke.html", visit=visit, project=project, tab="keys", title="Revoke a key", key=key)
+    return render_page("key-revoke.html", visit=visit, project=project, tab="keys", title="Revoke key", key=key)
 
 
 @router.post("/projects/{project_id}/keys/{key_id}/revoke")
@@ -98,7 +99,7 @@ async def _render_keys_page(
 
 
 def describe_key_state(key: ApiKey, now: int) -> tuple[str, str]:
-    """How its badge looks, and what it says."""
+    """Returns the CSS class and the text of the key's badge."""
     if key.revoked_at is not None:
         return "quiet", "revoked"
     if key.expires_at is None or key.expires_at > now + EXPIRY_WARNING_MS:
@@ -116,5 +117,5 @@ def _parse_lifetime(choice: str) -> int | None:
 
 def _validate_choice(value: str, choices: dict[str, str]) -> str:
     if value not in choices:
-        raise InvalidRequest(f"'{value[:40]}' is not one of {', '.join(choices.values())}.")
+        raise InvalidRequest(f"'{value[:40]}' is not valid. Use one of: {', '.join(choices.values())}.")
     return value

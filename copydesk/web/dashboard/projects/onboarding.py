@@ -1,4 +1,4 @@
-"""The way into a project: what it lacks as a list of steps, until there is something to look at."""
+"""The start page of a project: a checklist that is shown until the first page view or job."""
 
 from dataclasses import asdict, dataclass
 
@@ -17,7 +17,7 @@ router = APIRouter()
 
 @dataclass(frozen=True)
 class OnboardingSteps:
-    """Which are done."""
+    """The setup steps of a project, each with whether it is done."""
 
     people: bool
     ai: bool
@@ -38,7 +38,7 @@ async def project_home(project_id: str, visit: Viewer) -> Response:
 
 @router.get("/projects/{project_id}/start")
 async def start_page(project_id: str, visit: Viewer, stay: bool = False) -> Response:
-    """With `stay` the steps are shown even when there is something to look at."""
+    """Shows the steps. With `stay`, shows them even if there are page views already."""
     project = await visit.get_project(project_id)
     steps = await run_in_thread(_load_steps, visit.desk, project)
     if steps.has_views and not stay:
@@ -49,7 +49,7 @@ async def start_page(project_id: str, visit: Viewer, stay: bool = False) -> Resp
 
 @router.get("/projects/{project_id}/start.json")
 async def start_state(project_id: str, visit: Viewer) -> Response:
-    """How the steps stand, and where to go once there are views."""
+    """Returns which steps are done, and the page to open once there are views."""
     project = await visit.get_project(project_id)
     steps = await run_in_thread(_load_steps, visit.desk, project)
     state = {"steps": asdict(steps), "next": _readership_path(project) if steps.has_views else None}
@@ -61,7 +61,9 @@ def _readership_path(project: Project) -> str:
 
 
 def _load_steps(desk: Desk, project: Project) -> OnboardingSteps:
-    """Agents run no scripts, so that an AI's view shows that the server's side tells of its requests."""
+    """Finds out which steps are done.
+
+    AI agents run no scripts, so a view by AI shows that the web server reports its requests."""
     desk.sites.apply_ai_classes(project, desk.store)
     desk.fold_scheduler.wait_until_folded()
     views = desk.store.count_views_by_page(project.id, limit=1).totals

@@ -1,4 +1,4 @@
-"""All projects at a glance, and making another."""
+"""The list of projects, and the form that creates a project."""
 
 import asyncio
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from copydesk.web.responses.html import render_page
 
 router = APIRouter()
 REPOSITORY_TIMEOUT_SECONDS = 20.0
-"""Seconds for which somebody waits before a page."""
+"""How long a page waits for the repository's host."""
 FORM_FIELDS = ("name", "repository", "forge", "ref", "root", "model", "forbid_private")
 
 
@@ -31,7 +31,7 @@ class ProjectRow:
     project: Project
     standing: ProjectJobCounts
     visitors: Counts | None
-    """None when the store cannot say now."""
+    """The visitors of the last seven days; None if the analytics store is unavailable."""
 
 
 @router.get("/projects")
@@ -67,7 +67,7 @@ async def submit_new_project(post: AdminPost) -> Response:
         allow_private="forbid_private" not in post.form,
     )
     try:
-        # A host may be slow to answer, so not in the few threads that other pages' calls share.
+        # The host may be slow, so this does not use the small thread pool that the other pages share.
         project = await asyncio.to_thread(
             create_project,
             desk.projects,
@@ -99,7 +99,7 @@ def _render_form(
         title="New project",
         typed={**dict.fromkeys(FORM_FIELDS, ""), **typed},
         faults=faults or {},
-        error=error or ("The project was not made; what is missing stands below." if faults else ""),
+        error=error or ("The project wasn’t created. Fix the problems below." if faults else ""),
         forges=FORGES,
         models=check_models(visit.desk),
         default_model=visit.desk.settings.model,
@@ -107,14 +107,14 @@ def _render_form(
 
 
 def check_models(desk: Desk) -> dict[str, str | None]:
-    """The models that the service offers, each with what it lacks."""
+    """Returns the offered models, each with the problem of its configuration, or None if it is ready."""
     settings = desk.settings
     names = dict.fromkeys([settings.model, *settings.models, "mechanic"])
     return {name: check_configuration(name, settings.model_url)[1] for name in names}
 
 
 def _count_visitors(desk: Desk, project: Project) -> Counts | None:
-    """Of the last seven days, as far as they are counted: nobody waits here for the newest."""
+    """Counts the visitors of the last seven days. Does not wait until the newest views are folded."""
     today = clock.today()
     try:
         desk.sites.apply_ai_classes(project, desk.store)

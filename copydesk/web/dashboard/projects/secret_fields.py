@@ -1,4 +1,4 @@
-"""A project's sealed secrets: which there are, setting them anew, removing them. None is ever shown again."""
+"""The list of a project's sealed secrets on the settings page. Values are never shown."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class SecretField:
 
 
 def list_secret_fields(project: Project, sealed_at: Mapping[str, int]) -> list[SecretField]:
-    """Those that are of use to the project, and those that it has."""
+    """Returns the secrets that the project's forge can use, and those that are set."""
     return [
         SecretField(name, SECRET_LABELS[name], f"{description[0].upper()}{description[1:]}.", sealed_at.get(name))
         for name, description in KNOWN_SECRETS.items()

@@ -1,4 +1,4 @@
-"""A project's settings as fields of forms: what each is called, what it is for, what it holds."""
+"""The project settings as form fields, with label, help text and value."""
 
 import ast
 from collections.abc import Mapping
@@ -14,25 +14,25 @@ from copydesk.core.projects.projects import CHANGEABLE_FIELDS, Project
 from copydesk.web.dashboard.auth.form_data import FormData
 
 PROJECT_FIELD_HELP = {
-    "name": "What people call the project.",
-    "ref": "The branch that jobs start from, and that pull requests go to.",
-    "root": "The folder that holds the documentation; empty when it is the whole repository.",
-    "model": "The model that does this project's jobs; empty for the service's own.",
-    "token_env": "The environment variable of the server that holds the repository's token, before the sealed one. "
-    "Only who runs the server can name it; here it can be taken away.",
+    "name": "Shown in the dashboard.",
+    "ref": "The branch that jobs start from and that pull requests go to.",
+    "root": "The documentation folder. Leave empty for the repository root.",
+    "model": "The model that runs this project's jobs. Leave empty for the server's default.",
+    "token_env": "The server's environment variable with the repository's token. It has precedence over the stored token. "
+    "It can only be set with copydesk project set; here you can remove it.",
 }
 FIELD_LABELS = {
     "ref": "Branch",
     "root": "Documentation folder",
     "token_env": "Token variable",
     "ai_classes": "Classes that count as AI",
-    "on_findings": "When faults remain",
-    "check_minutes": "Minutes for the check command",
-    "raw_days": "Days to keep single views",
-    "feedback_days": "Days to keep feedback",
-    "do_not_track": "Honour Do Not Track",
-    "app_id": "GitHub App id",
-    "privacy": "How long a visitor is recognised",
+    "on_findings": "When checks still fail",
+    "check_minutes": "Check command timeout (minutes)",
+    "raw_days": "Keep raw page views for (days)",
+    "feedback_days": "Keep feedback for (days)",
+    "do_not_track": "Honor Do Not Track",
+    "app_id": "GitHub App ID",
+    "privacy": "How long a visitor is recognized",
     "draft": "Open as drafts",
     "sign_off": "Sign off commits",
 }
@@ -49,7 +49,7 @@ class SettingGroup:
     def build_fields(
         self, project: Project, typed: Mapping[str, str], faults: Mapping[str, str]
     ) -> "list[SettingField]":
-        """As the project has them, or as somebody just typed them, with what is wrong."""
+        """Returns the fields with the typed or else the current values, and with their errors."""
         current = format_values(project)
         return [
             build_field(name, current[name], typed.get(name, current[name]), faults.get(name, ""))
@@ -61,7 +61,7 @@ class SettingGroup:
         return [name for name in names if name != "token_env" or project.token_env]
 
     def read_form_values(self, project: Project, form: FormData) -> dict[str, str]:
-        """What the form says of these fields."""
+        """Returns the submitted values of this group's fields."""
         return {name: _read_sent_value(name, form) for name in self.visible_names(project)}
 
 
@@ -74,7 +74,7 @@ SETTING_GROUPS = (
     ),
     SettingGroup("commits", "Commits", ("author_name", "author_email", "sign_off", "co_authors")),
     SettingGroup("checks", "Checks", ("required_fields", "ignored_checks", "check_command", "check_minutes")),
-    SettingGroup("collecting", "Collecting views", ("origins", "base_path", "kept_parameters", "ai_classes")),
+    SettingGroup("collecting", "Page views", ("origins", "base_path", "kept_parameters", "ai_classes")),
     SettingGroup("privacy", "Privacy", ("privacy", "do_not_track", "raw_days", "feedback_days")),
 )
 
@@ -85,9 +85,9 @@ class SettingField:
     label: str
     help: str
     kind: str
-    """How it is shown: text, tick, choice, ticks, model or given."""
+    """The kind of input: text, tick, choice, ticks, model or given (can only be removed)."""
     was: str
-    """What the project holds; the form brings it back, so that only what was changed on the page is."""
+    """The current value. The form sends it back, so that only fields that were changed on the page are changed."""
     value: str
     options: tuple[str, ...] = ()
     fault: str = ""
@@ -102,13 +102,13 @@ def build_field(name: str, current: str, value: str, fault: str) -> SettingField
     kind, options = _choose_input(name)
     help_text = PROJECT_FIELD_HELP.get(name) or _read_help()[name].replace("`", "")
     if kind == "words":
-        kind, help_text = "text", f"{help_text} Commas between several."
+        kind, help_text = "text", f"{help_text} Separate with commas."
     label = FIELD_LABELS.get(name, name.replace("_", " ").capitalize())
     return SettingField(name, label, help_text, kind, current, value, options, fault, name in REQUIRED_FIELDS)
 
 
 def format_values(project: Project) -> dict[str, str]:
-    """Everything that can be changed, as a person would type it."""
+    """Returns all changeable settings as text for the inputs."""
     project_values = {name: getattr(project, name) for name in CHANGEABLE_FIELDS}
     all_values = {**project_values, **project.policy.model_dump(), **project.collecting.model_dump()}
     return {name: _format_value(value) for name, value in all_values.items()}
@@ -116,7 +116,7 @@ def format_values(project: Project) -> dict[str, str]:
 
 @cache
 def _read_help() -> dict[str, str]:
-    """Returns the docstring below each field of the policy and of the collecting options, by the field's name."""
+    """Returns the docstring below each field of the policy and of the collection options, by the field's name."""
     help_by_name = {}
     for model in (Policy, CollectionOptions):
         (definition,) = ast.parse(getsource(model)).body

@@ -1,4 +1,4 @@
-"""A project's settings: its fields group by group, its sealed secrets, and whether its repository can be used."""
+"""The settings page of a project: its settings in groups, its secrets, its webhook and a check of the repository."""
 
 import asyncio
 import secrets
@@ -32,7 +32,7 @@ async def settings_page(project_id: str, visit: Viewer, saved: str = "") -> Resp
 
 @router.post("/projects/{project_id}/settings")
 async def change_settings(project_id: str, post: AdminPost) -> Response:
-    """Only what differs from what the page showed is changed: somebody else may have changed the rest meanwhile."""
+    """Changes the fields that differ from the values on the page. Another person may have changed the others since."""
     project = await post.get_project(project_id)
     group = _get_group(post.form.get("group"))
     typed, previous = group.read_form_values(project, post.form), format_values(project)
@@ -45,14 +45,14 @@ async def change_settings(project_id: str, post: AdminPost) -> Response:
             await run_in_thread(post.desk.projects.change, project.id, changes, actor=post.person.email)
     except RequestError as request_error:
         faults = {detail.field: detail.message for detail in request_error.details}
-        error = "Nothing was changed; what is wrong stands below." if faults else request_error.message
+        error = "Not saved. Fix the errors below." if faults else request_error.message
         return await _render_settings_page(post, project, request_error.status, typed=typed, faults=faults, error=error)
     return _redirect_to_section(project, group.id)
 
 
 @router.post("/projects/{project_id}/check")
 async def check_access(project_id: str, post: AdminPost) -> Response:
-    """The same look that every job begins with."""
+    """Checks the repository in the same way as the start of a job does."""
     project, desk = await post.get_project(project_id), post.desk
     try:
         project_secrets = await run_in_thread(desk.secrets.all, project.id)
@@ -61,7 +61,7 @@ async def check_access(project_id: str, post: AdminPost) -> Response:
         )
     except (JobFailed, RequestError) as failure:
         return await _render_settings_page(post, project, error=str(failure))
-    return await _render_settings_page(post, project, notice=f"The repository can be used: jobs start from {branch}.")
+    return await _render_settings_page(post, project, notice=f"Access works. Jobs start from {branch}.")
 
 
 @router.post("/projects/{project_id}/secrets")
@@ -87,11 +87,11 @@ async def remove_secret(project_id: str, post: AdminPost) -> Response:
 
 @router.post("/projects/{project_id}/webhook-secret")
 async def create_webhook_secret(project_id: str, post: AdminPost) -> Response:
-    """Made and sealed here, and shown in this one answer for the forge to know; a reload makes another."""
+    """Creates and stores a webhook secret and shows it once. A reload creates another one."""
     project = await post.get_project(project_id)
     hook = build_webhook_instructions(project, post.desk.settings.base_url)
     if hook is None:
-        raise NotFound("This project is on no forge that sends webhooks.")
+        raise NotFound("This project's forge does not send webhooks.")
     secret = secrets.token_hex(32)
     await run_in_thread(post.desk.secrets.set, project.id, "webhook_secret", secret, actor=post.person.email)
     return render_page(
@@ -135,7 +135,7 @@ def _redirect_to_section(project: Project, section: str) -> Response:
 
 
 def _find_model_problem(desk: Desk, project: Project, sealed_at: Mapping[str, int]) -> str | None:
-    """What the project's model needs and has not. That a key is sealed is enough to know: it is not opened."""
+    """Returns the problem of the model's configuration, or None. Does not decrypt keys: it suffices that one is set."""
     keys = select_model_keys(dict.fromkeys(sealed_at, "sealed"))
     return check_configuration(project.model or desk.settings.model, desk.settings.model_url, keys)[1]
 
@@ -143,12 +143,14 @@ def _find_model_problem(desk: Desk, project: Project, sealed_at: Mapping[str, in
 def _get_group(name: str) -> SettingGroup:
     setting_group = next((group for group in SETTING_GROUPS if group.id == name), None)
     if setting_group is None:
-        raise InvalidRequest("There is no such group of settings.")
+        raise InvalidRequest("Unknown group of settings.")
     return setting_group
 
 
 def _reject_token_variable(changes: Mapping[str, str]) -> None:
-    """Whoever could name one could have any secret of the server's environment sent to a host of their choice."""
+    """Raises InvalidRequest if the form sets a token variable.
+
+    Otherwise an administrator could send any secret in the server's environment to a host of their choice."""
     if changes.get("token_env"):
-        message = "A variable is named by who runs the server, with copydesk project set; here it can be taken away."
+        message = "Set the variable on the server with copydesk project set. Here you can only remove it."
         raise InvalidRequest(message, details=[ErrorDetail("token_env", message)])

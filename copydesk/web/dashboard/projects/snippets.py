@@ -1,4 +1,4 @@
-"""What people copy into a shell, a program or a page, filled in with this service's address and the project's ids."""
+"""Snippets to copy into a shell, a program or a page, with the service's URL and the project's ids."""
 
 from dataclasses import dataclass
 

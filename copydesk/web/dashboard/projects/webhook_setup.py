@@ -1,4 +1,4 @@
-"""How a forge is told to send its webhooks here: what to enter in which of its fields."""
+"""Instructions for setting up the webhook on each forge: its fields and their values."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ class WebhookInstructions:
 
 
 def build_webhook_instructions(project: Project, base_url: str) -> WebhookInstructions | None:
-    """None for projects that are on no forge."""
+    """Returns None for projects whose forge sends no webhooks."""
     if project.forge not in FIELDS_BY_FORGE:
         return None
     forge, place, address_field, secret_field = LABELS_BY_FORGE[project.forge]

@@ -1,1 +1,1 @@
-"""Pages of visitors: figures, chart and tables."""
+"""The analytics pages: tiles, chart and tables of visitors, agents and feedback."""

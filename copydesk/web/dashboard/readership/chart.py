@@ -1,6 +1,6 @@
-"""A chart of two series as a drawing that the server makes: where everything lies, for a template to write as SVG.
+"""Computes the positions in the chart of human and AI visitors; a template writes them as SVG.
 
-Across, places are shares of the width, so that the drawing fits any screen and its letters keep their size.
+Horizontal positions are percentages, so that the chart fits any screen while its text keeps its size.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,20 +10,20 @@ from copydesk.analytics.stores.base import Counts, DayRange, Interval, Timeserie
 from copydesk.web.dashboard.readership.date_ranges import date_from_day, list_interval_starts
 
 PLOT_TOP, PLOT_BOTTOM = 12, 232
-"""Pixels from the top at which the highest value and zero lie."""
+"""The vertical positions of the highest value and of zero, in pixels from the top."""
 CHART_HEIGHT = 264
 MAX_POINTS = 130
 MAX_LABELS = 8
 WEEKS_PER_YEAR = 53
 MAX_MARKED_POINTS = 32
-"""Up to so many points each has its mark; of more, only the one looked at."""
+"""With at most this many points, every point has a marker; otherwise only the selected one has."""
 UNIT_SUFFIXES = ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k"))
 
 
 @dataclass(frozen=True)
 class ChartPoint:
     name: str
-    """When, in full."""
+    """The interval, with its full date."""
     visitors: Counts
     views: Counts
     x: float
@@ -41,7 +41,7 @@ class AxisTick:
 class AxisLabel(AxisTick):
     anchor: str
     is_minor: bool
-    """One that a narrow screen has no room for."""
+    """Whether narrow screens hide the label."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Chart:
     ticks: Sequence[AxisTick]
     labels: Sequence[AxisLabel]
     left_out: int
-    """Intervals that lie before the first one shown."""
+    """The number of intervals before the first one that is shown."""
 
     height, top, bottom = CHART_HEIGHT, PLOT_TOP, PLOT_BOTTOM
 
@@ -61,7 +61,7 @@ class Chart:
 
     @property
     def band(self) -> float:
-        """The share of the width that a point has for itself."""
+        """The percentage of the width that belongs to each point."""
         return 100 / len(self.points)
 
     @property
@@ -74,7 +74,7 @@ class Chart:
 
 
 def build_chart(interval: Interval, span: DayRange, series: Sequence[TimeseriesPoint]) -> Chart:
-    """Of every interval of the range; where there was nothing, with zeros."""
+    """Builds a chart with a point for every interval of the range. Intervals without views have zeros."""
     points_by_day = {moment.day: moment for moment in series}
     interval_starts = list_interval_starts(interval, span)
     visible_starts = interval_starts[-MAX_POINTS:]
@@ -113,7 +113,9 @@ def _y_position(value: int, axis_max: int) -> float:
 
 
 def _build_scale(highest: int) -> tuple[int, list[AxisTick]]:
-    """Up to five steps of 1, 2 or 5 and zeros, the last of them at or above the highest value."""
+    """Returns the highest value of the axis and its ticks.
+
+    There are at most five steps, each 1, 2 or 5 times a power of ten. The last tick is at least the highest value."""
     step = 1
     while step * 5 < highest:
         step = step * 5 // 2 if str(step)[0] == "2" else step * 2
@@ -125,7 +127,7 @@ def _build_scale(highest: int) -> tuple[int, list[AxisTick]]:
 
 
 def format_axis_value(value: int) -> str:
-    """For an axis: 1,500, but 20k and 2.5M."""
+    """Formats a value for the axis, such as 1,500, 20k or 2.5M."""
     for size, unit in UNIT_SUFFIXES:
         if value >= max(size, 10_000):
             return f"{value / size:g}{unit}"

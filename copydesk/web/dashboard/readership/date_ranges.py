@@ -1,4 +1,4 @@
-"""Ranges that people speak of: today, the last 30 days, this month, days they pick; and the period before each."""
+"""The date ranges of the analytics pages: named ranges such as the last 30 days, custom ranges and previous periods."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ RANGE_LABELS = {
 DEFAULT_RANGE = "30d"
 CUSTOM_RANGE = "days"
 MAX_CUSTOM_DAYS = 3_660
-"""Days that can be picked; all time is the way to look at more."""
+"""The longest custom range. The range `all` shows more."""
 RUN_UP_DAYS = 13
 MAX_DAYS_BY_DAY, MAX_DAYS_BY_WEEK = 92, 732
-"""Up to so many days a chart has a point for each day, or for each week."""
+"""The longest ranges that have a point per day and a point per week. Longer ranges have a point per month."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class SelectedRange:
     name: str
     days: DayRange
     query: Mapping[str, str]
-    """What names it in an address."""
+    """The query parameters that select this range."""
 
     @property
     def previous(self) -> DayRange | None:
-        """As many days, just before. All time has none."""
+        """The period of the same length just before; None for all time, or if it would begin too early."""
         first = self.days.first - (self.days.end - self.days.first)
         return DayRange(first, self.days.first) if first >= FIRST_DAY and self.days != ALL_DAYS else None
 
     @property
     def chart_days(self) -> DayRange:
-        """What a chart shows: a single day says little without those that led up to it."""
+        """The days in the chart. For a single day, the chart includes the days before it for comparison."""
         is_single_day = self.days.end - self.days.first == 1
         return DayRange(max(FIRST_DAY, self.days.first - RUN_UP_DAYS), self.days.end) if is_single_day else self.days
 
@@ -61,12 +61,12 @@ NO_RANGE = SelectedRange("", ALL_DAYS, {})
 
 
 def parse_range(name: str, first: str = "", last: str = "", today: int | None = None) -> SelectedRange:
-    """By its name, or by its first and its last day. Days that are given without a name are picked ones."""
+    """Parses a range from its name, or from its first and last day. Days without a name are a custom range."""
     name = name or (CUSTOM_RANGE if first or last else DEFAULT_RANGE)
     if name == CUSTOM_RANGE:
         return _parse_custom_range(first, last)
     if name not in RANGE_LABELS:
-        raise InvalidRequest(f"There is no range of this name; choose one of {', '.join(RANGE_LABELS)}, or pick days.")
+        raise InvalidRequest(f"Unknown range. Use one of {', '.join(RANGE_LABELS)}, or pick days.")
     return SelectedRange(name, _resolve_named_range(name, clock.today() if today is None else today), {"range": name})
 
 
@@ -88,11 +88,11 @@ def _resolve_named_range(name: str, today: int) -> DayRange:
 def _parse_custom_range(first: str, last: str) -> SelectedRange:
     begin, end = _parse_bound(first, "first"), _parse_bound(last, "last") + 1
     if begin >= end:
-        raise InvalidRequest("The first day lies after the last one; swap them.")
+        raise InvalidRequest("The first day is after the last day. Swap them.")
     if begin < FIRST_DAY or end > LAST_DAY + 1:
         raise InvalidRequest(f"Pick days from {date_from_day(FIRST_DAY)} to {date_from_day(LAST_DAY)}.")
     if end - begin > MAX_CUSTOM_DAYS:
-        raise InvalidRequest("Pick at most ten years, or look at all time.")
+        raise InvalidRequest("Pick at most ten years, or use the range All time.")
     return SelectedRange(CUSTOM_RANGE, DayRange(begin, end), {"range": CUSTOM_RANGE, "from": first, "to": last})
 
 
@@ -114,7 +114,7 @@ def _day_from_date(calendar_day: date) -> int:
 
 
 def format_range(span: DayRange) -> str:
-    """Such as `3 Mar 2026`, or `3 Mar – 1 Apr 2026`."""
+    """Formats a range, such as `3 Mar 2026` or `3 Mar – 1 Apr 2026`."""
     first, last = date_from_day(span.first), date_from_day(span.end - 1)
     if first == last:
         return f"{last.day} {last:%b %Y}"
@@ -123,13 +123,13 @@ def format_range(span: DayRange) -> str:
 
 
 def choose_interval(span: DayRange) -> Interval:
-    """How long a point of the chart lasts, so that there are enough of them and not too many."""
+    """Returns the interval of a chart's points, so that there are enough points but not too many."""
     length = span.end - span.first
     return "day" if length <= MAX_DAYS_BY_DAY else "week" if length <= MAX_DAYS_BY_WEEK else "month"
 
 
 def list_interval_starts(interval: Interval, span: DayRange) -> list[int]:
-    """The first day of every interval that the range touches, also of those in which there was nothing."""
+    """Returns the first day of every interval that overlaps the range."""
     starts = []
     start = interval_start(interval, span.first)
     while start < span.end:

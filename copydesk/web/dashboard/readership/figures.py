@@ -1,4 +1,4 @@
-"""What the readership pages say in numbers: tiles with their change, and the rows of their tables."""
+"""The numbers of the analytics pages: tiles with their change, and table rows."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,6 @@ MAX_SEARCH_CHARS = 200
 MAX_PAGE_NUMBER = 1_000_000
 MINUS = "\N{MINUS SIGN}"
 MAX_BAR_PIXELS = 200
-"""How long the longest bar is."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Tile:
     value: str
     change: str
     before: str
-    """What it was in the period before, where that is worth saying."""
+    """The value in the previous period; empty if there is none or if it was zero."""
 
 
 def build_tiles(visitors: Counts, views: int, before: tuple[Counts, int] | None) -> list[Tile]:
@@ -42,7 +41,7 @@ def _build_count_tile(name: str, label: str, now: int, before: int | None) -> Ti
 
 
 def format_change(now: int, before: int | None) -> str:
-    """Against the period before, as a share of it where there is one."""
+    """Formats the change from the previous period, as a percentage if the previous value is not zero."""
     if before is None:
         return "no figure"
     if now == before:
@@ -83,7 +82,7 @@ class PageRow:
 
 
 def build_page_rows(rows: Sequence[PageCounts]) -> list[PageRow]:
-    """Bars are as long as the figures are, against the largest of those shown."""
+    """Returns rows with bars whose lengths are relative to the largest value in the table."""
     largest = max((max(row.count.human, row.count.ai) for row in rows), default=0) or 1
     return [
         PageRow(row.path, row.count, _bar_length(row.count.human, largest), _bar_length(row.count.ai, largest))
@@ -92,7 +91,7 @@ def build_page_rows(rows: Sequence[PageCounts]) -> list[PageRow]:
 
 
 def _bar_length(value: int, largest: int) -> float:
-    """Even one visitor is seen."""
+    """Returns the length of a bar in pixels. A value above zero always gets a visible bar."""
     return max(1.5, round(MAX_BAR_PIXELS * value / largest, 1)) if value else 0
 
 
@@ -115,7 +114,7 @@ def build_agent_rows(
         rules.setdefault((rule_row.agent, rule_row.operator, rule_row.kind), []).append(rule_row.rule)
     return [
         AgentTableRow(
-            name=row.agent or ("Browsers" if row.kind == VisitorClass.HUMAN else "Without a name"),
+            name=row.agent or ("Browsers" if row.kind == VisitorClass.HUMAN else "Unnamed"),
             operator=row.operator or "",
             kind=row.kind,
             counts_as="Human" if row.kind == VisitorClass.HUMAN else "AI" if row.kind in ai_classes else "Not counted",
@@ -128,12 +127,12 @@ def build_agent_rows(
 
 
 def parse_listing(query: Mapping[str, str]) -> tuple[PageQuery, int]:
-    """Which pages a table shows, in which order, and which page of it: search, sort, order and page of an address."""
+    """Parses the query parameters search, sort, order and page of the table of pages."""
     search, sort, order = query.get("search", "").strip(), query.get("sort", "total"), query.get("order", "")
     if len(search) > MAX_SEARCH_CHARS:
-        raise InvalidRequest(f"A search has at most {MAX_SEARCH_CHARS} characters.")
+        raise InvalidRequest(f"A search must have at most {MAX_SEARCH_CHARS} characters.")
     if sort not in SORT_COLUMNS or order not in ("", "up", "down"):
-        raise InvalidRequest(f"The table is sorted by {', '.join(SORT_COLUMNS)}, up or down.")
+        raise InvalidRequest(f"Sort by {', '.join(SORT_COLUMNS)}, with the order up or down.")
     descending = order == "down" if order else sort != "path"
     return PageQuery(search, sort, descending), parse_page_number(query)
 
@@ -142,5 +141,5 @@ def parse_page_number(query: Mapping[str, str]) -> int:
     text = query.get("page", "1")
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= 7 else 0
     if not 1 <= number <= MAX_PAGE_NUMBER:
-        raise InvalidRequest(f"A page is a whole number between 1 and {MAX_PAGE_NUMBER:,}.")
+        raise InvalidRequest(f"A page must be a whole number between 1 and {MAX_PAGE_NUMBER:,}.")
     return number

@@ -1,4 +1,7 @@
-"""Who reads: the visitors of a range, people and AI side by side. The figures are the API's, from the same calls."""
+"""The analytics pages: the visitors of a date range, people and AI side by side.
+
+The numbers come from the same calls as those of the API.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -41,16 +44,16 @@ from copydesk.web.responses.html import PAGE_HEADERS, render_page
 
 ROWS_PER_PAGE = 25
 MAX_CSV_ROWS = 100_000
-"""Of a file to download, which comes from one look at the store, so that no row is missing or there twice."""
+"""The limit of rows in a download. One query reads them all, so that no row is missing or repeated."""
 RULE_DAYS = 90
-"""Days at the end of a range whose raw views are asked for their rules: that costs what they are."""
+"""The rules of agents are read from the raw views of the last days of a range only, because this reads every view."""
 
 router = APIRouter(prefix="/projects/{project_id}/readership")
 
 
 @dataclass(frozen=True)
 class ReadershipSelection:
-    """One look at a project's readership: what the address says, and where its links lead."""
+    """The selected range and query of an analytics page, with the links to its other parts."""
 
     project: Project
     query: Mapping[str, str]
@@ -59,12 +62,12 @@ class ReadershipSelection:
     names = RANGE_LABELS
 
     def at(self, part: str = "", **extra: str | int) -> str:
-        """Another part, or another view of this one, in the same range."""
+        """Returns the URL of a part of the analytics in the same range."""
         params = {**self.chosen.query, **extra}
         return f"/projects/{self.project.id}/readership{part}" + (f"?{urlencode(params)}" if params else "")
 
     def pages(self, **extra: str | int) -> str:
-        """The table of pages, with the search and the order that it has."""
+        """Returns the URL of the table of pages with its current search and order."""
         params = {name: self.query[name] for name in ("search", "sort", "order") if self.query.get(name)}
         return self.at("", **{**params, **extra}) + "#pages"
 
@@ -75,14 +78,14 @@ class ReadershipReport:
     chart: Chart
     pages: ReportPage
     before: str
-    """The period that the tiles compare with."""
+    """The period with which the tiles compare, or an empty string."""
     run_up: int
-    """Days of the chart that lie before the range."""
+    """The number of days in the chart before the range."""
     is_running: bool
-    """Today belongs to the range, and its figures still grow."""
+    """Whether the range includes today, whose counts still grow."""
     is_empty: bool
     is_new: bool
-    """Nothing was ever counted in the project."""
+    """Whether the project has no views at all."""
 
 
 @router.get("")
@@ -159,21 +162,21 @@ def _parse_selection(project: Project, query: Mapping[str, str]) -> ReadershipSe
 def _parse_cursor(query: Mapping[str, str]) -> str | None:
     cursor = query.get("cursor")
     if cursor is not None and not re.fullmatch(id_pattern("fb"), cursor):
-        raise InvalidRequest("This is not where a page of remarks begins.")
+        raise InvalidRequest("The cursor is not valid. Open the newest comments instead.")
     return cursor
 
 
 def _render_readership(
     template: str, status: int, visit: SignedInRequest, selection: ReadershipSelection, **values: Any
 ) -> Response:
-    frame: dict[str, Any] = {"visit": visit, "project": selection.project, "tab": "readership", "title": "Readership"}
+    frame: dict[str, Any] = {"visit": visit, "project": selection.project, "tab": "readership", "title": "Analytics"}
     return render_page(template, status, None, look=selection, **frame, **values)
 
 
 def _render_error(
     template: str, visit: SignedInRequest, project: Project, query: Mapping[str, str], error: InvalidRequest
 ) -> Response:
-    """With what was typed, and without a figure that could be taken for the answer."""
+    """Renders the page with the typed values and the error, and without any numbers."""
     selection = ReadershipSelection(project, query, NO_RANGE)
     return _render_readership(template, error.status, visit, selection, report=None, error=error.message)
 
@@ -212,7 +215,9 @@ def _list_agents(desk: Desk, project: Project, days: DayRange, offset: int) -> t
 
 
 def _load_series(store: Store, project_id: str, days: DayRange) -> tuple[Interval, DayRange, Sequence[TimeseriesPoint]]:
-    """Of all time, from the first month in which there was something; its length then tells the interval."""
+    """Returns the interval, the days and the points of a chart.
+
+    For all time, the chart begins with the first month that has views, and its length decides the interval."""
     if days != ALL_DAYS:
         interval = choose_interval(days)
         return interval, days, store.load_timeseries(project_id, interval, days)
@@ -225,7 +230,7 @@ def _load_series(store: Store, project_id: str, days: DayRange) -> tuple[Interva
 
 
 def _render_csv(desk: Desk, project: Project, days: DayRange, report: str) -> str:
-    """What the API gives as CSV, with every row of the range."""
+    """Returns the same CSV as the API, with every row of the range."""
     store = desk.up_to_date_store(project)
     response: ApiModel
     if report == "timeseries":
@@ -243,5 +248,5 @@ def _render_csv(desk: Desk, project: Project, days: DayRange, report: str) -> st
             report_page.has_more,
         )
     if has_more:
-        raise InvalidRequest(f"This range has more than {MAX_CSV_ROWS:,} rows: choose a shorter one, or use the API.")
+        raise InvalidRequest(f"This range has more than {MAX_CSV_ROWS:,} rows. Choose a shorter range, or use the API.")
     return render_report_csv(report, response)

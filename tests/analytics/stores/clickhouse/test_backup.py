@@ -27,7 +27,7 @@ class Overtaken(Cluster):
         return super().pin_synced_replica(shard)
 
 
-def test_a_copy_made_after_a_project_was_forgotten_can_be_loaded(store: OnClickHouse, tmp_path: Path) -> None:
+def test_backup_after_deleting_a_project_can_be_restored(store: OnClickHouse, tmp_path: Path) -> None:
     store.log_views([view(project="other")])
     store.log_views([view()])
     store.forget_project("other")
@@ -43,7 +43,7 @@ def test_a_copy_made_after_a_project_was_forgotten_can_be_loaded(store: OnClickH
     (folder / FILE).unlink()
 
 
-def test_one_whose_turn_was_taken_makes_no_copy_and_loads_none(store: OnClickHouse, tmp_path: Path) -> None:
+def test_process_that_lost_its_lease_neither_backs_up_nor_restores(store: OnClickHouse, tmp_path: Path) -> None:
     counted(store, view())
     store.log_views([view(visitor=2)])
     store.back_up(tmp_path / "copy")

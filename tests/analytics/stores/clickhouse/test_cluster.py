@@ -67,7 +67,7 @@ def store(tmp_path: Path) -> Iterator[OnTwoShards]:
     opened.close()
 
 
-def test_two_shards_answer_as_one_and_their_copy_can_be_loaded_into_one(store: OnTwoShards, tmp_path: Path) -> None:
+def test_two_shards_answer_as_one_and_their_backup_restores_into_one(store: OnTwoShards, tmp_path: Path) -> None:
     model = lived(store)
     assert store.fold() == model.fold()
     agree(store, model)
@@ -94,7 +94,7 @@ class Pinned(Cluster):
         return self.reader
 
 
-def test_what_counts_speaks_to_the_replica_that_caught_up_and_to_no_other(tmp_path: Path) -> None:
+def test_folding_uses_only_the_replica_that_caught_up(tmp_path: Path) -> None:
     main, address = main_database(tmp_path), parse_clickhouse_url(new_database())
     whole, pinned = ClickHouseStore("", main, Cluster(address)), ClickHouseStore("", main, Pinned(address))
     model = lived(whole)
@@ -110,7 +110,7 @@ def test_what_counts_speaks_to_the_replica_that_caught_up_and_to_no_other(tmp_pa
         closed.close()
 
 
-def test_an_event_is_known_to_all_shards(store: OnTwoShards) -> None:
+def test_duplicate_event_is_found_on_any_shard(store: OnTwoShards) -> None:
     assert store.log_views([view(event=5, visitor=1)]).accepted == 1
     assert store.log_views([view(event=5, visitor=2)]).duplicates == (0,)
     store.fold()
@@ -118,14 +118,14 @@ def test_an_event_is_known_to_all_shards(store: OnTwoShards) -> None:
 
 
 @pytest.mark.drill
-def test_every_answer_of_two_shards_is_exact_whatever_happened() -> None:
+def test_reports_of_two_shards_stay_exact_under_random_operations() -> None:
     def opened(folder: Path) -> Store:
         return OnTwoShards(folder)
 
     drive(opened, examples=20, steps=25)
 
 
-def test_the_engine_reads_every_definition_of_a_cluster() -> None:
+def test_clickhouse_parses_every_cluster_definition() -> None:
     cluster = ShardedCluster(parse_clickhouse_url("clickhouse://host/desk?cluster=main"))
     definitions = list(cluster.schema_statements())
     assert len(definitions) == 2 + len(list_shard_tables()) + len(SHARDING_COLUMNS)

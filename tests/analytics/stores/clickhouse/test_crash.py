@@ -60,7 +60,7 @@ def test_a_fold_killed_at_any_statement_counts_everything_once(store: OnClickHou
     agree(store, model)
 
 
-def test_a_fold_has_as_many_statements_as_are_tried(store: OnClickHouse) -> None:
+def test_crash_tests_cover_every_statement_of_a_fold(store: OnClickHouse) -> None:
     lived(store)
     with killed_at(-1, is_done=False) as sent:
         store.fold()
@@ -86,7 +86,7 @@ UPKEEP = list(product((forget_visitor, forget, count_as_ai), range(12), (False, 
 
 
 @pytest.mark.parametrize(("act", "step", "is_done"), drills(UPKEEP, but=[(forget_visitor, 2, True)]))
-def test_upkeep_killed_at_any_statement_is_done_whole_or_not_at_all(
+def test_maintenance_killed_at_any_statement_is_atomic(
     store: OnClickHouse, act: Callable[[OnClickHouse | Model], None], step: int, is_done: bool
 ) -> None:
     model = lived(store)

@@ -25,14 +25,14 @@ USERS = """
 """
 
 
-def test_the_engine_reads_every_grant_of_the_documentation() -> None:
+def test_clickhouse_parses_every_documented_grant() -> None:
     for statement in (*ALONE, *IN_A_CLUSTER):
         quoted = statement.replace("'", "\\'")
         assert ask(f"select formatQuery('{quoted}')").startswith(("GRANT", "CREATE USER"))
 
 
 @pytest.mark.drill
-def test_a_store_lives_with_the_grants_of_the_documentation(tmp_path: Path) -> None:
+def test_documented_grants_are_enough_for_a_store(tmp_path: Path) -> None:
     granted = [statement.removesuffix(" to desk") for statement in ALONE if statement.strip().startswith("grant")]
     config = tmp_path / "config.xml"
     config.write_text(USERS.format("".join(f"<query>{statement}</query>" for statement in granted), config))

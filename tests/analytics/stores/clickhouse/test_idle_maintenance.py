@@ -22,7 +22,7 @@ RETRIES: dict[str, Callable[[OnClickHouse], object]] = {
 
 
 @pytest.mark.parametrize("again", drills(RETRIES, but=["the same again", "a fold"]))
-def test_a_choice_that_was_decided_is_carried_out_by_whatever_comes_next(store: OnClickHouse, again: str) -> None:
+def test_recorded_change_of_ai_classes_is_completed_by_the_next_operation(store: OnClickHouse, again: str) -> None:
     counted(store, view(kind="search"))
     with killed_at(1, is_done=False) as sent:
         store.set_ai_classes("docs", {"search"})
@@ -33,12 +33,12 @@ def test_a_choice_that_was_decided_is_carried_out_by_whatever_comes_next(store: 
     assert store.count_visitors_by_page("docs").totals == store.count_views_by_page("docs").totals == Counts(0, 1, 1)
 
 
-def test_a_choice_waits_for_its_turn_no_longer_than_it_was_told_to(store: OnClickHouse) -> None:
+def test_change_of_ai_classes_waits_for_the_lease_only_until_its_timeout(store: OnClickHouse) -> None:
     with ShardLeases(store.main).acquire([0]), pytest.raises(StoreBusy):
         store.set_ai_classes("docs", {"search"}, timeout_seconds=0.1)
 
 
-def test_the_inbox_is_dropped_though_nothing_is_folded(store: OnClickHouse) -> None:
+def test_old_inbox_rows_are_dropped_without_a_fold(store: OnClickHouse) -> None:
     counted(store, view())
     store.main.clock_sql = f"({store.main.clock_sql} + {2 * MAX_BATCH_AGE_MS + 600_000})"
     store.main.now = text(store.main.clock_sql)  # type: ignore[assignment]
@@ -47,7 +47,7 @@ def test_the_inbox_is_dropped_though_nothing_is_folded(store: OnClickHouse) -> N
     assert store.count_visitors_by_page("docs").totals.total == 1
 
 
-def test_a_number_is_not_used_again_by_a_main_database_that_lost_it(store: OnClickHouse) -> None:
+def test_fold_number_is_not_reused_after_the_main_database_lost_it(store: OnClickHouse) -> None:
     counted(store, view())
     store.log_views([view(visitor=2)])
     with killed_at(0, is_done=True):

@@ -12,7 +12,7 @@ PROJECTS = [f"prj_{number:026}" for number in range(4_500)]
 
 
 @pytest.mark.drill
-def test_thousands_of_projects_that_chose_are_logged_counted_rebuilt_and_dropped(store: OnClickHouse) -> None:
+def test_thousands_of_projects_with_own_ai_classes_work(store: OnClickHouse) -> None:
     with store.main.write() as tx:
         tx.execute(insert(view_classes), [{"project_id": project, "ai": CLASS_BITS["search"]} for project in PROJECTS])
     views = [view(kind="search", project=project, event=7) for project in PROJECTS]

@@ -61,7 +61,7 @@ def together(act: Callable[[], Any], callers: int) -> list[Any]:
         return list(threads.map(call, range(callers)))
 
 
-def test_what_a_shard_writes_waits_for_all_its_replicas(tmp_path: Path) -> None:
+def test_writes_wait_for_all_replicas_of_a_shard(tmp_path: Path) -> None:
     config = tmp_path / "config.xml"
     config.write_text(CLUSTER)
     with clickhouse_server(f"config-file={config}") as server:
@@ -72,7 +72,7 @@ def test_what_a_shard_writes_waits_for_all_its_replicas(tmp_path: Path) -> None:
         cluster.close()
 
 
-def test_whoever_counts_stays_with_one_replica_while_others_turn_away() -> None:
+def test_pinned_node_stays_with_its_replica() -> None:
     first, second = there(), there()
     shared = Node([first, second])
     one = shared.pin_replica()
@@ -84,12 +84,12 @@ def test_whoever_counts_stays_with_one_replica_while_others_turn_away() -> None:
     assert one.query("select currentDatabase()") == [(first.database,)]
 
 
-def test_a_replica_that_is_away_is_left_before_one_is_chosen() -> None:
+def test_unavailable_replica_is_skipped_when_pinning() -> None:
     address = there()
     assert Node([away(address), address]).pin_replica().query("select 1") == [(1,)]
 
 
-def test_threads_that_fail_together_turn_to_the_next_replica_once() -> None:
+def test_concurrent_failures_switch_to_the_next_replica_once() -> None:
     first, second = there(), there()
     shared = Node([first, second])
     shared.query("select 1")
@@ -97,7 +97,7 @@ def test_threads_that_fail_together_turn_to_the_next_replica_once() -> None:
     assert together(lambda: shared.query(asked), callers=4) == [[(1,)]] * 4
 
 
-def test_a_silent_server_is_waited_for_once_however_many_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_callers_wait_for_a_silent_server_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "SHORT_TIMEOUT_SECONDS", 1)
     monkeypatch.setattr(
         trying, "COOL_DOWN_SECONDS", 600
@@ -117,7 +117,7 @@ def test_a_silent_server_is_waited_for_once_however_many_call(tmp_path: Path, mo
     main.close()
 
 
-def test_a_replica_that_is_silent_is_left_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_replica_is_skipped_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "SHORT_TIMEOUT_SECONDS", 1)
     monkeypatch.setattr(node, "RETRY_WINDOW_SECONDS", 0)
     address = there()
@@ -128,7 +128,7 @@ def test_a_replica_that_is_silent_is_left_for_the_next(monkeypatch: pytest.Monke
         assert shared.query("select 1") == [(1,)]
 
 
-def test_what_took_long_and_failed_fails_for_all_who_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_failure_fails_all_waiting_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trying, "COOL_DOWN_SECONDS", 600)
     shared, tries = CircuitBreaker(), count()
 
@@ -142,7 +142,7 @@ def test_what_took_long_and_failed_fails_for_all_who_waited(monkeypatch: pytest.
     assert next(tries) == 1
 
 
-def test_what_failed_at_once_is_tried_again() -> None:
+def test_immediate_failure_is_retried() -> None:
     shared = CircuitBreaker()
     with pytest.raises(StoreUnavailable), shared.guard():
         raise StoreUnavailable
@@ -150,7 +150,7 @@ def test_what_failed_at_once_is_tried_again() -> None:
         pass
 
 
-def test_a_server_that_is_away_costs_no_memory_for_each_call() -> None:
+def test_calls_to_an_unavailable_server_leak_no_memory() -> None:
     before = len(all_managers)
     absent = Node([away(there())])
     for _ in range(5):
@@ -161,7 +161,7 @@ def test_a_server_that_is_away_costs_no_memory_for_each_call() -> None:
     assert len(all_managers) == before
 
 
-def test_as_many_batches_as_a_statement_names_pass_through_a_load_balancer() -> None:
+def test_largest_statement_fits_through_a_load_balancer() -> None:
     given = {"batches": [2**127 + number for number in range(MAX_BATCHES_PER_STATEMENT)]}
     one = Node([there()])
     one.execute("create table ids (id UInt128) engine = MergeTree order by id")
@@ -171,7 +171,7 @@ def test_as_many_batches_as_a_statement_names_pass_through_a_load_balancer() -> 
     ]
 
 
-def test_an_insert_without_an_order_is_done_once_under_a_token() -> None:
+def test_unordered_insert_is_deduplicated_by_its_token() -> None:
     one = Node([there()])
     one.execute(
         "create table n (n UInt64) engine = MergeTree order by n settings non_replicated_deduplication_window = 10"
@@ -181,7 +181,7 @@ def test_an_insert_without_an_order_is_done_once_under_a_token() -> None:
     assert one.query("select count() from n") == [(7,)]
 
 
-def test_the_engine_knows_every_setting_of_an_insert() -> None:
+def test_clickhouse_knows_every_insert_setting() -> None:
     known = Node([there()]).query(
         "select name from system.settings where name in {names:Array(String)}", {"names": list(DEDUPLICATION_SETTINGS)}
     )

@@ -26,7 +26,7 @@ def server() -> Iterator[ClickHouse]:
 
 
 @pytest.mark.parametrize("mark", drills(MARKS, but=[5]))
-def test_a_fold_that_lost_its_power_between_two_tables_counts_once(
+def test_fold_interrupted_by_power_loss_between_tables_counts_once(
     server: ClickHouse, tmp_path: Path, mark: int
 ) -> None:
     main = main_database(tmp_path)
@@ -49,7 +49,7 @@ def test_a_fold_that_lost_its_power_between_two_tables_counts_once(
     main.close()
 
 
-def test_a_store_of_the_first_number_is_brought_up_to_date_and_counts_on(store: OnClickHouse, tmp_path: Path) -> None:
+def test_store_of_schema_version_1_is_upgraded(store: OnClickHouse, tmp_path: Path) -> None:
     model = lived(store)
     node = store._cluster.reader
     for statement in (

@@ -56,7 +56,7 @@ def kept(lines: Iterable[str]) -> list[int]:
 
 
 @pytest.mark.drill
-def test_two_processes_that_start_on_nothing_log_and_fold_at_once(tmp_path: Path) -> None:
+def test_two_processes_log_and_fold_concurrently_on_a_new_store(tmp_path: Path) -> None:
     url, main_url = clickhouse.new_database(), f"sqlite:///{tmp_path / 'copydesk.db'}"
     both = [start(url, main_url, seed, 400) for seed in (1, 2)]
     said = [event for process in both for event in kept(process.communicate(timeout=120)[0].splitlines(True))]
@@ -69,7 +69,7 @@ def test_two_processes_that_start_on_nothing_log_and_fold_at_once(tmp_path: Path
 
 
 @pytest.mark.drill
-def test_processes_killed_while_they_log_and_fold_lose_nothing_and_count_nothing_twice() -> None:
+def test_killed_processes_lose_nothing_and_count_nothing_twice() -> None:
     url, main_url = clickhouse.new_database(), postgres.new_database()
     store, database = counted(url, main_url)
     chance, said = random.Random(5), []

@@ -26,7 +26,7 @@ def set_until(database: Database, moment: str) -> None:
         tx.execute(text(f"update view_folds set until = {moment}"))
 
 
-def test_a_turn_is_had_by_one(database: Database) -> None:
+def test_shard_lease_is_exclusive(database: Database) -> None:
     with (
         ShardLeases(database).acquire([0]),
         pytest.raises(StoreBusy),
@@ -37,7 +37,7 @@ def test_a_turn_is_had_by_one(database: Database) -> None:
         assert [turn.shard for turn in turns] == [0, 1]
 
 
-def test_a_thread_waits_no_longer_for_another_of_its_process(database: Database) -> None:
+def test_thread_waiting_for_the_lease_times_out(database: Database) -> None:
     turns = ShardLeases(database)
 
     def take(shard: int) -> None:
@@ -51,7 +51,7 @@ def test_a_thread_waits_no_longer_for_another_of_its_process(database: Database)
     take(0)
 
 
-def test_one_who_was_away_for_longer_than_the_lease_can_decide_nothing(database: Database) -> None:
+def test_holder_whose_lease_was_taken_over_cannot_write(database: Database) -> None:
     with ShardLeases(database).acquire([0]) as [late]:
         late.advance_number(0)
         set_until(database, "1")
@@ -67,7 +67,7 @@ def test_one_who_was_away_for_longer_than_the_lease_can_decide_nothing(database:
                 next_one.commit_plan(tx, {})
 
 
-def test_one_whose_lease_ran_out_can_decide_nothing_even_if_nobody_came(database: Database) -> None:
+def test_holder_whose_lease_expired_cannot_write(database: Database) -> None:
     with ShardLeases(database).acquire([0]) as [late]:
         late.advance_number(0)
         set_until(database, "1")
@@ -75,7 +75,7 @@ def test_one_whose_lease_ran_out_can_decide_nothing_even_if_nobody_came(database
             late.commit_plan(tx, {})
 
 
-def test_what_was_decided_is_handed_to_the_next_and_keeps_its_number(database: Database) -> None:
+def test_pending_change_passes_to_the_next_holder_with_its_number(database: Database) -> None:
     with ShardLeases(database).acquire([0]) as [first]:
         first.advance_number(41)
         with database.write() as tx:
@@ -87,7 +87,7 @@ def test_what_was_decided_is_handed_to_the_next_and_keeps_its_number(database: D
         assert third.committed_plan is None
 
 
-def test_a_lease_from_before_the_clock_was_set_back_ends(database: Database) -> None:
+def test_lease_ends_after_the_clock_was_set_back(database: Database) -> None:
     with ShardLeases(database).acquire([0]):
         set_until(database, f"{database.clock_sql} + {HOUR}")
         with ShardLeases(database, timeout_seconds=0.1).acquire([0]):

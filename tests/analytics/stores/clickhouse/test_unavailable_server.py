@@ -35,9 +35,7 @@ def server() -> Iterator[ClickHouse]:
         yield started
 
 
-def test_what_was_acknowledged_survives_a_kill_and_is_counted_when_the_server_is_back(
-    server: ClickHouse, main: Database
-) -> None:
+def test_acknowledged_views_are_counted_after_a_kill_of_the_server(server: ClickHouse, main: Database) -> None:
     store = ClickHouseStore(server.new_database(), main)
     assert store.log_views([view(event=1), view(visitor=2)]) == LogResult(2)
     server.kill()
@@ -56,7 +54,7 @@ def test_what_was_acknowledged_survives_a_kill_and_is_counted_when_the_server_is
     store.close()
 
 
-def test_a_server_that_is_away_at_the_start_is_used_when_it_comes(server: ClickHouse, main: Database) -> None:
+def test_server_unavailable_at_startup_is_used_once_available(server: ClickHouse, main: Database) -> None:
     store = ClickHouseStore(server.url("made_when_needed"), main)
     server.kill()
     with pytest.raises(StoreUnavailable):
@@ -67,7 +65,7 @@ def test_a_server_that_is_away_at_the_start_is_used_when_it_comes(server: ClickH
 
 
 @pytest.mark.drill
-def test_a_server_that_does_not_answer_is_given_up_soon(server: ClickHouse, main: Database) -> None:
+def test_silent_server_times_out_quickly(server: ClickHouse, main: Database) -> None:
     store = ClickHouseStore(server.new_database(), main)
     store.log_views([view()])
     server.pause()
@@ -81,7 +79,7 @@ def test_a_server_that_does_not_answer_is_given_up_soon(server: ClickHouse, main
     store.close()
 
 
-def test_a_wrong_password_is_refused_and_told_to_nobody(main: Database, caplog: pytest.LogCaptureFixture) -> None:
+def test_wrong_password_is_refused_without_showing_it(main: Database, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     store = ClickHouseStore(new_database().replace(PASSWORD, "se%25cret"), main)
     with pytest.raises(StoreAccessDenied) as refused:
@@ -107,13 +105,13 @@ def test_a_store_of_a_newer_version_is_refused(store: OnClickHouse, tmp_path: Pa
 @pytest.mark.parametrize(
     ("code", "meant"), [(243, StoreFull), (252, StoreUnavailable), (242, StoreUnavailable), (516, StoreAccessDenied)]
 )
-def test_an_error_of_the_server_says_what_can_be_done(code: int, meant: type[StoreUnavailable]) -> None:
+def test_server_error_says_what_to_do(code: int, meant: type[StoreUnavailable]) -> None:
     from clickhouse_connect.driver.exceptions import DatabaseError
 
     assert type(translate_error(DatabaseError("…", code=code))) is meant
 
 
-def test_an_error_of_ours_stays_one(store: OnClickHouse) -> None:
+def test_invalid_query_is_not_reported_as_unavailable_store(store: OnClickHouse) -> None:
     store.log_views([view()])
     with pytest.raises(Exception, match="UNKNOWN_TABLE"):
         store._cluster.reader.query("select * from nowhere")
@@ -124,7 +122,7 @@ def test_an_error_of_ours_stays_one(store: OnClickHouse) -> None:
     ("clickhouse://u:p%40@h:1/d?secure=1", ClickHouseAddress("h", 1, "u", "p@", "d", True)),
     ("clickhouse://h/d?secure=yes&cluster=main", ClickHouseAddress("h", 8443, "default", "", "d", True, "main")),
 ])  # fmt: skip
-def test_an_address_is_read(url: str, expected: ClickHouseAddress) -> None:
+def test_address_is_parsed(url: str, expected: ClickHouseAddress) -> None:
     assert parse_clickhouse_url(url) == expected
 
 
@@ -132,7 +130,7 @@ def test_an_address_is_read(url: str, expected: ClickHouseAddress) -> None:
     "http://host", "clickhouse://", "clickhouse://h:port/d", "clickhouse://h/d;drop", "clickhouse://h/d?cluster='",
     "clickhouse://h/d?speed=1",
 ])  # fmt: skip
-def test_an_address_that_is_none_is_refused_without_its_password(url: str, main: Database, tmp_path: Path) -> None:
+def test_invalid_address_is_refused_without_showing_its_password(url: str, main: Database, tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="COPYDESK_ANALYTICS_URL") as refused:
         open_store(read_settings(data=tmp_path, analytics_url=url.replace("://", "://u:hidden@")), main)
     assert "hidden" not in str(refused.value)

@@ -27,7 +27,7 @@ def at_once(*acts: Callable[[], LogResult]) -> list[LogResult]:
         return list(threads.map(act, acts))
 
 
-def test_an_event_that_arrives_at_two_servers_at_once_is_kept_by_one(store: OnClickHouse) -> None:
+def test_event_sent_to_two_servers_at_once_is_stored_once(store: OnClickHouse) -> None:
     for round_ in range(3):
         views = [view(event=round_ * 10 + number, visitor=number + 1) for number in range(10)]
         logged = at_once(*[partial(store.log_views, views)] * 4)
@@ -38,7 +38,7 @@ def test_an_event_that_arrives_at_two_servers_at_once_is_kept_by_one(store: OnCl
 
 
 @pytest.mark.parametrize("is_done", [False, True])
-def test_views_whose_server_died_before_it_answered_can_be_sent_again(store: OnClickHouse, is_done: bool) -> None:
+def test_views_can_be_resent_after_the_server_died_unanswered(store: OnClickHouse, is_done: bool) -> None:
     store.backlog()
     store.log_views([view(event=7)])
     with killed_at(0, is_done):
@@ -48,7 +48,7 @@ def test_views_whose_server_died_before_it_answered_can_be_sent_again(store: OnC
     assert store.fold() == 2
 
 
-def test_a_server_that_was_away_for_long_while_it_logged_does_not_log(store: OnClickHouse) -> None:
+def test_write_delayed_beyond_the_limit_is_refused(store: OnClickHouse) -> None:
     class Late(ViewBatches):
         def begin_batch(self) -> tuple[int, object]:  # type: ignore[override]
             batch, known = super().begin_batch()
@@ -59,7 +59,7 @@ def test_a_server_that_was_away_for_long_while_it_logged_does_not_log(store: OnC
     assert (store.backlog(), store.fold()) == (0, 0)
 
 
-def test_what_was_folded_and_what_never_came_to_exist_leaves_the_inbox(store: OnClickHouse) -> None:
+def test_folded_and_aborted_batches_are_dropped_from_the_inbox(store: OnClickHouse) -> None:
     store.log_views([view()])
     with killed_at(0, is_done=True):
         store.log_views([view()])

@@ -17,8 +17,8 @@ OPENERS: dict[str, Callable[[Path], Store]] = {
     "clickhouse and postgresql": lambda folder: OnClickHouse(folder, folder / COPY, "postgresql"),
 }
 ON_CLICKHOUSE = (
-    "test_total_counts", "test_an_event_is_logged_once", "test_rows_come_by_total", "test_a_class_that_comes",
-    "test_a_back_up", "test_every_answer",
+    "test_total_counts", "test_an_event_is_logged_once", "test_rows_are_ordered_by_total", "test_changed_ai_classes",
+    "test_backup_of", "test_reports_stay_exact",
 )  # fmt: skip
 """Of the rules that are tried on ClickHouse, those that are tried by default: its engine takes its time."""
 

@@ -151,10 +151,10 @@ def drive(open_store: Callable[[Path], Store], examples: int, steps: int) -> Non
     )
 
 
-def test_every_answer_is_exact_whatever_happened(open_store: Callable[[Path], Store], is_slow: bool) -> None:
+def test_reports_stay_exact_under_random_operations(open_store: Callable[[Path], Store], is_slow: bool) -> None:
     drive(open_store, examples=4 if is_slow else 8, steps=12 if is_slow else 20)
 
 
 @pytest.mark.drill
-def test_every_answer_is_exact_whatever_happened_for_long(open_store: Callable[[Path], Store], is_slow: bool) -> None:
+def test_reports_stay_exact_under_many_random_operations(open_store: Callable[[Path], Store], is_slow: bool) -> None:
     drive(open_store, examples=40 if is_slow else 300, steps=30 if is_slow else 40)

@@ -51,12 +51,12 @@ def test_total_counts_a_visitor_once_across_human_and_ai(store: Store) -> None:
     assert store.count_visitors_by_page("docs").totals == Counts(human=2, ai=1, total=2)
 
 
-def test_views_are_counted_each(store: Store) -> None:
+def test_every_view_is_counted(store: Store) -> None:
     counted(store, view(), view(), view(kind="assistant"), view(visitor=None))
     assert store.count_views_by_page("docs").totals == Counts(human=3, ai=1, total=4)
 
 
-def test_a_view_without_a_visitor_is_no_visitor(store: Store) -> None:
+def test_view_without_visitor_adds_no_visitor(store: Store) -> None:
     counted(store, view(visitor=None))
     assert store.count_visitors_by_page("docs").totals == Counts()
     assert store.count_visitors_by_page("docs").rows == []
@@ -83,11 +83,11 @@ def test_an_event_is_logged_once(store: Store) -> None:
     assert store.log_views([view(event=7, project="other")]) == LogResult(1)
 
 
-def test_events_of_128_bits_are_told_apart_by_either_half(store: Store) -> None:
+def test_all_128_bits_of_an_event_id_count(store: Store) -> None:
     assert store.log_views([view(event=1), view(event=1 << 64 | 2), view(event=2 << 64 | 2)]) == LogResult(3)
 
 
-def test_rows_come_by_total_then_by_code_point(store: Store) -> None:
+def test_rows_are_ordered_by_total_then_code_point(store: Store) -> None:
     paths = ["/é", "/z", "/Z", "/a", "/\N{GRINNING FACE}", "/\uffee"]
     counted(store, *(view(path) for path in paths), view("/z", visitor=2))
     assert [row.path for row in store.count_visitors_by_page("docs").rows] == [
@@ -129,7 +129,7 @@ def test_has_more_is_right_at_every_boundary(
     ("path", True, ["/c", "/b", "/a"]),
     ("path", False, ["/a", "/b", "/c"]),
 ])  # fmt: skip
-def test_pages_come_by_any_column_in_either_direction(
+def test_pages_are_ordered_by_any_column_in_either_direction(
     store: Store, by: SortColumn, descending: bool, paths: list[str]
 ) -> None:
     counted(store, *(view("/a", visitor=v) for v in (1, 2)), view("/b"), view("/c"))
@@ -151,9 +151,7 @@ def test_pages_come_by_any_column_in_either_direction(
     ("é", ["/É"]),
     ("nowhere", []),
 ])  # fmt: skip
-def test_a_search_finds_the_pages_whose_path_holds_it_and_leaves_the_totals(
-    store: Store, search: str, paths: list[str]
-) -> None:
+def test_search_filters_pages_by_path_but_not_the_totals(store: Store, search: str, paths: list[str]) -> None:
     counted(store, *(view(path, visitor=v) for v, path in enumerate(("/Guide/a", "/guide/b", "/a%_", "/É"), 1)))
     page = store.count_visitors_by_page("docs", query=PageQuery(search))
     assert ([row.path for row in page.rows], page.totals) == (paths, Counts(4, 0, 4))
@@ -166,7 +164,7 @@ def test_the_end_of_a_range_is_exclusive_and_an_empty_range_is_empty(store: Stor
     assert store.count_visitors_by_page("docs", DayRange(MONDAY, MONDAY)).rows == []
 
 
-def test_a_late_day_between_two_known_ones_is_counted(store: Store) -> None:
+def test_view_for_a_day_between_counted_days_is_counted(store: Store) -> None:
     counted(store, view(day=MONDAY), view(day=MONDAY + 4))
     counted(store, view(day=MONDAY + 2))
     for days in (1, 2, 3, 4, 5):
@@ -175,7 +173,7 @@ def test_a_late_day_between_two_known_ones_is_counted(store: Store) -> None:
     assert store.count_visitors_by_page("docs", DayRange(MONDAY + 3, MONDAY + 4)).totals.human == 0
 
 
-def test_every_class_is_among_the_agents_and_only_some_among_the_visitors(store: Store) -> None:
+def test_agents_list_every_class_but_visitors_only_humans_and_ai(store: Store) -> None:
     counted(store, view(kind="search", agent="Finder"), view(kind="search", agent="Finder", visitor=2), view())
     rows, more = store.list_agents("docs")
     assert [(row.agent, row.kind, row.visitors, row.views) for row in rows] == [
@@ -186,7 +184,7 @@ def test_every_class_is_among_the_agents_and_only_some_among_the_visitors(store:
     assert store.count_visitors_by_page("docs").totals == Counts(human=1, ai=0, total=1)
 
 
-def test_the_rules_that_told_an_agent_are_known_while_its_raw_views_are_kept(store: Store) -> None:
+def test_rules_of_an_agent_are_available_until_raw_views_are_dropped(store: Store) -> None:
     reader = partial(view, kind="assistant", agent="Reader")
     counted(store, reader(rule="token:reader", table="1"), reader(rule="token:reader", table="2"))
     counted(store, reader(rule="range:example", day=MONDAY + 1), view(rule="browser", project="other"))
@@ -202,7 +200,7 @@ def test_the_rules_that_told_an_agent_are_known_while_its_raw_views_are_kept(sto
     assert list(store.list_rules("docs"))[-1] == by_range
 
 
-def test_a_class_that_comes_to_count_as_ai_does_so_for_the_past_too(store: Store) -> None:
+def test_changed_ai_classes_apply_to_past_views(store: Store) -> None:
     counted(store, view(kind="search"), view(kind="assistant", visitor=2), view(visitor=3))
     store.set_ai_classes("docs", {"search"})
     assert store.count_visitors_by_page("docs").totals == Counts(human=1, ai=1, total=2)
@@ -212,7 +210,7 @@ def test_a_class_that_comes_to_count_as_ai_does_so_for_the_past_too(store: Store
     assert store.count_visitors_by_page("docs").totals == Counts(human=1, ai=3, total=4)
 
 
-def test_which_classes_count_as_ai_can_be_said_before_the_first_view(store: Store) -> None:
+def test_ai_classes_can_be_set_before_the_first_view(store: Store) -> None:
     store.set_ai_classes("docs", {"training"})
     counted(store, view(kind="training"))
     assert store.count_visitors_by_page("docs").totals == Counts(human=0, ai=1, total=1)
@@ -248,7 +246,7 @@ def test_dropping_raw_views_changes_no_number(store: Store) -> None:
     assert store.log_views([view(event=5)]) == LogResult(0, (0,))
 
 
-def test_a_forgotten_project_leaves_nothing_and_can_begin_anew(store: Store) -> None:
+def test_deleted_project_leaves_no_data_and_can_start_again(store: Store) -> None:
     counted(store, view(event=1), view(project="other", event=1))
     store.log_views([view(event=2)])
     store.forget_project("docs")
@@ -261,7 +259,7 @@ def test_a_forgotten_project_leaves_nothing_and_can_begin_anew(store: Store) -> 
     assert store.count_visitors_by_page("docs").totals.total == 1
 
 
-def test_a_forgotten_visitor_is_nobody_and_their_views_stay(store: Store) -> None:
+def test_views_of_a_deleted_visitor_stay_without_a_visitor(store: Store) -> None:
     counted(store, view(), view("/x", day=MONDAY + 1), view(visitor=2))
     store.log_views([view(visitor=1, day=MONDAY + 2)])
     store.forget_visitor("docs", 1)
@@ -272,7 +270,7 @@ def test_a_forgotten_visitor_is_nobody_and_their_views_stay(store: Store) -> Non
     assert store.count_visitors_by_page("docs").totals == Counts(1, 0, 1)
 
 
-def test_a_view_of_no_known_day_is_refused_and_nothing_of_its_batch_is_kept(store: Store) -> None:
+def test_view_with_invalid_day_refuses_its_whole_batch(store: Store) -> None:
     with pytest.raises(DayOutOfRange):
         store.log_views([view(), view(day=0)])
     with pytest.raises(DayOutOfRange):
@@ -280,7 +278,7 @@ def test_a_view_of_no_known_day_is_refused_and_nothing_of_its_batch_is_kept(stor
     assert store.backlog() == 0
 
 
-def test_a_back_up_made_while_running_is_a_store(
+def test_backup_of_a_running_store_can_be_opened(
     store: Store, open_store: Callable[[Path], Store], tmp_path: Path
 ) -> None:
     counted(store, view(event=1), view(visitor=2))
@@ -296,9 +294,7 @@ def test_a_back_up_made_while_running_is_a_store(
     copy.close()
 
 
-def test_what_was_logged_and_folded_is_there_after_a_restart(
-    open_store: Callable[[Path], Store], tmp_path: Path
-) -> None:
+def test_logged_and_folded_views_survive_a_restart(open_store: Callable[[Path], Store], tmp_path: Path) -> None:
     store = open_store(tmp_path)
     counted(store, view(event=1))
     store.log_views([view(visitor=2, event=2)])

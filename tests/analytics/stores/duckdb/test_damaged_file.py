@@ -35,7 +35,7 @@ def torn(tmp_path: Path) -> tuple[Path, list[int]]:
 
 
 @pytest.mark.parametrize("missing", [1, 7, 100])
-def test_a_log_torn_within_its_last_batch_keeps_all_before_it(torn: tuple[Path, list[int]], missing: int) -> None:
+def test_log_truncated_in_its_last_batch_keeps_all_earlier_batches(torn: tuple[Path, list[int]], missing: int) -> None:
     path, sizes = torn
     os.truncate(f"{path}.wal", sizes[-1] - missing)
     store = DuckStore(path)
@@ -67,7 +67,7 @@ def disk_of(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_is_said_so_loses_nothing_and_is_overcome(tmp_path: Path) -> None:
+def test_full_disk_raises_store_full_and_loses_nothing(tmp_path: Path) -> None:
     store, accepted = DuckStore(tmp_path / "a.duckdb"), 0
     with disk_of(40_000):
         for _ in range(3):
@@ -87,7 +87,7 @@ def test_a_full_disk_is_said_so_loses_nothing_and_is_overcome(tmp_path: Path) ->
     store.close()
 
 
-def test_a_second_process_is_told_that_the_store_is_in_use(tmp_path: Path) -> None:
+def test_second_process_gets_an_error_that_the_store_is_in_use(tmp_path: Path) -> None:
     store = DuckStore(tmp_path / "a.duckdb")
     writer = [sys.executable, "-m", "tests.analytics.stores.duckdb.writer", str(tmp_path / "a.duckdb"), "0"]
     second = subprocess.run(writer, capture_output=True, text=True, check=False)
@@ -95,7 +95,7 @@ def test_a_second_process_is_told_that_the_store_is_in_use(tmp_path: Path) -> No
     assert StoreInUse.__name__ in second.stderr
 
 
-def test_readers_and_the_writer_go_on_beside_folds_and_write_backs(tmp_path: Path) -> None:
+def test_readers_and_writer_continue_during_folds_and_checkpoints(tmp_path: Path) -> None:
     store = DuckStore(tmp_path / "a.duckdb", min_checkpoint_bytes=20_000)
     done, failures = threading.Event(), list[BaseException]()
 

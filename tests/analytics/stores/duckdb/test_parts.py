@@ -50,7 +50,7 @@ def assert_exact(database: DuckDatabase, model: Model) -> None:
 
 
 @pytest.mark.parametrize("known", [0, 1000, MIN_CAPACITY_EVENTS, MIN_CAPACITY_EVENTS + 1])
-def test_the_filter_never_denies_a_logged_event_and_rarely_doubts_a_new_one(database: DuckDatabase, known: int) -> None:
+def test_bloom_filter_has_no_false_negatives_and_few_false_positives(database: DuckDatabase, known: int) -> None:
     chance = random.Random(known)
     stored, added, new = ([chance.getrandbits(63) for _ in range(count)] for count in (known, 5_000, 20_000))
     with database.write() as connection:
@@ -76,9 +76,7 @@ def once(events: Iterable[int]) -> list[PageView]:
     return [first._replace(event=event << 30) for event in events]
 
 
-def test_a_filter_that_is_full_makes_way_for_one_over_all(
-    database: DuckDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_bloom_filter_is_rebuilt_over_all_events(database: DuckDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filters, "MIN_CAPACITY_EVENTS", 64)
     monkeypatch.setattr(filters, "WORDS_PER_PASS", 10)
     log, events = ViewLog(database), range(1, 2_001)
@@ -93,7 +91,7 @@ def test_a_filter_that_is_full_makes_way_for_one_over_all(
     again.close()
 
 
-def test_folds_of_any_size_come_to_the_same(database: DuckDatabase, model: Model) -> None:
+def test_folds_of_any_size_give_the_same_result(database: DuckDatabase, model: Model) -> None:
     log = ViewLog(database)
     for number in range(30):
         log.write(batch(number))
@@ -101,7 +99,7 @@ def test_folds_of_any_size_come_to_the_same(database: DuckDatabase, model: Model
     assert_exact(database, model)
 
 
-def test_pages_that_are_no_longer_remembered_are_found_again(database: DuckDatabase, model: Model) -> None:
+def test_pages_evicted_from_the_cache_are_read_from_the_store(database: DuckDatabase, model: Model) -> None:
     log = ViewLog(database, max_cached_pages=2)
     for number in range(30):
         log.write(batch(number))
@@ -109,7 +107,7 @@ def test_pages_that_are_no_longer_remembered_are_found_again(database: DuckDatab
     assert_exact(database, model)
 
 
-def test_tidying_leaves_fewer_rows_and_the_same_answers(database: DuckDatabase, model: Model) -> None:
+def test_compaction_leaves_fewer_rows_and_the_same_reports(database: DuckDatabase, model: Model) -> None:
     log = ViewLog(database)
     for number in range(30):
         log.write(batch(number))

@@ -44,7 +44,7 @@ def total(store: SharedStore, path: str | None = None) -> int:
     return page.totals.total if path is None else next((r.count.total for r in page.rows if r.path == path), 0)
 
 
-def test_every_process_sees_what_any_has_logged(owner: Neighbour, store: SharedStore) -> None:
+def test_every_process_sees_views_logged_by_others(owner: Neighbour, store: SharedStore) -> None:
     assert owner.ask("log_views", [view("/a", 1, 7)]) == LogResult(1)
     assert store.log_views([view("/a", 2), view("/b", 1, 7)]) == LogResult(1, (1,))
     assert store.fold() == 2
@@ -52,7 +52,7 @@ def test_every_process_sees_what_any_has_logged(owner: Neighbour, store: SharedS
         assert page.totals == Counts(2, 0, 2)
 
 
-def test_a_guest_is_answered_as_the_owner_is(owner: Neighbour, store: SharedStore, tmp_path: Path) -> None:
+def test_guest_gets_the_same_answers_as_the_owner(owner: Neighbour, store: SharedStore, tmp_path: Path) -> None:
     store.set_ai_classes("docs", {"search", "training"})
     store.log_views([view("/ä", 2**63 - 1, 2**128 - 1), view("/b", None, day=MONDAY + 1)])
     store.log_views([view("/ä", 5)._replace(kind=VisitorClass.TRAINING, agent="Gatherer")])
@@ -79,14 +79,14 @@ def test_a_guest_is_answered_as_the_owner_is(owner: Neighbour, store: SharedStor
     assert DuckStore(tmp_path / "copy.duckdb").count_views_by_page("docs").totals.total == 3
 
 
-def test_a_refusal_reaches_the_guest_as_it_was_raised(owner: Neighbour, store: SharedStore) -> None:
+def test_guest_gets_the_owners_exception(owner: Neighbour, store: SharedStore) -> None:
     with pytest.raises(DayOutOfRange, match="between 1970-01-02 and"):
         store.log_views([view(), view(day=0)])
     assert store.backlog() == 0
     assert store.log_views([]) == LogResult(0)
 
 
-def test_stores_of_one_process_that_open_at_once_are_one_store(tmp_path: Path) -> None:
+def test_stores_opened_concurrently_in_one_process_are_shared(tmp_path: Path) -> None:
     stores = [SharedStore(tmp_path) for _ in range(4)]
     with ThreadPoolExecutor(len(stores)) as pool:
         logged = list(pool.map(lambda store: store.log([view(event=7), view()]), stores))
@@ -105,7 +105,7 @@ def test_processes_that_start_at_once_agree_on_an_owner(tmp_path: Path, store: S
         assert total(store) == 5
 
 
-def test_calls_go_on_while_the_owner_hands_over(tmp_path: Path) -> None:
+def test_calls_succeed_while_ownership_is_handed_over(tmp_path: Path) -> None:
     """None is lost and none counts twice, though no view carries an event; and none of another process fails."""
     owner, guest = SharedStore(tmp_path), SharedStore(tmp_path)
     owner.backlog()
@@ -196,9 +196,7 @@ def test_a_socket_that_a_killed_owner_left_is_replaced(tmp_path: Path, owner: Ne
     assert not (tmp_path / "analytics.sock").exists()
 
 
-def test_a_paused_owner_is_not_waited_for_and_does_not_do_later_what_was_given_up(
-    tmp_path: Path, owner: Neighbour
-) -> None:
+def test_calls_to_a_paused_owner_time_out_and_are_not_executed_later(tmp_path: Path, owner: Neighbour) -> None:
     guest = SharedStore(tmp_path, timeout_seconds=1)
     guest.log_views([view()])
     owner.pause()
@@ -214,14 +212,14 @@ def test_a_paused_owner_is_not_waited_for_and_does_not_do_later_what_was_given_u
     guest.close()
 
 
-def test_a_long_call_is_waited_for_while_its_owner_is_alive(tmp_path: Path, owner: Neighbour) -> None:
+def test_guest_waits_for_a_long_call_while_the_owner_is_alive(tmp_path: Path, owner: Neighbour) -> None:
     guest = SharedStore(tmp_path, timeout_seconds=2)
     guest.log_views([view(f"/{number % 50}", 1 + number % 9000) for number in range(20_000)])
     assert guest.fold() == 20_000
     guest.close()
 
 
-def test_a_broken_asker_harms_nobody(tmp_path: Path, owner: Neighbour, store: SharedStore) -> None:
+def test_malformed_request_does_not_affect_other_guests(tmp_path: Path, owner: Neighbour, store: SharedStore) -> None:
     lines = []
     for data in (b"", b"\x00", b"\xff\xff\xff\xffhalf of it", struct.pack(">I", 3) + b"{]}", struct.pack(">I", 9)):
         line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -236,7 +234,7 @@ def test_a_broken_asker_harms_nobody(tmp_path: Path, owner: Neighbour, store: Sh
     assert owner.ask("backlog") == 1
 
 
-def test_an_owner_of_another_version_is_named(tmp_path: Path, store: SharedStore) -> None:
+def test_owner_of_another_version_is_reported(tmp_path: Path, store: SharedStore) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(tmp_path / "analytics.sock"))
         listener.listen()
@@ -260,7 +258,7 @@ def test_only_its_user_can_reach_the_socket(tmp_path: Path, store: SharedStore) 
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
 
-def test_a_folder_may_have_a_long_path(tmp_path: Path) -> None:
+def test_socket_works_in_a_folder_with_a_long_path(tmp_path: Path) -> None:
     folder = tmp_path / ("long " * 30) / ("longer " * 20)
     folder.mkdir(parents=True)
     owner, guest = SharedStore(folder), SharedStore(folder)
@@ -271,7 +269,7 @@ def test_a_folder_may_have_a_long_path(tmp_path: Path) -> None:
     assert not (folder / "analytics.sock").exists()
 
 
-def test_a_file_that_another_program_holds_is_said_to_be_in_use(tmp_path: Path, owner: Neighbour) -> None:
+def test_file_locked_by_another_program_is_reported_as_in_use(tmp_path: Path, owner: Neighbour) -> None:
     (tmp_path / "analytics.sock").unlink()
     (tmp_path / "analytics.lock").unlink()  # as if the owner were a program that knows of neither
     store = SharedStore(tmp_path, timeout_seconds=0.3)

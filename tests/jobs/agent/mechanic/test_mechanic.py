@@ -57,13 +57,11 @@ def after(make: Make, prompt: str, data: bytes, path: str = "docs/a.md") -> byte
         ("[a][colour]\n\n[colour]: x.md", "[a][color]\n\n[color]: x.md"),
     ],
 )
-def test_a_word_is_replaced_as_a_whole_in_its_case_and_only_in_prose(
-    workspace: Make, before: str, expected: str
-) -> None:
+def test_whole_word_is_replaced_with_its_case_and_only_in_prose(workspace: Make, before: str, expected: str) -> None:
     assert after(workspace, "replace colour with color", before.encode()).decode() == expected
 
 
-def test_code_is_replaced_when_asked(workspace: Make) -> None:
+def test_code_is_replaced_on_request(workspace: Make) -> None:
     data = b"`colour`\n```\ncolour\n```\n"
     assert after(workspace, "replace colour with color, including code", data) == b"`color`\n```\ncolor\n```\n"
 
@@ -87,7 +85,7 @@ def test_links_follow_a_heading_whose_anchor_changes(workspace: Make) -> None:
     assert "2 files" in done.summary
 
 
-def test_the_scope_is_kept_to(workspace: Make) -> None:
+def test_only_the_named_folder_is_changed(workspace: Make) -> None:
     files = {
         "docs/guides/a.md": b"colour",
         "docs/b.md": b"colour",
@@ -102,14 +100,14 @@ def test_the_scope_is_kept_to(workspace: Make) -> None:
     assert sorted(space.changes()) == ["docs/b.md", "docs/guides/a.md"]
 
 
-def test_an_unknown_place_changes_nothing_and_says_so(workspace: Make) -> None:
+def test_unknown_folder_or_page_changes_nothing_and_is_reported(workspace: Make) -> None:
     space = workspace({"docs/a.md": b"colour"})
     done = work(space, "replace colour with color in docs/missing.md")
     assert (done.title, space.changes()) == ("No change", {})
     assert "There is no page or folder “docs/missing.md”" in done.summary
 
 
-def test_more_files_than_one_job_may_change_are_left_and_said(workspace: Make) -> None:
+def test_files_beyond_the_limit_of_a_job_are_left_and_reported(workspace: Make) -> None:
     space = workspace({f"p{n:03}.md": b"colour" for n in range(103)})
     done = work(space, "replace colour with color")
     assert len(space.changes()) == 100
@@ -142,7 +140,7 @@ def test_a_page_is_renamed_with_its_links(workspace: Make) -> None:
         ("move docs/setup.md to new/place.md", "new/place.md"),
     ],
 )
-def test_the_new_place_is_understood_as_a_person_means_it(workspace: Make, prompt: str, target: str) -> None:
+def test_target_of_a_move_is_inferred(workspace: Make, prompt: str, target: str) -> None:
     space = workspace({"docs/setup.md": b"x", "docs/guides/other.md": b""})
     work(space, prompt)
     assert space.changes() == {"docs/setup.md": None, target: b"x"}
@@ -159,7 +157,10 @@ def test_a_refused_call_is_reported(workspace: Make) -> None:
     space = workspace({"docs/setup.md": b""})
     done = work(space, "move docs/setup.md to .git/setup.md")
     assert done.title == "No change"
-    assert "Refused:\n- docs/setup.md → .git/setup.md: The path leads into git's own folder." in done.summary
+    assert (
+        "Refused:\n- docs/setup.md → .git/setup.md: The path is in the .git folder, which cannot be changed."
+        in done.summary
+    )
 
 
 @pytest.mark.parametrize(
@@ -182,7 +183,7 @@ def test_a_broken_link_with_one_possible_target_is_fixed(workspace: Make, link: 
     assert space.changes() == {"docs/a.md": fixed.encode()}
 
 
-def test_links_that_cannot_be_decided_are_listed_and_left(workspace: Make) -> None:
+def test_ambiguous_links_are_listed_and_left(workspace: Make) -> None:
     body = (
         b"[x](setup.md)\n[y](v2-notes.md)\n[z](b/setup.md#gone)\n`[code](nowhere.md)` [ok](b/) [w](https://x.example)\n"
     )
@@ -221,11 +222,11 @@ def test_links_that_cannot_be_decided_are_listed_and_left(workspace: Make) -> No
         ("fix heading levels", b"## A\n### B\n", b"## A\n### B\n"),
     ],
 )
-def test_small_repairs(workspace: Make, prompt: str, before: bytes, expected: bytes) -> None:
+def test_small_fixes_produce_the_expected_page(workspace: Make, prompt: str, before: bytes, expected: bytes) -> None:
     assert after(workspace, prompt, before, "docs/getting-started.md") == expected
 
 
-def test_several_instructions_are_done_one_after_another(workspace: Make) -> None:
+def test_several_instructions_are_executed_in_order(workspace: Make) -> None:
     space = workspace({"docs/colour.md": b"# Colour \n", "docs/a.md": b"[c](colour.md) colour\n"})
     conversation: Conversation = []
     done = work(
@@ -245,7 +246,7 @@ def test_several_instructions_are_done_one_after_another(workspace: Make) -> Non
     ]
 
 
-def test_a_later_message_is_answered_by_itself(workspace: Make) -> None:
+def test_later_message_is_handled_separately(workspace: Make) -> None:
     space = workspace({"a.md": b"colour\n"})
     conversation: Conversation = []
     work(space, "replace colour with color", conversation)
@@ -255,7 +256,7 @@ def test_a_later_message_is_answered_by_itself(workspace: Make) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_what_it_cannot_do_it_says_and_leaves(workspace: Make) -> None:
+def test_unsupported_instruction_changes_nothing_and_is_reported(workspace: Make) -> None:
     space = workspace({"a.md": b"colour\n"})
     done = work(space, "replace colour with color and rewrite the intro")
     assert (done.title, space.changes()) == ("No change", {})
@@ -284,7 +285,7 @@ PIECES = st.sampled_from(
     encoding=st.sampled_from(["utf-8", "latin-1"]),
     prompt=st.sampled_from(["replace colour with hue", "replace colour with hue, including code"]),
 )
-def test_replacing_leaves_every_other_byte(
+def test_replacing_changes_no_other_byte(
     workspace: Make, before: str, after: str, bom: bool, encoding: str, prompt: str
 ) -> None:
     body = f"{before} colour {after}".encode(encoding)

@@ -157,10 +157,10 @@ BEYOND = [
 
 
 @pytest.mark.parametrize(("prompt", "meant"), UNDERSTOOD)
-def test_it_is_understood(prompt: str, meant: list[Instruction]) -> None:
+def test_prompt_is_parsed(prompt: str, meant: list[Instruction]) -> None:
     assert parse_prompt(prompt) == meant
 
 
 @pytest.mark.parametrize("prompt", BEYOND)
-def test_what_is_not_wholly_understood_is_not_understood_at_all(prompt: str) -> None:
+def test_partly_understood_prompt_is_rejected(prompt: str) -> None:
     assert isinstance(parse_prompt(prompt), NotUnderstood)

@@ -42,21 +42,21 @@ def talks(draw: st.DrawFn) -> Conversation:
 limits = st.integers(1, 6000)
 
 
-def test_what_fits_is_left_alone() -> None:
+def test_conversation_that_fits_is_unchanged() -> None:
     held = talk(3000, 3000, 3000)
     assert compact(held, 10_000) == held
 
 
-def test_the_oldest_results_give_way_to_a_line_that_says_what_they_were() -> None:
+def test_oldest_results_are_replaced_by_a_summary_line() -> None:
     held = talk(*[3000] * 6)
     short = compact(held, 5000)
     texts = [entry.results[0].text for entry in short if isinstance(entry, ToolResults)]
-    assert texts[0] == f'{LEFT_OUT_PREFIX}: what read path="docs/0.md" answered, 1 lines. Call it again to see it.]'
+    assert texts[0] == f'{LEFT_OUT_PREFIX}: the result of read path="docs/0.md", 1 lines. Call it again to see it.]'
     assert texts[-1] == texts[-2] == "x" * 3000
     assert conversation_tokens(short) <= 5000
 
 
-def test_the_beginning_changes_seldom_so_that_it_can_be_cached() -> None:
+def test_beginning_changes_rarely_so_that_it_stays_cached() -> None:
     held = talk(*[900] * 60)
     changed = 0
     for end in range(3, len(held), 2):
@@ -65,7 +65,7 @@ def test_the_beginning_changes_seldom_so_that_it_can_be_cached() -> None:
     assert 0 < changed < 15
 
 
-def test_long_arguments_give_way_where_results_are_not_enough() -> None:
+def test_long_arguments_are_replaced_when_results_are_not_enough() -> None:
     short = compact(talk(*[10] * 8, written=6000), 8000)
     written = [entry.calls[0].arguments["content"] for entry in short if isinstance(entry, Reply)]
     assert "6,000 characters, left out" in written[0]
@@ -75,7 +75,7 @@ def test_long_arguments_give_way_where_results_are_not_enough() -> None:
 
 @settings(max_examples=40)
 @given(talks(), limits)
-def test_prompts_words_and_the_newest_results_are_never_touched(held: Conversation, limit: int) -> None:
+def test_prompts_text_and_newest_results_are_never_replaced(held: Conversation, limit: int) -> None:
     short = compact(held, limit)
     assert len(short) == len(held)
     rounds = [n for n, entry in enumerate(held) if isinstance(entry, ToolResults)]
@@ -88,7 +88,7 @@ def test_prompts_words_and_the_newest_results_are_never_touched(held: Conversati
 
 @settings(max_examples=40)
 @given(talks(), limits)
-def test_every_call_keeps_its_answer(held: Conversation, limit: int) -> None:
+def test_every_call_keeps_its_result(held: Conversation, limit: int) -> None:
     for before, after in zip(held, compact(held, limit), strict=True):
         if isinstance(before, ToolResults) and isinstance(after, ToolResults):
             assert [(r.call_id, r.name, r.ok) for r in after.results] == [
@@ -98,7 +98,7 @@ def test_every_call_keeps_its_answer(held: Conversation, limit: int) -> None:
 
 @settings(max_examples=40)
 @given(talks(), limits)
-def test_it_never_grows_and_fits_where_that_is_possible(held: Conversation, limit: int) -> None:
+def test_compaction_never_grows_and_fits_if_possible(held: Conversation, limit: int) -> None:
     short = compact(held, limit)
     assert conversation_tokens(short) <= conversation_tokens(held)
     floor = conversation_tokens(compact(held, 0))
@@ -114,7 +114,7 @@ def test_the_same_conversation_gives_the_same_request(held: Conversation, limit:
 
 @settings(max_examples=40)
 @given(talks(), limits)
-def test_what_was_left_out_once_stays_left_out(held: Conversation, limit: int) -> None:
+def test_omitted_results_stay_omitted(held: Conversation, limit: int) -> None:
     """So a longer conversation begins as the shorter one did, unless more had to go."""
     later = compact(held, limit)
     for end in range(1, len(held)):
@@ -123,6 +123,6 @@ def test_what_was_left_out_once_stays_left_out(held: Conversation, limit: int) -
 
 
 @given(st.text(max_size=500))
-def test_the_estimate_is_not_below_a_token_for_four_letters_or_for_one_sign(text: str) -> None:
+def test_estimate_is_at_least_one_token_per_four_letters_or_cjk_character(text: str) -> None:
     assert estimate_tokens(text) >= len(text) / 4
     assert estimate_tokens("漢" * 90) >= 90

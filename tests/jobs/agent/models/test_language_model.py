@@ -47,7 +47,7 @@ every_provider = pytest.mark.parametrize("name", PROVIDERS)
 
 
 @every_provider
-def test_a_streamed_answer_comes_whole(name: str, docs: Workspace) -> None:
+def test_streamed_answer_is_complete(name: str, docs: Workspace) -> None:
     script = [call("read", {"path": "guide.md", "start": 1}, text="I look.")]
     reply, (request,) = heard(script, ASKED, docs, name)
     assert reply.text == "I look."
@@ -59,19 +59,19 @@ def test_a_streamed_answer_comes_whole(name: str, docs: Workspace) -> None:
 @pytest.mark.parametrize(
     "trouble", [fail(503), drop(), cut(LONG), garbled(LONG)], ids=["503", "drop", "cut", "garbled"]
 )
-def test_trouble_that_may_pass_is_tried_again(trouble: Answer, name: str, docs: Workspace) -> None:
+def test_transient_errors_are_retried(trouble: Answer, name: str, docs: Workspace) -> None:
     reply, requests = heard([trouble, say("Done.")], ASKED, docs, name)
     assert (reply.text, len(requests)) == ("Done.", 2)
 
 
-def test_every_status_that_may_pass_is_tried_again(docs: Workspace) -> None:
+def test_every_transient_status_is_retried(docs: Workspace) -> None:
     troubles = [fail(status) for status in (429, 500, 502, 504, 529)]
     reply, requests = heard([*troubles, say("Done.")], ASKED, docs, backoff_seconds=(0.01,) * 5)
     assert (reply.text, len(requests)) == ("Done.", 6)
 
 
 @every_provider
-def test_a_stream_that_ends_as_if_that_were_all_is_tried_again(name: str, docs: Workspace) -> None:
+def test_truncated_stream_that_closes_normally_is_retried(name: str, docs: Workspace) -> None:
     reply, requests = heard([cut(call("delete", {"path": "guide.md"}), 0.4, politely=True), LONG], ASKED, docs, name)
     assert (reply.text, reply.calls, len(requests)) == (LONG.text, (), 2)
 
@@ -89,26 +89,26 @@ def test_a_long_answer_that_keeps_coming_is_not_cut_off(docs: Workspace) -> None
     assert (reply.text, len(requests)) == (LONG.text, 1)
 
 
-def test_one_try_has_an_end_even_if_it_keeps_coming(docs: Workspace) -> None:
+def test_one_attempt_has_a_timeout_even_while_streaming(docs: Workspace) -> None:
     reply, requests = heard([slowly(LONG, 0.3), say("Done.")], ASKED, docs, timeout=1.5)
     assert (reply.text, len(requests)) == ("Done.", 2)
 
 
 @every_provider
-def test_what_a_broken_stream_cost_is_counted(name: str, docs: Workspace) -> None:
+def test_cost_of_a_broken_stream_is_counted(name: str, docs: Workspace) -> None:
     reply, _ = heard([cut(LONG, 0.7), fail(503), say("Done.", input_tokens=70, output_tokens=5)], ASKED, docs, name)
     assert reply.usage.requests == 2
     assert reply.usage.input_tokens >= 70
 
 
-def test_what_failed_tries_cost_is_told_with_the_failure(docs: Workspace) -> None:
+def test_error_carries_the_cost_of_failed_attempts(docs: Workspace) -> None:
     told, requests = failure([cut(LONG)] * 4, docs, "anthropic:claude-opus-5")
     assert len(requests) == 4
     assert (told.usage.requests, told.usage.input_tokens) == (4, 400)
 
 
 @pytest.mark.parametrize("in_words", drills((False, True), but=(False,)))
-def test_the_wait_is_as_long_as_the_provider_asks(in_words: bool, docs: Workspace) -> None:
+def test_retry_after_of_the_provider_is_honored(in_words: bool, docs: Workspace) -> None:
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=2.5), usegmt=True)
     _, (first, second) = heard([fail(429, retry_after=date if in_words else 1), say("Done.")], ASKED, docs)
     assert 0.9 <= second.at - first.at < 60
@@ -122,7 +122,7 @@ def until(server: ModelServer, seconds: float, **changed: Any) -> LanguageModel:
 @pytest.mark.parametrize(
     ("trouble", "pauses"), [(fail(429, "Slow down.", retry_after=3600), (0.01,)), (fail(500, "Slow down."), (3600.0,))]
 )
-def test_a_wait_that_would_outlive_the_job_ends_it_at_once(
+def test_wait_longer_than_the_job_fails_immediately(
     trouble: Answer, pauses: tuple[float, ...], docs: Workspace
 ) -> None:
     begun = time.monotonic()
@@ -130,11 +130,11 @@ def test_a_wait_that_would_outlive_the_job_ends_it_at_once(
         asyncio.run(until(server, 600, backoff_seconds=pauses).reply(ASKED, docs))
     assert time.monotonic() - begun < 60
     assert len(server.requests) == 1
-    assert "Slow down. The next try would have to wait" in str(told.value)
+    assert "Slow down. The next attempt would have to wait" in str(told.value)
     assert re.search(r"the job has (5\d\d|600) s left", str(told.value))
 
 
-def test_a_provider_that_stays_broken_is_tried_to_the_last_pause(docs: Workspace) -> None:
+def test_persistent_failure_is_retried_up_to_the_limit(docs: Workspace) -> None:
     told, requests = failure([fail(500, "We are on fire.")] * 9, docs)
     assert str(told) == f"{COMPATIBLE} answered 500: We are on fire."
     assert len(requests) == 4
@@ -148,21 +148,21 @@ def test_a_refused_request_is_not_repeated(name: str, docs: Workspace) -> None:
 
 
 @every_provider
-def test_a_key_that_is_not_accepted_is_called_so(name: str, docs: Workspace) -> None:
+def test_rejected_key_is_reported(name: str, docs: Workspace) -> None:
     told, _ = failure([fail(401, "Who are you?")], docs, name)
-    assert str(told) == f"{name} answered 401, so its API key is not accepted: Who are you?"
+    assert str(told) == f"{name} answered 401 and rejected the API key: Who are you?"
 
 
 @every_provider
-def test_a_model_that_is_unknown_is_called_so(name: str, docs: Workspace) -> None:
+def test_unknown_model_is_reported(name: str, docs: Workspace) -> None:
     told, requests = failure([fail(404, "No such model.")], docs, name)
     provider, _, model = name.partition(":")
-    assert str(told).startswith(f"{provider} knows no model {model}")
+    assert str(told).startswith(f"{provider} has no model {model}")
     assert str(told).endswith("it answered 404: No such model.")
     assert len(requests) == 1
 
 
-def test_an_exhausted_account_is_not_waited_for(docs: Workspace) -> None:
+def test_exhausted_account_is_not_retried(docs: Workspace) -> None:
     told, requests = failure(
         [fail(429, "You have no credit left.", code="insufficient_quota")] * 9, docs, "openai:gpt-5"
     )
@@ -171,9 +171,9 @@ def test_an_exhausted_account_is_not_waited_for(docs: Workspace) -> None:
 
 
 @every_provider
-def test_a_refusal_is_called_so(name: str, docs: Workspace) -> None:
+def test_refusal_by_the_model_is_reported(name: str, docs: Workspace) -> None:
     told, requests = failure([say("", refusal="I will not help with that.")], docs, name)
-    assert str(told).startswith(f"{name} refused to answer, or its provider's content filter did")
+    assert str(told).startswith(f"{name} or its provider's content filter refused to answer")
     assert ("I will not help with that." in str(told)) == (not name.startswith("google:"))
     assert len(requests) == 1
 
@@ -183,17 +183,17 @@ def test_a_refusal_is_called_so(name: str, docs: Workspace) -> None:
     [(COMPATIBLE, "length"), ("openai:gpt-5", "max_output_tokens"), ("anthropic:claude-opus-5", "max_tokens"),
      ("google:gemini-2.5-pro", "MAX_TOKENS")],
 )  # fmt: skip
-def test_an_answer_cut_off_at_its_longest_is_not_taken_for_the_end(name: str, reason: str, docs: Workspace) -> None:
+def test_answer_truncated_at_max_tokens_is_not_final(name: str, reason: str, docs: Workspace) -> None:
     told, _ = failure([say("I will now", finish_reason=reason)], docs, name)
-    assert "broke off its answer" in str(told)
+    assert "stopped in the middle of its answer" in str(told)
 
 
 @pytest.mark.parametrize("name", [name for name in PROVIDERS if not name.startswith("google:")])
-def test_arguments_that_were_cut_off_are_refused_by_the_tool(name: str, docs: Workspace) -> None:
+def test_truncated_arguments_are_refused_by_the_tool(name: str, docs: Workspace) -> None:
     reply, _ = heard([call("write", '{"path": "new.md", "content": "# N')], ASKED, docs, name)
     result = Toolbox(docs).call(reply.calls[0])
     assert not result.ok
-    assert "arguments do not fit: they are no JSON object, or were cut off" in result.text
+    assert "arguments do not fit: they are not a JSON object, or were cut off" in result.text
     assert not docs.changes()
 
 
@@ -206,7 +206,7 @@ TOO_LONG = {
 
 
 @every_provider
-def test_a_conversation_that_does_not_fit_is_sent_once_more_shorter(name: str, docs: Workspace) -> None:
+def test_conversation_over_the_context_limit_is_resent_compacted(name: str, docs: Workspace) -> None:
     conversation = [*ASKED]
     for n in range(6):
         made = ToolCall(id=f"c{n}", name="read", arguments={"path": f"{n}.md"})
@@ -221,21 +221,21 @@ def test_a_conversation_that_does_not_fit_is_sent_once_more_shorter(name: str, d
 
 
 @every_provider
-def test_a_conversation_that_cannot_be_made_to_fit_is_called_so(name: str, docs: Workspace) -> None:
+def test_conversation_that_cannot_fit_is_reported(name: str, docs: Workspace) -> None:
     told, requests = failure([TOO_LONG[name]] * 3, docs, name)
-    assert str(told).startswith(f"The conversation does not fit into the window of {name}")
+    assert str(told).startswith(f"The conversation does not fit into the context window of {name}")
     assert len(requests) == 1
 
 
-def test_an_unreachable_provider_fails_in_words(docs: Workspace) -> None:
+def test_unreachable_provider_fails_with_a_message(docs: Workspace) -> None:
     with ModelServer([]) as server:
         model = talking_to(server)
-    with pytest.raises(ModelFailed, match=rf"{COMPATIBLE} gave no answer: ."):
+    with pytest.raises(ModelFailed, match=rf"{COMPATIBLE} did not answer: ."):
         asyncio.run(model.reply(ASKED, docs))
 
 
 @pytest.mark.parametrize("body", ["<html>Welcome</html>", "{}"])
-def test_an_answer_in_another_format_fails_in_words(body: str, docs: Workspace) -> None:
+def test_answer_in_another_format_fails_with_a_message(body: str, docs: Workspace) -> None:
     told, _ = failure([send(body)] * 4, docs)
     assert str(told).startswith(f"{COMPATIBLE} ")
 
@@ -252,12 +252,12 @@ def test_no_secret_is_in_the_message(secret: str, docs: Workspace) -> None:
     assert str(told).endswith("Incorrect API key provided: [key], so look it up.")
 
 
-def test_a_placeholder_is_no_secret(docs: Workspace) -> None:
+def test_placeholder_key_is_not_redacted(docs: Workspace) -> None:
     told, _ = failure([fail(400, "EMPTY prompt.")], docs, api_key="EMPTY")
     assert str(told).endswith("EMPTY prompt.")
 
 
-def test_a_message_is_no_longer_than_a_sentence(docs: Workspace) -> None:
+def test_error_message_is_truncated(docs: Workspace) -> None:
     told, _ = failure([fail(400, "x" * 9000)], docs)
     assert len(str(told)) == 500
 
@@ -287,7 +287,7 @@ def test_one_model_serves_many_jobs_in_several_event_loops(docs: Workspace) -> N
     assert [reply.text for reply in replies] == ["Done."] * 6
 
 
-def test_by_turn_a_resumed_conversation_hears_the_same_script(docs: Workspace) -> None:
+def test_resumed_conversation_gets_the_same_scripted_turn(docs: Workspace) -> None:
     with ModelServer([call("diff", {}), [hang(600), say("Done.")]], by_turn=True) as server:
         model = replace(talking_to(server), idle=1.5)
         first = asyncio.run(model.reply(ASKED, docs))
@@ -297,6 +297,6 @@ def test_by_turn_a_resumed_conversation_hears_the_same_script(docs: Workspace) -
     assert [request.turn for request in server.requests] == [0, 0, 1, 1]
 
 
-def test_a_text_is_a_reply_without_calls(docs: Workspace) -> None:
+def test_text_answer_is_a_reply_without_calls(docs: Workspace) -> None:
     reply, _ = heard([say("Nothing to do.", input_tokens=70, output_tokens=5)], ASKED, docs)
     assert reply == Reply(text="Nothing to do.", usage=Usage(requests=1, input_tokens=70, output_tokens=5))

@@ -37,7 +37,7 @@ def test_the_request_carries_instructions_tools_and_the_repository_as_data(docs:
     assert request.headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_a_conversation_goes_back_as_it_was_held(docs: Workspace) -> None:
+def test_conversation_is_sent_back_unchanged(docs: Workspace) -> None:
     looked = ToolCall(id="a", name="read", arguments={"path": "guide.md"})
     missed = ToolCall(id="b", name="read", arguments={"path": "gone.md"})
     found = ToolResult(call_id="a", name="read", ok=True, text="1 Hello")
@@ -60,14 +60,14 @@ def test_a_conversation_goes_back_as_it_was_held(docs: Workspace) -> None:
     assert later == {"role": "user", "content": "And be brief.\n\nPlease."}
 
 
-def test_a_call_that_was_never_carried_out_is_answered_for(docs: Workspace) -> None:
+def test_call_without_result_gets_a_placeholder_result(docs: Workspace) -> None:
     asked = ToolCall(id="a", name="diff", arguments={})
     conversation: Conversation = [*ASKED, Reply(calls=(asked,)), Prompt(text="Go on."), Reply(), Prompt(text="Please.")]
     _, (request,) = heard([say("Done.")], conversation, docs)
     assert [message["role"] for message in request.body["messages"][2:]] == ["assistant", "tool", "user"]
 
 
-def test_several_calls_of_one_answer_stay_apart(docs: Workspace) -> None:
+def test_several_calls_of_one_answer_stay_separate(docs: Workspace) -> None:
     reply, _ = heard([together(call("read", {"path": "guide.md"}, text="I look."), call("diff", {}))], ASKED, docs)
     assert [(made.name, made.arguments) for made in reply.calls] == [("read", {"path": "guide.md"}), ("diff", {})]
     assert len({made.id for made in reply.calls}) == 2
@@ -107,7 +107,7 @@ def sealed(request: Request) -> list[Any]:
 
 
 @every_provider
-def test_thoughts_go_back_to_the_model_that_had_them(name: str, docs: Workspace) -> None:
+def test_reasoning_is_sent_back_to_the_same_model(name: str, docs: Workspace) -> None:
     _, (_, second, third) = three_turns(name, docs)
     assert len(sealed(second)) == 1
     assert sealed(third)[0] == sealed(second)[0]
@@ -119,7 +119,7 @@ SIBLINGS = ("openai-compatible:other", "openai:gpt-5-mini", "anthropic:claude-ha
 
 @pytest.mark.parametrize("name", PROVIDERS)
 @pytest.mark.parametrize("another", drills(("sibling", "stranger"), but=("sibling",)))
-def test_thoughts_do_not_go_to_another_model(name: str, another: str, docs: Workspace) -> None:
+def test_reasoning_is_not_sent_to_another_model(name: str, another: str, docs: Workspace) -> None:
     conversation, (_, _, third) = three_turns(name, docs)
     at = PROVIDERS.index(name)
     chosen = SIBLINGS[at] if another == "sibling" else PROVIDERS[at - 1]
@@ -128,7 +128,7 @@ def test_thoughts_do_not_go_to_another_model(name: str, another: str, docs: Work
     assert "I look." in str(request.body)
 
 
-def test_thoughts_that_are_too_large_for_the_journal_are_not_kept(docs: Workspace) -> None:
+def test_reasoning_too_large_for_the_journal_is_not_stored(docs: Workspace) -> None:
     reply, _ = heard([say("Done.", thinking="x" * MAX_PROVIDER_STATE_CHARS)], ASKED, docs)
     assert (reply.text, reply.keepsake) == ("Done.", None)
 
@@ -148,7 +148,7 @@ def test_anthropic_is_asked_to_cache_instructions_tools_and_conversation(docs: W
 
 
 @every_provider
-def test_a_later_request_begins_with_the_whole_of_the_earlier_one(name: str, docs: Workspace) -> None:
+def test_later_request_begins_with_the_earlier_one(name: str, docs: Workspace) -> None:
     """What providers cache is a beginning that stays the same."""
     _, requests = three_turns(name, docs)
     held = {"chat": "messages", "responses": "input", "messages": "messages", "gemini": "contents"}

@@ -35,7 +35,7 @@ def finished(server: ModelServer, folder: Path, name: str, **settings: Any) -> J
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_a_job_goes_through_to_its_pull_request(name: str, tmp_path: Path) -> None:
+def test_job_reaches_its_pull_request(name: str, tmp_path: Path) -> None:
     with ModelServer(SCRIPT, by_turn=True) as server:
         job = finished(server, tmp_path, name)
     assert (job["status"], job["reason"], job["title"]) == ("completed", None, "American spelling")
@@ -54,26 +54,24 @@ def test_a_job_goes_through_to_its_pull_request(name: str, tmp_path: Path) -> No
         assert usage["costUsd"] is None
 
 
-def test_a_provider_that_is_down_for_longer_than_the_job_ends_it_early(tmp_path: Path) -> None:
+def test_provider_outage_longer_than_the_job_fails_it_early(tmp_path: Path) -> None:
     begun = time.monotonic()
     with ModelServer(lambda _: fail(503, "Back in an hour.", retry_after=3600)) as server:
         job = finished(server, tmp_path, COMPATIBLE)
     assert (job["status"], job["reason"]) == ("failed", "model_error")
-    assert "Back in an hour. The next try would have to wait 3600 s, and the job has 1" in (job["message"] or "")
+    assert "Back in an hour. The next attempt would have to wait 3600 s, and the job has 1" in (job["message"] or "")
     assert len(server.requests) == 1
     assert time.monotonic() - begun < 120
 
 
-def test_a_job_out_of_time_in_mid_answer_is_timed_out(tmp_path: Path) -> None:
+def test_job_whose_time_ends_in_mid_answer_times_out(tmp_path: Path) -> None:
     with ModelServer(lambda _: hang(60)) as server:
         job = finished(server, tmp_path, COMPATIBLE, job_minutes=1 / 60)
     assert (job["status"], job["reason"]) == ("failed", "timed_out")
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_the_key_is_in_nothing_that_a_failed_job_leaves_behind(
-    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failed_job_leaves_no_trace_of_the_key(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     refusal = fail(401, f"Incorrect API key provided: {KEY}, or {KEY[:7]}****{KEY[-4:]}.")
     with ModelServer([call("diff", {}), refusal]) as server:
         job = finished(server, tmp_path, name)

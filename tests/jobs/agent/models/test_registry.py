@@ -35,7 +35,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         ("", False),
     ],
 )
-def test_a_model_is_known_by_its_form(name: str, known: bool) -> None:
+def test_model_name_is_recognized_by_its_format(name: str, known: bool) -> None:
     assert is_model_name(name) is known
 
 
@@ -49,7 +49,7 @@ def test_a_model_is_known_by_its_form(name: str, known: bool) -> None:
         ("openai-compatible:qwen3", "COPYDESK_MODEL_URL"),
     ],
 )
-def test_what_a_model_lacks_is_named(name: str, said: str) -> None:
+def test_missing_requirement_of_a_model_is_named(name: str, said: str) -> None:
     with pytest.raises(ModelUnavailable, match=said):
         create_model(name)
     available, why_not = check_configuration(name)
@@ -57,7 +57,7 @@ def test_what_a_model_lacks_is_named(name: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mechanic", *PROVIDERS])
-def test_a_model_with_all_it_needs_is_available(name: str) -> None:
+def test_fully_configured_model_is_available(name: str) -> None:
     assert check_configuration(name, "http://127.0.0.1:1/v1", KEYS) == (True, None)
 
 
@@ -79,13 +79,13 @@ def test_the_projects_own_key_wins_over_the_environment(
     assert "of-the-environment" not in str(server.requests[0].headers)
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     with pytest.raises(ModelUnavailable, match="install Copydesk with its extra 'models'"):
         create_model("openai:gpt-5", keys=KEYS)
 
 
-def test_a_key_is_not_needed_by_a_server_of_ones_own(workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_self_hosted_server_needs_no_key(workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-meant-for-openai")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-meant-for-openai")
     with ModelServer([say("Done.")]) as server:
@@ -93,12 +93,12 @@ def test_a_key_is_not_needed_by_a_server_of_ones_own(workspace: MakeWorkspace, m
     assert "meant-for-openai" not in str(server.requests)
 
 
-def test_the_address_of_a_server_of_ones_own_is_not_taken_for_another_providers(workspace: MakeWorkspace) -> None:
+def test_self_hosted_address_is_not_used_for_other_providers(workspace: MakeWorkspace) -> None:
     with ModelServer([]) as mine, ModelServer([say("Done.")]) as openai:
         model = create_model("openai:gpt-5", url=mine.url, keys=KEYS, addresses=openai.addresses)
         asyncio.run(model.reply(ASKED, workspace({})))
     assert (len(mine.requests), len(openai.requests)) == (0, 1)
 
 
-def test_a_key_is_not_in_what_a_model_prints() -> None:
+def test_repr_of_a_model_does_not_contain_its_key() -> None:
     assert KEY not in repr(create_model("openai:gpt-5", keys=KEYS))

@@ -19,7 +19,7 @@ def use(workspace: Workspace, name: str, **arguments: Any) -> ToolResult:
     return Toolbox(workspace).call(ToolCall(id="1", name=name, arguments=arguments))
 
 
-def test_there_are_these_tools_and_no_shell() -> None:
+def test_tools_are_fixed_and_include_no_shell() -> None:
     assert set(TOOLS) == {"list", "read", "search", "diff", "edit", "write", "move", "delete", "finish"}
 
 
@@ -30,14 +30,14 @@ def test_list_filters_and_pages(workspace: MakeWorkspace) -> None:
     assert use(docs, "list", folder="nowhere").text == "No files match."
 
 
-def test_read_numbers_the_lines_and_gives_the_hash(workspace: MakeWorkspace) -> None:
+def test_read_numbers_the_lines_and_returns_the_hash(workspace: MakeWorkspace) -> None:
     data = b"one\r\ntwo\r\nthree"
     docs = workspace({"a.md": data})
     shown = use(docs, "read", path="a.md", start=2, lines=1).text
     assert shown == f"a.md hash {short_hash(data)}, lines 2 to 2 of 3\n     2\ttwo"
 
 
-def test_search_finds_lines_with_context_and_says_when_it_cut(workspace: MakeWorkspace) -> None:
+def test_search_returns_lines_with_context_and_notes_truncation(workspace: MakeWorkspace) -> None:
     docs = workspace({"a.md": b"one\ntwo\nthree\n", "b.md": b"two\r\ntwo\r\n", "c.bin": b"two\0"})
     assert use(docs, "search", pattern="^two$", limit=1).text == "3 lines match, the first 1 shown.\na.md:2: two"
     assert use(docs, "search", pattern="TWO", ignore_case=True, files="a*", context=1).text.splitlines()[1:] == [
@@ -51,9 +51,7 @@ def test_search_finds_lines_with_context_and_says_when_it_cut(workspace: MakeWor
     assert use(docs, "search", pattern=r"two(?!\n)").text.startswith("3 lines match")
 
 
-def test_a_pattern_that_would_run_for_ever_is_stopped(
-    workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runaway_pattern_is_stopped(workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("copydesk.jobs.agent.tools.read_tools.SEARCH_TIMEOUT_SECONDS", 0.3)
     docs = workspace({"a.md": b"a" * 60 + b"!\n"})
     refused = use(docs, "search", pattern=r"(a|aa)+$")
@@ -74,7 +72,7 @@ def test_edit_is_all_or_nothing(workspace: MakeWorkspace) -> None:
     assert docs.read("a.md") == b"1\ntwo\n2\n"
 
 
-def test_what_was_not_read_as_it_is_now_is_not_edited(workspace: MakeWorkspace) -> None:
+def test_edit_with_a_stale_or_missing_hash_is_refused(workspace: MakeWorkspace) -> None:
     docs = workspace({"a.md": b"one\n"})
     assert use(docs, "edit", path="a.md", hash=short_hash(b"one\n"), replacements=[{"old": "one", "new": "two"}]).ok
     again = use(docs, "edit", path="a.md", hash=short_hash(b"one\n"), replacements=[{"old": "two", "new": "three"}])
@@ -82,14 +80,14 @@ def test_what_was_not_read_as_it_is_now_is_not_edited(workspace: MakeWorkspace) 
     assert "give its hash" in use(docs, "write", path="a.md", content="x").text
 
 
-def test_an_edit_that_ends_where_it_began_is_no_change(workspace: MakeWorkspace) -> None:
+def test_edit_that_is_reverted_is_not_a_change(workspace: MakeWorkspace) -> None:
     docs = workspace({"a.md": b"one\n"})
     use(docs, "edit", path="a.md", hash=short_hash(b"one\n"), replacements=[{"old": "one", "new": "two"}])
     use(docs, "edit", path="a.md", hash=short_hash(b"two\n"), replacements=[{"old": "two", "new": "one"}])
     assert docs.changes() == {}
 
 
-def test_writing_a_whole_file_keeps_the_bytes_of_the_lines_that_stay(workspace: MakeWorkspace) -> None:
+def test_writing_a_whole_file_keeps_bytes_of_unchanged_lines(workspace: MakeWorkspace) -> None:
     data = b"\xef\xbb\xbfone\r\ntwo\nthree\r\n"
     docs = workspace({"a.md": data})
     assert use(docs, "write", path="a.md", content="one\ntwo\nTHREE\nfour\n", hash=short_hash(data)).ok
@@ -109,7 +107,7 @@ def test_writing_a_whole_file_keeps_the_bytes_of_the_lines_that_stay(workspace: 
         ("finish", {"title": ""}),
     ],
 )
-def test_a_call_that_makes_no_sense_is_answered_with_a_sentence(
+def test_invalid_call_is_answered_with_a_message(
     workspace: MakeWorkspace, name: str, arguments: dict[str, Any]
 ) -> None:
     docs = workspace({"a.md": b"one\n"})
@@ -120,6 +118,6 @@ def test_a_call_that_makes_no_sense_is_answered_with_a_sentence(
 
 
 @given(st.binary() | st.none(), st.binary() | st.none())
-def test_what_the_journal_keeps_of_a_change_brings_back_its_result(old: bytes | None, new: bytes | None) -> None:
+def test_recorded_splice_restores_the_change(old: bytes | None, new: bytes | None) -> None:
     kept = Splice.model_validate_json(Splice.between("a", old, new).model_dump_json())
     assert kept.apply(old) == new

@@ -48,13 +48,13 @@ def _kept(value: Any) -> object:
 
 
 @pytest.mark.parametrize("value", KNOWN)
-def test_a_value_is_what_yaml_makes_of_it(value: str) -> None:
+def test_value_is_parsed_as_yaml(value: str) -> None:
     _assert_as_yaml(f"a: {value}\n")
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(LINES, min_size=1, max_size=4).map("".join))
-def test_every_block_of_fields_is_read_as_yaml_reads_it(inner: str) -> None:
+def test_every_block_of_fields_is_parsed_as_yaml(inner: str) -> None:
     block = FRONT_MATTER_PATTERN.match(f"---\n{inner}---\n")
     assume(block is not None and block["inner"] == inner and not front_matter.TEMPLATE_PATTERN.search(inner))
     _assert_as_yaml(inner)

@@ -24,17 +24,17 @@ def http(served: Stub, **options: Any) -> ApiClient:
 
 
 @pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"", b"[]", b'{"number": "seven"}', b"[" * 100_000])
-def test_an_answer_of_another_shape_is_a_sentence(body: bytes) -> None:
-    with stub(Answer(200, body)) as served, pytest.raises(ForgeRefused, match="in a way that its API does not"):
+def test_unexpected_response_is_reported_in_one_sentence(body: bytes) -> None:
+    with stub(Answer(200, body)) as served, pytest.raises(ForgeRefused, match="not from a forge's API"):
         http(served).request(Thing, "GET", "/things/1")
 
 
-def test_after_a_change_a_malformed_answer_is_unclear_and_no_refusal() -> None:
+def test_malformed_response_to_a_write_counts_as_unavailable() -> None:
     with stub(Answer(201, b"<html>")) as served, pytest.raises(ForgeUnavailable):
         http(served).request(Thing, "POST", "/things", body={})
 
 
-def test_an_answer_without_end_is_cut_off() -> None:
+def test_endless_response_is_cut_off() -> None:
     endless = Answer(200, b" " * (forge_http.MAX_RESPONSE_BYTES + 2_000_000))
     with stub(endless) as served, pytest.raises(ForgeRefused, match="more than 16 MiB"):
         http(served).request(Thing, "GET", "/things/1")
@@ -49,7 +49,7 @@ def test_a_redirect_is_not_followed_and_says_that_the_repository_moved() -> None
         assert elsewhere.asked == []
 
 
-def test_pages_are_counted_and_a_link_to_another_host_is_not_followed() -> None:
+def test_pagination_is_bounded_and_stays_on_the_same_host() -> None:
     with stub(Answer(200, [{"number": 9}])) as elsewhere:
         following = {"Link": f'<{elsewhere.url}/things?page=2>; rel="next"'}
         with stub(Answer(200, [{"number": 1}], following), Answer(200, [{"number": 2}])) as served:
@@ -62,7 +62,7 @@ def test_pages_are_counted_and_a_link_to_another_host_is_not_followed() -> None:
         assert elsewhere.asked == []
 
 
-def test_a_listing_without_end_is_left_at_some_point() -> None:
+def test_endless_pagination_is_stopped() -> None:
     with stub(Answer(200, [{"number": 1}], {"Link": '</things?page=2>; rel="next"'})) as served:
         assert len(list(http(served).paginate(Thing, "/things", {}))) == forge_http.MAX_PAGES
 
@@ -77,20 +77,20 @@ def test_a_listing_without_end_is_left_at_some_point() -> None:
         (Answer(403, {"message": "API rate limit exceeded"}), None),
     ],
 )
-def test_what_passes_by_itself_is_away_and_not_refused(answer: Answer, retry_after: float | None) -> None:
+def test_transient_errors_count_as_unavailable(answer: Answer, retry_after: float | None) -> None:
     with stub(answer) as served, pytest.raises(ForgeUnavailable) as away:
         http(served).request(Thing, "GET", "/things/1")
     assert away.value.retry_after == retry_after
 
 
-def test_a_used_up_allowance_says_when_it_is_renewed() -> None:
+def test_exhausted_rate_limit_says_when_it_resets() -> None:
     headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(time.time()) + 120)}
     with stub(Answer(403, {"message": "no"}, headers)) as served, pytest.raises(ForgeUnavailable) as away:
         http(served).request(Thing, "GET", "/things/1")
     assert away.value.retry_after == pytest.approx(120, abs=3)
 
 
-def test_nobody_there_is_away() -> None:
+def test_unreachable_host_counts_as_unavailable() -> None:
     with stub(Answer()) as served:
         gone = http(served)
     with pytest.raises(ForgeUnavailable, match="cannot be reached"):
@@ -115,16 +115,16 @@ def test_nobody_there_is_away() -> None:
         (418, b"<html>teapot</html>", Reason.PUBLISH_REFUSED, "answered 418."),
     ],
 )
-def test_a_refusal_is_in_the_forges_own_words(status: int, body: Any, reason: Reason, sentence: str) -> None:
+def test_refusal_quotes_the_forges_message(status: int, body: Any, reason: Reason, sentence: str) -> None:
     with stub(Answer(status, body)) as served, pytest.raises(ForgeRefused) as refused:
         http(served).request(Thing, "GET", "/things/1")
     assert sentence in str(refused.value)
     assert (refused.value.reason, refused.value.status) == (reason, status)
 
 
-def test_a_refusal_names_the_permission_that_the_call_takes() -> None:
+def test_refusal_names_the_missing_permission() -> None:
     refusal = Answer(403, {"message": "No"}, {"X-Accepted-GitHub-Permissions": "pull_requests=write"})
-    with stub(refusal) as served, pytest.raises(ForgeRefused, match="it takes pull_requests: write"):
+    with stub(refusal) as served, pytest.raises(ForgeRefused, match="requires pull_requests: write"):
         http(served).request(Thing, "POST", "/pulls")
 
 
@@ -137,14 +137,14 @@ def test_a_refusal_never_repeats_a_secret(status: int, said: str) -> None:
     assert said.rpartition(" ")[2] not in str(refused.value)
 
 
-def test_a_project_that_forbids_private_addresses_reaches_none() -> None:
+def test_private_addresses_are_refused_if_the_project_forbids_them() -> None:
     with stub(Answer(200, {"number": 1})) as served:
         with pytest.raises(RepositoryFailed, match="private address"):
             http(served, allow_private=False)
         assert served.asked == []
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused_before_the_token_is_sent() -> None:
+def test_untrusted_certificate_is_refused_before_the_token_is_sent() -> None:
     with stub(Answer(200, {"number": 1})) as served:
         secure = ApiClient(served.url.replace("http:", "https:"), lambda: f"Bearer {TOKEN}", headers={})
         with pytest.raises((ForgeUnavailable, ForgeRefused)):

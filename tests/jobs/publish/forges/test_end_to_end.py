@@ -79,7 +79,7 @@ def place(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> I
         yield place
 
 
-def test_a_prompt_becomes_a_pull_request_as_the_policy_wants_it(place: Place) -> None:
+def test_prompt_becomes_a_pull_request_that_follows_the_policy(place: Place) -> None:
     job = place.done()
     assert (job["status"], job["reason"]) == ("completed", None), job["message"]
     pull = place.pull
@@ -96,14 +96,14 @@ def test_a_prompt_becomes_a_pull_request_as_the_policy_wants_it(place: Place) ->
     assert on_branch(place.fake, "main", "docs/index.md") == FILES["docs/index.md"]
 
 
-def test_a_job_may_start_from_another_branch_and_goes_back_to_it(place: Place) -> None:
+def test_job_from_another_branch_targets_that_branch(place: Place) -> None:
     place.fake.commit("v2", {"docs/only-here.md": b"# Only here\n"})
     job = place.done(ref="v2")
     assert place.pull.base == "v2"
     assert on_branch(place.fake, job["branch"], "docs/only-here.md") == b"# Only here\n"
 
 
-def test_a_follow_up_updates_the_same_pull_request_and_keeps_what_people_wrote(place: Place) -> None:
+def test_follow_up_updates_the_same_pull_request_and_keeps_text_by_people(place: Place) -> None:
     first = place.done()
     place.pull.body = f"Before the weekend, please.\n\n{place.pull.body}\n\nThanks!"
     second = place.followed_up(first)
@@ -122,7 +122,7 @@ def test_a_follow_up_updates_the_same_pull_request_and_keeps_what_people_wrote(p
     assert branches(place.fake.repository.folder).keys() == {"main", first["branch"]}
 
 
-def test_a_mention_becomes_a_message_and_a_merge_the_end(place: Place) -> None:
+def test_mention_becomes_a_message_and_merge_archives_the_job(place: Place) -> None:
     place.listen()
     job = place.done()
     place.fake.comment(place.pull.number, "@copydesk name the other one too.")
@@ -137,7 +137,7 @@ def test_a_mention_becomes_a_message_and_a_merge_the_end(place: Place) -> None:
     assert on_branch(place.fake, "main", "docs/other.md") == b"# Another\n"
 
 
-def test_without_webhooks_a_merge_is_noticed_all_the_same(place: Place) -> None:
+def test_merge_is_noticed_without_webhooks(place: Place) -> None:
     job, desk = place.done(), place.service.desk
     archive_closed_pulls(desk.database, [place.service.project], desk.secrets)
     assert place.client.get_job(job["id"])["status"] == "completed"
@@ -146,7 +146,7 @@ def test_without_webhooks_a_merge_is_noticed_all_the_same(place: Place) -> None:
     assert place.client.get_job(job["id"])["status"] == "archived"
 
 
-def test_each_job_of_an_app_has_a_token_of_its_own_which_ends_with_it(service: Service, tmp_path: Path) -> None:
+def test_each_job_of_a_github_app_has_its_own_token(service: Service, tmp_path: Path) -> None:
     with place_on(APP, service, tmp_path) as place:
         jobs = [place.done(), place.done("Spell color so once more.")]
         assert [job["status"] for job in jobs] == ["completed", "completed"]
@@ -156,7 +156,7 @@ def test_each_job_of_an_app_has_a_token_of_its_own_which_ends_with_it(service: S
         assert {pull.author.login for pull in place.fake.pulls} == {"copydesk[bot]"}
 
 
-def test_a_model_behind_http_makes_a_pull_request_too(tmp_path: Path) -> None:
+def test_model_over_http_creates_a_pull_request(tmp_path: Path) -> None:
     change = {"old": "colour", "new": "color"}
     seen = short_hash(FILES["docs/index.md"])
     said = [

@@ -43,7 +43,7 @@ def minted(fake: Any) -> int:
     return len([request for request in fake.requests if request.path.endswith("/access_tokens")])
 
 
-def test_an_app_opens_a_pull_request_with_a_token_of_its_own(fake: Any) -> None:
+def test_github_app_opens_a_pull_request_with_an_installation_token(fake: Any) -> None:
     forge = app_on(fake)
     assert forge.open_pull(Proposal(BRANCH, "main", "Fix the links", "Three.")).number == 1
     assert fake.pull(1).author.login == "copydesk[bot]"
@@ -51,7 +51,7 @@ def test_an_app_opens_a_pull_request_with_a_token_of_its_own(fake: Any) -> None:
     forge.close()
 
 
-def test_a_token_is_good_for_one_repository_and_for_publishing_only(fake: Any) -> None:
+def test_installation_token_is_limited_to_one_repository_and_publishing(fake: Any) -> None:
     forge = app_on(fake)
     token = fake.tokens[forge.git_token()]
     assert token.repositories == {"acme/docs"}
@@ -59,7 +59,7 @@ def test_a_token_is_good_for_one_repository_and_for_publishing_only(fake: Any) -
     forge.close()
 
 
-def test_an_app_that_is_set_up_lacks_nothing(fake: Any) -> None:
+def test_correctly_installed_app_has_no_access_problems(fake: Any) -> None:
     forge = app_on(fake)
     assert forge.find_access_problems(BRANCH) == []
     forge.close()
@@ -86,22 +86,22 @@ def test_a_token_is_renewed_before_it_expires(fake: Any) -> None:
     forge.close()
 
 
-def test_an_app_that_is_not_installed_is_said(fake: Any) -> None:
+def test_app_that_is_not_installed_is_reported(fake: Any) -> None:
     fake.app.repositories = frozenset()
     with pytest.raises(ForgeRefused, match="App 7 is not installed on acme/docs"):
         app_on(fake).git_token()
 
 
-def test_rights_that_an_app_lacks_are_said(fake: Any) -> None:
+def test_missing_permissions_of_an_app_are_reported(fake: Any) -> None:
     fake.app.permissions = {"contents": "read", "metadata": "read"}
-    with pytest.raises(ForgeRefused, match="needs contents and pull requests, read and write"):
+    with pytest.raises(ForgeRefused, match="needs read and write access to contents and pull requests"):
         app_on(fake).git_token()
 
 
-def test_a_key_of_another_app_is_said_and_not_shown(fake: Any) -> None:
+def test_key_of_another_app_is_reported_without_showing_it(fake: Any) -> None:
     other = rsa.generate_private_key(65537, 2048)
     pem = other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    with pytest.raises(ForgeRefused, match="are the App's id and its private key a pair") as refused:
+    with pytest.raises(ForgeRefused, match="Check that the App ID and the private key match") as refused:
         app_on(fake, key=pem).git_token()
     assert pem.splitlines()[1] not in str(refused.value)
 
@@ -109,6 +109,6 @@ def test_a_key_of_another_app_is_said_and_not_shown(fake: Any) -> None:
 @pytest.mark.parametrize(
     "key", ["", "not a key", "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----"]
 )
-def test_what_is_no_key_is_said(fake: Any, key: str) -> None:
+def test_invalid_app_key_is_reported(fake: Any, key: str) -> None:
     with pytest.raises(ForgeRefused, match="not an RSA private key in PEM form"):
         app_on(fake, key=key or " ")

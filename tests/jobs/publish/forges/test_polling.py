@@ -29,20 +29,20 @@ class ForgeDown(Forge404):
         raise ForgeUnavailable("Away.")
 
 
-def test_one_that_is_gone_hides_no_other(tmp_path: Path) -> None:
+def test_deleted_pull_request_does_not_stop_polling_of_others(tmp_path: Path) -> None:
     desk, forge = open_desk(Settings(data=tmp_path)), Forge404()
     archive_if_closed(desk.database, cast(Forge, forge), [(f"job_{n}", n) for n in range(5)])
     desk.close()
     assert forge.asked == [0, 1, 2, 3, 4]
 
 
-def test_of_many_a_bounded_number_has_its_turn_and_each_in_some_round() -> None:
+def test_each_round_polls_a_bounded_number_and_all_are_polled_eventually() -> None:
     rounds = [next_batch(range(100), step * ROUND_MILLISECONDS) for step in range(7)]
     assert {len(set(each)) for each in rounds} == {MAX_CALLS_PER_ROUND}
     assert set().union(*rounds) == set(range(100))
 
 
-def test_a_forge_that_is_away_is_left_alone_for_this_round(tmp_path: Path) -> None:
+def test_unavailable_forge_is_skipped_for_the_round(tmp_path: Path) -> None:
     desk, forge = open_desk(Settings(data=tmp_path)), ForgeDown()
     with pytest.raises(ForgeUnavailable):
         archive_if_closed(desk.database, cast(Forge, forge), [("job_1", 1), ("job_2", 2)])

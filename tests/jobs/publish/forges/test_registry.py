@@ -22,7 +22,7 @@ from tests.jobs.publish.forges.stub import Answer, stub
         ("forgejo", "https://codeberg.org/acme/docs.git", "https://codeberg.org/api/v1", "acme/docs"),
     ],
 )
-def test_an_address_leads_to_its_api(forge: str, address: str, base: str, name: str) -> None:
+def test_api_url_follows_from_the_repository_address(forge: str, address: str, base: str, name: str) -> None:
     assert split_repository_url(forge, address) == (base, name)
 
 
@@ -38,7 +38,7 @@ def test_an_address_leads_to_its_api(forge: str, address: str, base: str, name: 
     ],
 )
 def test_an_address_that_names_no_repository_is_refused(forge: str, address: str) -> None:
-    with pytest.raises(ForgeRefused, match="is not a repository's address"):
+    with pytest.raises(ForgeRefused, match="is not the URL of a repository"):
         split_repository_url(forge, address)
 
 
@@ -52,7 +52,7 @@ def test_an_address_that_names_no_repository_is_refused(forge: str, address: str
         ("/srv/github.com/docs.git", "local"),
     ],
 )
-def test_well_known_hosts_are_known(address: str, forge: str) -> None:
+def test_well_known_hosts_are_recognized(address: str, forge: str) -> None:
     assert detect_forge(address) == forge
 
 
@@ -70,7 +70,7 @@ def test_without_a_variable_the_sealed_token_is_used() -> None:
     assert load_credentials(project, {"forge_token": "sealed"}).token == "sealed"
 
 
-def test_credentials_do_not_show_themselves() -> None:
+def test_repr_of_credentials_hides_them() -> None:
     assert "hush" not in repr(Credentials(token="hush", app_id="7", app_key="hush"))
 
 
@@ -88,7 +88,7 @@ def pull(number: int, full_name: str | None) -> dict[str, Any]:
     return {**common, "head": head(full_name)}
 
 
-def test_a_pull_request_from_a_fork_is_not_ours_on_github() -> None:
+def test_github_pull_request_from_a_fork_is_not_ours() -> None:
     listed = [pull(1, "mallory/docs"), pull(2, None), pull(4, "Acme/Docs"), pull(3, "acme/docs")]
     with stub(Answer(200, listed)) as served:
         forge = create_forge(project_on("github", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
@@ -96,7 +96,7 @@ def test_a_pull_request_from_a_fork_is_not_ours_on_github() -> None:
         assert served.asked[0].path.startswith("/api/v3/repos/acme/docs/pulls?head=acme%3Acopydesk%2Fjob_1&state=all")
 
 
-def test_a_pull_request_from_a_fork_is_not_ours_on_gitea() -> None:
+def test_gitea_pull_request_from_a_fork_is_not_ours() -> None:
     listed = [pull(1, "mallory/docs"), pull(2, None), pull(3, "acme/docs")]
     with stub(Answer(200, listed), Answer(404, {})) as served:
         forge = create_forge(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
@@ -104,7 +104,7 @@ def test_a_pull_request_from_a_fork_is_not_ours_on_gitea() -> None:
         assert served.asked[1].path == "/api/v1/repos/acme/docs/pulls/main/copydesk/job_1"
 
 
-def test_a_merge_request_from_a_fork_is_not_ours_on_gitlab() -> None:
+def test_gitlab_merge_request_from_a_fork_is_not_ours() -> None:
     common = {"web_url": "https://example.org/1", "state": "opened", "title": "T", "source_branch": "copydesk/job_1"}
     listed = [
         {**common, "iid": 1, "source_project_id": 9, "target_project_id": 5},
@@ -116,7 +116,7 @@ def test_a_merge_request_from_a_fork_is_not_ours_on_gitlab() -> None:
         assert served.asked[0].path.startswith("/api/v4/projects/a%2Fb%2Fdocs/merge_requests?source_branch=")
 
 
-def test_who_can_be_assigned_can_write_where_gitea_tells_no_more() -> None:
+def test_gitea_assignees_count_as_writers_if_permissions_are_hidden() -> None:
     refusal = Answer(403, {"message": "Only admins can query all permissions"})
     answers = [refusal, Answer(404, {"message": "no such organization"}), Answer(200, [{"login": "Rosa"}])]
     with stub(*answers) as served:
@@ -126,15 +126,15 @@ def test_who_can_be_assigned_can_write_where_gitea_tells_no_more() -> None:
         assert not forge.can_write("nobody")
 
 
-def test_in_an_organization_who_can_be_assigned_may_only_read() -> None:
+def test_gitea_assignees_of_an_organization_do_not_count_as_writers() -> None:
     answers = [Answer(403, {"message": "Only admins can query all permissions"}), Answer(200, {"name": "acme"})]
     with stub(*answers) as served:
         forge = create_forge(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
-        with pytest.raises(ForgeRefused, match="tells only an administrator"):
+        with pytest.raises(ForgeRefused, match="only lets administrators"):
             forge.can_write("rosa")
 
 
-def test_a_repository_without_drafts_gets_one_that_is_ready() -> None:
+def test_repository_without_drafts_gets_a_ready_pull_request() -> None:
     refusal = {"message": "Validation Failed", "errors": [{"message": "Draft pull requests are not supported"}]}
     with stub(Answer(422, refusal), Answer(201, pull(1, "acme/docs"))) as served:
         forge = create_forge(project_on("github", f"{served.url}/acme/docs"), Credentials(token="token-0815"))

@@ -93,7 +93,7 @@ def test_a_merge_into_a_checked_out_branch_is_refused_and_runs_nothing(service: 
     assert marks(trap) == []
 
 
-def test_the_trap_works_when_git_itself_pushes_into_it(tmp_path: Path) -> None:
+def test_control_plain_git_push_triggers_the_trap(tmp_path: Path) -> None:
     trap = tmp_path / "trap"
     checkout = trapped_checkout(tmp_path / "checkout", trap)
     (checkout / ".git" / "hooks" / "push-to-checkout").unlink()  # it would stand in for the work tree's update
@@ -105,9 +105,7 @@ def test_the_trap_works_when_git_itself_pushes_into_it(tmp_path: Path) -> None:
     assert {"smudge", "post-receive", "reference-transaction"} <= set(marks(trap))
 
 
-def test_a_merge_into_a_branch_that_is_not_checked_out_goes_through_and_runs_nothing(
-    service: Service, tmp_path: Path
-) -> None:
+def test_merge_into_a_branch_not_checked_out_succeeds_and_runs_nothing(service: Service, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
     checkout = trapped_checkout(tmp_path / "checkout", trap)
     git("-c", "core.fsmonitor=false", "-C", str(checkout), "-c", "core.hooksPath=/dev/null", "switch", "-qc", "mine")
@@ -136,7 +134,7 @@ def test_a_branch_that_a_linked_work_tree_has_checked_out_is_not_moved(service: 
     assert branches(bare)["main"] == made
 
 
-def test_a_repository_that_lacks_objects_does_not_have_them_fetched_by_a_command_of_its_own(tmp_path: Path) -> None:
+def test_missing_objects_are_not_fetched_by_a_configured_command(tmp_path: Path) -> None:
     """Git fetches what a partial clone lacks from its remote, by a program that the configuration names."""
     mark = tmp_path / "mark"
     lender = make_repository(tmp_path / "lender.git", {"docs/index.md": PAGE})
@@ -159,7 +157,7 @@ def test_a_repository_that_lacks_objects_does_not_have_them_fetched_by_a_command
 
 
 @pytest.mark.parametrize("file", ["config", "HEAD", "commondir"])
-def test_a_pipe_in_place_of_a_file_holds_nothing_up(tmp_path: Path, file: str) -> None:
+def test_named_pipe_in_place_of_a_file_does_not_block(tmp_path: Path, file: str) -> None:
     path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
     (path / file).unlink(missing_ok=True)
     os.mkfifo(path / file)
@@ -171,13 +169,13 @@ def test_a_pipe_in_place_of_a_file_holds_nothing_up(tmp_path: Path, file: str) -
         assert git_there.list_heads("HEAD", "refs/heads/*")["HEAD"] == "main"
 
 
-def test_a_branch_that_moved_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+def test_branch_that_moved_concurrently_is_not_overwritten(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
     mirror = Mirror(tmp_path / "mirror.git", Git(str(path)))
     base = mirror.fetch_head("main")
     made = mirror.commit(base, {"docs/index.md": CHANGED}, "Change", AUTHOR)
     moved = commit(pygit2.Repository(str(path)), {"docs/other.md": b"other\n"})
-    with pytest.raises(RepositoryFailed, match="changed by somebody else"):
+    with pytest.raises(RepositoryFailed, match="Someone else changed the branch"):
         mirror.push(made, "main", base)
     with pytest.raises(RepositoryFailed):
         mirror.push(made, "main", None)
@@ -195,14 +193,14 @@ def test_a_repository_shared_by_a_group_stays_writable_for_it(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
-def test_a_repository_of_another_user_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_repository_of_another_user_is_refused_with_a_message(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
     os.chown(path, 12345, 12345)
     with pytest.raises(RepositoryFailed, match="belongs to another user"):
         Git(str(path)).list_heads("HEAD")
 
 
-def test_a_branch_in_packed_form_and_a_repository_with_borrowed_objects_are_read(tmp_path: Path) -> None:
+def test_packed_refs_and_alternate_objects_are_read(tmp_path: Path) -> None:
     lender = make_repository(tmp_path / "lender.git", {"docs/index.md": PAGE})
     git("clone", "--quiet", "--bare", "--shared", str(lender), str(tmp_path / "docs.git"))
     (tmp_path / "docs.git" / "objects" / "info" / "alternates").write_text("../../lender.git/objects\n")

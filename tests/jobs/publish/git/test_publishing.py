@@ -51,20 +51,20 @@ def pushes_meanwhile(repository: Path, files: dict[str, bytes], then: Turn) -> T
     return turn
 
 
-def test_a_base_that_moved_meanwhile_gets_the_change_re_applied(repository: Path) -> None:
+def test_change_is_reapplied_on_a_base_that_moved(repository: Path) -> None:
     moved = PAGE.replace(b"seven", b"SEVEN")
     script = pushes_meanwhile(repository, {"docs/page.md": moved}, edit("docs/page.md", "one", "ONE"))
     with running(repository, script, finish()) as service:
         job = service.client.get_job(done(service.client))
     assert job["status"] == "completed"
-    assert "re-applied" in (job["message"] or "")
+    assert "rebased" in (job["message"] or "")
     assert file_on(repository, job["branch"], "docs/page.md") == moved.replace(b"one", b"ONE")
     opened = pygit2.Repository(str(repository))
     heads = branches(repository)
     assert str(opened[heads[job["branch"]]].peel(pygit2.Commit).parent_ids[0]) == heads["main"]
 
 
-def test_a_base_that_moved_against_the_change_is_said_so(repository: Path) -> None:
+def test_conflict_with_a_base_that_moved_is_reported(repository: Path) -> None:
     theirs = PAGE.replace(b"one", b"uno")
     script = pushes_meanwhile(repository, {"docs/page.md": theirs}, edit("docs/page.md", "one", "ONE"))
     with running(repository, script, finish()) as service:
@@ -77,7 +77,7 @@ def test_a_base_that_moved_against_the_change_is_said_so(repository: Path) -> No
     assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE")
 
 
-def test_a_follow_up_goes_on_from_what_a_person_pushed_to_the_branch(repository: Path) -> None:
+def test_follow_up_continues_from_commits_by_people(repository: Path) -> None:
     script = (edit("docs/page.md", "one", "ONE"), finish("First"), edit("docs/page.md", "two", "TWO"), finish("Second"))
     with running(repository, *script) as service:
         job_id = done(service.client)
@@ -95,7 +95,7 @@ def test_a_follow_up_goes_on_from_what_a_person_pushed_to_the_branch(repository:
     assert set(branches(repository)) == {"main", job["branch"]}
 
 
-def test_a_branch_of_that_name_that_is_not_the_jobs_own_is_never_overwritten(repository: Path) -> None:
+def test_foreign_branch_of_the_same_name_is_never_overwritten(repository: Path) -> None:
     foreign: dict[str, str] = {}
 
     def turn(conversation: Conversation, workspace: Workspace) -> Reply:
@@ -134,7 +134,7 @@ def test_closing_leaves_main_alone_and_archives_the_job(repository: Path) -> Non
     assert branches(repository)["main"] == before
 
 
-def test_files_in_deep_and_new_folders_are_added_and_emptied_folders_vanish(repository: Path) -> None:
+def test_new_folders_are_created_and_empty_folders_removed(repository: Path) -> None:
     script = calls(
         ("write", {"path": "guides/a/b/new.md", "content": "new\n"}),
         ("delete", {"path": "docs/other.md"}),
@@ -148,7 +148,7 @@ def test_files_in_deep_and_new_folders_are_added_and_emptied_folders_vanish(repo
     assert file_on(repository, job["branch"], "guides/page.md") == PAGE
 
 
-def test_a_lost_mirror_is_made_again(repository: Path, tmp_path: Path) -> None:
+def test_lost_mirror_is_recreated(repository: Path, tmp_path: Path) -> None:
     script = (edit("docs/page.md", "one", "ONE"), finish(), edit("docs/page.md", "two", "TWO"), finish())
     with running(repository, *script) as service:
         job_id = done(service.client)
@@ -205,7 +205,7 @@ def test_a_pull_request_merged_with_git_alone_is_noticed(repository: Path) -> No
         assert service.desk.pulls.get(service.project.id, 1).state == "merged"
 
 
-def test_a_merge_that_is_noticed_late_does_not_end_what_was_asked_for_meanwhile(repository: Path) -> None:
+def test_merge_noticed_late_does_not_end_a_newer_message(repository: Path) -> None:
     with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
         job_id = done(service.client)
         [[pull]] = service.desk.pulls.list_idle_by_project().values()
@@ -217,7 +217,7 @@ def test_a_merge_that_is_noticed_late_does_not_end_what_was_asked_for_meanwhile(
     desk.close()
 
 
-def test_a_broken_mirror_does_not_keep_merges_in_other_projects_from_being_noticed(
+def test_broken_mirror_does_not_stop_merge_detection_of_other_projects(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
@@ -234,7 +234,7 @@ def test_a_broken_mirror_does_not_keep_merges_in_other_projects_from_being_notic
         assert service.client.get_job(job_id)["status"] == "archived"
 
 
-def test_a_branch_may_become_a_folder(repository: Path, tmp_path: Path) -> None:
+def test_branch_name_may_become_a_folder_of_branches(repository: Path, tmp_path: Path) -> None:
     opened = pygit2.Repository(str(repository))
     opened.branches.local.create("docs", opened[branches(repository)["main"]].peel(pygit2.Commit))
     mirror = Mirror(tmp_path / "mirror.git", Git(str(repository)))
@@ -258,7 +258,7 @@ def test_a_mirror_with_many_loose_objects_is_packed(repository: Path, tmp_path: 
     assert mirror.tree(head).find_entry("docs/page.md") is not None
 
 
-def test_what_a_mirror_has_open_is_closed_with_it(repository: Path, tmp_path: Path) -> None:
+def test_closing_a_mirror_unmaps_its_packs(repository: Path, tmp_path: Path) -> None:
     def packs() -> list[str]:
         return [each.path for each in psutil.Process().memory_maps() if each.path.startswith(str(folder))]
 

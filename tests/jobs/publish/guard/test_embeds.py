@@ -72,7 +72,7 @@ MARKDOWN = {
 
 @pytest.mark.parametrize("how", MARKDOWN)
 @pytest.mark.parametrize("path", ["docs/page.md", "docs/license-notes.md"])
-def test_a_page_of_markdown_cannot_load_from_a_new_host(workspace: MakeWorkspace, path: str, how: str) -> None:
+def test_markdown_page_cannot_load_from_a_new_host(workspace: MakeWorkspace, path: str, how: str) -> None:
     text = MARKDOWN[how] if MARKDOWN[how].startswith("---") else f"# Page\n\n{MARKDOWN[how]}"
     assert "makes readers load" in explain(workspace, path, f"{text}\n")
 
@@ -89,7 +89,7 @@ IN_A_DIALECT = [
 
 
 @pytest.mark.parametrize(("files", "text"), IN_A_DIALECT, ids=range(len(IN_A_DIALECT)))
-def test_what_only_one_generator_runs_is_refused_where_the_site_uses_it(
+def test_generator_specific_embeds_are_refused_for_that_generator(
     workspace: MakeWorkspace, files: Files, text: str
 ) -> None:
     assert "makes readers load" in explain(workspace, "docs/page.md", f"# Page\n\n{text}\n", files)
@@ -124,7 +124,7 @@ MDX = {
 
 
 @pytest.mark.parametrize("how", MDX)
-def test_a_page_of_components_cannot_run_what_is_not_plain(workspace: MakeWorkspace, how: str) -> None:
+def test_mdx_page_cannot_run_code(workspace: MakeWorkspace, how: str) -> None:
     assert "makes readers load" in explain(workspace, "docs/page.mdx", f"# Page\n\n{MDX[how]}\n", DOCUSAURUS)
 
 
@@ -143,11 +143,11 @@ RST = {
 
 
 @pytest.mark.parametrize("how", RST)
-def test_a_page_of_restructured_text_cannot_load_from_a_new_host(workspace: MakeWorkspace, how: str) -> None:
+def test_restructured_text_page_cannot_load_from_a_new_host(workspace: MakeWorkspace, how: str) -> None:
     assert "makes readers load" in explain(workspace, "docs/page.rst", f"Page\n====\n\n{RST[how]}\n")
 
 
-def test_reading_restructured_text_opens_no_file(workspace: MakeWorkspace, tmp_path: object) -> None:
+def test_parsing_restructured_text_opens_no_file(workspace: MakeWorkspace, tmp_path: object) -> None:
     secret = f"{tmp_path}/secret"
     with open(secret, "w", encoding="utf-8") as file:
         file.write(f"<script src={EVIL}></script>")
@@ -172,7 +172,7 @@ ASCIIDOC = {
 
 
 @pytest.mark.parametrize("how", ASCIIDOC)
-def test_a_page_of_asciidoc_cannot_load_from_a_new_host(workspace: MakeWorkspace, how: str) -> None:
+def test_asciidoc_page_cannot_load_from_a_new_host(workspace: MakeWorkspace, how: str) -> None:
     assert "makes readers load" in explain(workspace, "docs/page.adoc", f"= Page\n\n{ASCIIDOC[how]}\n")
 
 
@@ -190,7 +190,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("path", "text"), OTHERS, ids=range(len(OTHERS)))
-def test_another_file_cannot_load_from_a_new_host(workspace: MakeWorkspace, path: str, text: str) -> None:
+def test_other_file_types_cannot_load_from_a_new_host(workspace: MakeWorkspace, path: str, text: str) -> None:
     assert "makes readers load" in explain(workspace, path, text)
 
 
@@ -221,11 +221,11 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize(("path", "text"), HARMLESS, ids=range(len(HARMLESS)))
-def test_what_is_shown_or_linked_is_not_loaded(workspace: MakeWorkspace, path: str, text: str) -> None:
+def test_code_samples_and_links_are_not_embeds(workspace: MakeWorkspace, path: str, text: str) -> None:
     assert explain(workspace, path, text) == ""
 
 
-def test_a_large_page_takes_plain_words_and_no_markup(workspace: MakeWorkspace) -> None:
+def test_large_page_accepts_plain_text_but_no_markup(workspace: MakeWorkspace) -> None:
     large = "Some words of a large page.\n\n" * 40_000
     assert explain(workspace, "docs/large.md", large + "More words.\n", before=large) == ""
     assert "makes readers load" in explain(workspace, "docs/large.md", large + "![x](y.png)\n", before=large)

@@ -24,21 +24,21 @@ OPEN = ["docs/requirements.md", "docs/system-requirements.md", "docs/configurati
 
 
 @pytest.mark.parametrize("path", [*PROTECTED, *DISGUISES], ids=ascii)
-def test_a_file_that_builds_and_hosts_execute_is_protected_in_any_spelling(path: str) -> None:
+def test_executed_file_is_protected_in_any_spelling(path: str) -> None:
     with pytest.raises(PathRefused, match="protected"):
         refuse_protected(path)
     refuse_protected(path, allowed_patterns=[path.replace("[", "[[]")])
 
 
 @pytest.mark.parametrize("path", OPEN)
-def test_pages_and_settings_of_sites_are_not_protected(path: str) -> None:
+def test_pages_and_site_settings_are_not_protected(path: str) -> None:
     refuse_protected(path)
 
 
 @pytest.mark.parametrize(
     "name", ["x.html", "x.svg", "x.js", "x.css", "x.tsx", "x.vue", "x.ipynb", "x.njk", "_config.yml"]
 )
-def test_a_file_that_is_executed_is_found(workspace: MakeWorkspace, name: str) -> None:
+def test_executed_file_is_found(workspace: MakeWorkspace, name: str) -> None:
     tree = workspace({"docs/page.md": b"# Page\n"}).tree
     found = find_executed_files(tree, {f"docs/{name}": b"words\n", "docs/page.md": b"# New\n"})
     assert [one.path for one in found] == [f"docs/{name}"]
@@ -76,12 +76,12 @@ BEYOND = [
 
 
 @pytest.mark.parametrize(("path", "before", "after"), MENUS, ids=range(len(MENUS)))
-def test_a_change_of_menus_and_titles_alone_is_an_ordinary_one(
+def test_change_of_only_menus_and_titles_is_not_flagged(
     workspace: MakeWorkspace, path: str, before: bytes, after: bytes
 ) -> None:
     assert find_executed_files(workspace({path: before}).tree, {path: after}) == []
 
 
 @pytest.mark.parametrize(("path", "before", "after"), BEYOND, ids=range(len(BEYOND)))
-def test_a_change_of_other_settings_is_found(workspace: MakeWorkspace, path: str, before: bytes, after: bytes) -> None:
+def test_change_of_other_settings_is_flagged(workspace: MakeWorkspace, path: str, before: bytes, after: bytes) -> None:
     assert [one.path for one in find_executed_files(workspace({path: before}).tree, {path: after})] == [path]

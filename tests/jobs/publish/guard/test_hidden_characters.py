@@ -24,7 +24,7 @@ def explain(workspace: Workspace, changes: Changes) -> str:
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_no_tool_writes_a_control_character(workspace: MakeWorkspace, control: str) -> None:
+def test_tools_refuse_control_characters(workspace: MakeWorkspace, control: str) -> None:
     files = workspace({"docs/page.md": PAGE})
     with pytest.raises(NotEditable, match=f"U\\+{ord(control):04X}"):
         write(files, Write(path="docs/new.md", content=f"# New\n{control}\n{ATTACK}\n"))
@@ -38,14 +38,12 @@ def test_no_tool_writes_a_control_character(workspace: MakeWorkspace, control: s
 
 @pytest.mark.parametrize("control", CONTROLS)
 @pytest.mark.parametrize("path", ["docs/page.md", "docs/new.md", "docs/new.html", "docs/new.png"])
-def test_a_control_character_that_reached_the_change_is_refused(
-    workspace: MakeWorkspace, path: str, control: str
-) -> None:
+def test_control_character_in_a_change_is_refused(workspace: MakeWorkspace, path: str, control: str) -> None:
     why = explain(workspace({"docs/page.md": PAGE}), {path: PAGE + f"{control}words\n".encode()})
-    assert "control character" in why or "not text in UTF-8" in why
+    assert "control character" in why or "not UTF-8 text" in why
 
 
-def test_a_lone_carriage_return_is_refused_and_line_ends_are_not(workspace: MakeWorkspace) -> None:
+def test_lone_carriage_return_is_refused_but_crlf_is_accepted(workspace: MakeWorkspace) -> None:
     files = workspace({"docs/page.md": PAGE})
     assert "U+000D" in explain(files, {"docs/page.md": PAGE + f"Words.\r{ATTACK}\n".encode()})
     assert explain(files, {"docs/new.md": b"# New\r\n\r\n\tWords.\r\n"}) == ""
@@ -53,18 +51,18 @@ def test_a_lone_carriage_return_is_refused_and_line_ends_are_not(workspace: Make
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_a_page_in_another_encoding_is_refused(workspace: MakeWorkspace, encoding: str) -> None:
-    assert "not text in UTF-8" in explain(workspace({"docs/page.md": PAGE}), {"docs/new.md": ATTACK.encode(encoding)})
+    assert "not UTF-8 text" in explain(workspace({"docs/page.md": PAGE}), {"docs/new.md": ATTACK.encode(encoding)})
 
 
 def test_a_utf_16_page_without_nul_bytes_is_refused(workspace: MakeWorkspace) -> None:
     data = b"\xff\xfe" + "文字ばかり".encode("utf-16-le")
     assert b"\x00" not in data
-    assert "not text in UTF-8" in explain(workspace({"docs/page.md": PAGE}), {"docs/new.md": data})
+    assert "not UTF-8 text" in explain(workspace({"docs/page.md": PAGE}), {"docs/new.md": data})
 
 
 def test_a_new_page_that_is_not_utf_8_is_refused_and_an_old_one_stays_editable(workspace: MakeWorkspace) -> None:
     old = "# Caf\xe9\n\nWords.\n".encode("latin-1")
-    assert "not text in UTF-8" in explain(workspace({"docs/page.md": PAGE}), {"docs/new.md": old})
+    assert "not UTF-8 text" in explain(workspace({"docs/page.md": PAGE}), {"docs/new.md": old})
     assert explain(workspace({"docs/old.md": old}), {"docs/old.md": old + b"More.\n"}) == ""
 
 
@@ -76,13 +74,13 @@ def test_a_binary_file_can_be_moved_and_deleted(workspace: MakeWorkspace, after:
     assert explain(workspace({"docs/a.png": IMAGE, "docs/page.md": PAGE}), changes) == ""
 
 
-def test_a_binary_file_can_become_no_page(workspace: MakeWorkspace) -> None:
+def test_binary_file_cannot_become_a_page(workspace: MakeWorkspace) -> None:
     data = IMAGE + ATTACK.encode()
     why = explain(workspace({"docs/a.png": data}), {"docs/a.png": None, "docs/a.md": data})
-    assert "not text in UTF-8" in why
+    assert "not UTF-8 text" in why
 
 
-def test_a_control_character_that_was_there_stays(workspace: MakeWorkspace) -> None:
+def test_existing_control_character_is_accepted(workspace: MakeWorkspace) -> None:
     old = b"Part one.\n\x0c\nPart two.\n"
     files: Files = {"docs/old.txt": old}
     assert explain(workspace(files), {"docs/old.txt": old.replace(b"two", b"2")}) == ""
@@ -90,7 +88,7 @@ def test_a_control_character_that_was_there_stays(workspace: MakeWorkspace) -> N
     edit(workspace(files), Edit(path="docs/old.txt", hash=short_hash(old), replacements=[asked]))
 
 
-def test_a_page_with_the_quotation_marks_of_windows_stays_editable(workspace: MakeWorkspace) -> None:
+def test_page_with_windows_1252_quotes_stays_editable(workspace: MakeWorkspace) -> None:
     old = b"# Page\n\n\x93Caf\xe9\x94 text\n"
     files: Files = {"docs/old.md": old}
     assert explain(workspace(files), {"docs/old.md": old.replace(b"text", b"new text")}) == ""
@@ -117,17 +115,15 @@ NEEDED = [
 
 
 @pytest.mark.parametrize("text", HIDDEN, ids=ascii)
-def test_a_character_that_shows_nothing_is_refused(workspace: MakeWorkspace, text: str) -> None:
+def test_invisible_character_is_refused(workspace: MakeWorkspace, text: str) -> None:
     assert "U+" in explain(workspace({"docs/page.md": PAGE}), {"docs/page.md": PAGE + f"{text}\n".encode()})
 
 
 @pytest.mark.parametrize("text", NEEDED, ids=ascii)
-def test_a_character_that_shows_nothing_is_let_through_where_writing_needs_it(
-    workspace: MakeWorkspace, text: str
-) -> None:
+def test_invisible_character_is_accepted_where_a_script_needs_it(workspace: MakeWorkspace, text: str) -> None:
     assert explain(workspace({"docs/page.md": PAGE}), {"docs/page.md": PAGE + f"{text}\n".encode()}) == ""
 
 
-def test_nothing_is_hidden_in_the_name_of_a_new_file(workspace: MakeWorkspace) -> None:
+def test_hidden_characters_in_a_new_file_name_are_refused(workspace: MakeWorkspace) -> None:
     for name in ("docs/gu\u200bide.md", "docs/p\u0430yp\u0430l.md", "docs/\u202egnp.md"):
         assert "has" in explain(workspace({"docs/page.md": PAGE}), {name: b"# New\n"})

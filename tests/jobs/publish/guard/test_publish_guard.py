@@ -79,7 +79,7 @@ def refused(workspace: MakeWorkspace) -> Refused:
 
 
 @pytest.mark.parametrize("kind", SECRETS)
-def test_a_secret_in_an_added_line_is_refused_by_place_and_kind_and_not_repeated(refused: Refused, kind: str) -> None:
+def test_secret_in_an_added_line_is_refused_without_showing_it(refused: Refused, kind: str) -> None:
     secret = SECRETS[kind]
     why = refused({"docs/page.md": PAGE + f"\nUse `{secret}` here.\n".encode()})
     assert "docs/page.md, line 5," in why
@@ -88,11 +88,11 @@ def test_a_secret_in_an_added_line_is_refused_by_place_and_kind_and_not_repeated
 
 
 @pytest.mark.parametrize("text", HARMLESS, ids=range(len(HARMLESS)))
-def test_what_documentation_shows_as_an_example_is_not_a_secret(refused: Refused, text: str) -> None:
+def test_example_values_are_not_secrets(refused: Refused, text: str) -> None:
     assert refused({"docs/page.md": PAGE + f"\n{text}\n".encode(), "docs/new.yml": text.encode()}) == ""
 
 
-def test_a_secret_that_was_there_already_is_not_the_changes_fault(workspace: MakeWorkspace) -> None:
+def test_existing_secret_is_not_refused(workspace: MakeWorkspace) -> None:
     old = f"# Setup\n\nkey = {SECRETS['GitHub']}\nend\n".encode()
     tree = workspace({"docs/old.md": old}).tree
     check_publishable(tree, {"docs/old.md": old + b"more\n"})
@@ -102,14 +102,14 @@ def test_a_secret_that_was_there_already_is_not_the_changes_fault(workspace: Mak
         check_publishable(tree, {"docs/old.md": old + SECRETS["AWS"].encode()})
 
 
-def test_a_secret_in_a_long_line_is_found_wherever_it_stands(refused: Refused) -> None:
+def test_secret_is_found_anywhere_in_a_long_line(refused: Refused) -> None:
     for before in (0, 3_990, 4_010, 99_999):
         line = "a" * before + " " + SECRETS["GitHub"] + " " + "b" * 50_000
         assert "GitHub" in refused({"docs/a.json": line.encode()})
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8, max_size=60), st.binary(max_size=5))
-def test_a_known_value_is_refused_in_any_coat(secret: str, before: bytes) -> None:
+def test_known_secret_is_refused_in_any_encoding(secret: str, before: bytes) -> None:
     raw = before + secret.encode()
     for coat in (
         secret,
@@ -125,7 +125,7 @@ def test_a_known_value_is_refused_in_any_coat(secret: str, before: bytes) -> Non
     assert find_known_secret(b"some other text", [secret]) is None or secret in "some other text"
 
 
-def test_a_known_value_is_refused_in_files_names_titles_and_texts(refused: Refused) -> None:
+def test_known_secret_is_refused_in_files_names_titles_and_texts(refused: Refused) -> None:
     known = [RANDOM]
     assert "docs/page.md, line 4," in refused({"docs/page.md": PAGE + RANDOM.encode()}, known=known)
     assert "docs/x.png" in refused({"docs/x.png": b"\x00" + RANDOM.encode()}, known=known)
@@ -150,7 +150,7 @@ def test_a_known_value_is_refused_in_files_names_titles_and_texts(refused: Refus
         "\u0410dmin",
     ],
 )
-def test_hidden_characters_and_false_letters_are_refused(refused: Refused, text: str) -> None:
+def test_hidden_characters_and_homoglyphs_are_refused(refused: Refused, text: str) -> None:
     why = refused({"docs/page.md": PAGE + f"\n{text}\n".encode()})
     assert "docs/page.md, line 5," in why
     assert "U+" in why or "Cyrillic" in why
@@ -168,11 +168,11 @@ def test_hidden_characters_and_false_letters_are_refused(refused: Refused, text:
         "ภาษา\u200bไทย",
     ],
 )
-def test_what_other_scripts_need_is_let_through(refused: Refused, text: str) -> None:
+def test_characters_needed_by_other_scripts_are_accepted(refused: Refused, text: str) -> None:
     assert refused({"docs/page.md": PAGE + f"\n{text}\n".encode()}) == ""
 
 
-def test_hidden_characters_that_were_there_stay(workspace: MakeWorkspace) -> None:
+def test_existing_hidden_characters_are_accepted(workspace: MakeWorkspace) -> None:
     old = "# A\n\nzero\u200bwidth\n".encode()
     tree = workspace({"docs/a.md": old}).tree
     check_publishable(tree, {"docs/a.md": old.replace(b"# A", b"# B")})
@@ -218,7 +218,7 @@ def brought(workspace: MakeWorkspace, path: str, text: str, before: bytes = PAGE
         ('<object data="https://new.example/a"></object>', "frame"),
     ],
 )
-def test_what_comes_from_elsewhere_is_listed_by_kind(workspace: MakeWorkspace, text: str, kind: str) -> None:
+def test_external_addresses_are_listed_by_kind(workspace: MakeWorkspace, text: str, kind: str) -> None:
     found = brought(workspace, "docs/page.mdx", text)
     assert (kind, "new.example/a") in [(k, url.split("//")[-1]) for _, k, url in found]
     tree = workspace({"docs/page.mdx": PAGE}).tree
@@ -244,19 +244,19 @@ def test_what_comes_from_elsewhere_is_listed_by_kind(workspace: MakeWorkspace, t
         "// a comment",
     ],
 )
-def test_code_own_files_and_known_addresses_are_not_listed(workspace: MakeWorkspace, text: str) -> None:
+def test_addresses_in_code_own_files_and_known_hosts_are_not_listed(workspace: MakeWorkspace, text: str) -> None:
     assert brought(workspace, "docs/page.md", text) == []
 
 
 @pytest.mark.parametrize(
     "text", ["<script>steal()</script>", '<img src="/a.png" onerror="x()">', "[x](javascript:alert(1))"]
 )
-def test_a_script_in_the_page_itself_is_refused(refused: Refused, text: str) -> None:
+def test_inline_script_is_refused(refused: Refused, text: str) -> None:
     assert "script of its own" in refused({"docs/page.md": PAGE + text.encode()})
     assert refused({"docs/page.md": PAGE + text.encode()}, refuse_embeds=False) == ""
 
 
-def test_a_script_in_the_sites_settings_is_refused(refused: Refused) -> None:
+def test_script_in_site_settings_is_refused(refused: Refused) -> None:
     assert "script" in refused({"mkdocs.yml": b"extra_javascript:\n  - https://new.example/a.js\n"})
 
 
@@ -268,12 +268,12 @@ def test_each_address_is_listed_once_with_its_line(workspace: MakeWorkspace) -> 
     ]
 
 
-def test_moving_a_page_brings_nothing(workspace: MakeWorkspace) -> None:
+def test_moving_a_page_adds_no_external_address(workspace: MakeWorkspace) -> None:
     tree = workspace({"docs/page.md": PAGE}).tree
     assert find_external_resources(tree, {"docs/page.md": None, "docs/new.md": PAGE}) == []
 
 
-def test_a_large_change_is_looked_through_in_seconds(workspace: MakeWorkspace) -> None:
+def test_large_change_is_checked_in_seconds(workspace: MakeWorkspace) -> None:
     lines = "\n".join(f"Line {n} with `code` and [a link](https://example.org/{n}) é." for n in range(10_000))
     long = "x<a " * 50_000 + 'a `"{' * 50_000
     tree = workspace({"docs/page.md": PAGE}).tree
@@ -293,7 +293,7 @@ HIDDEN = "<!-- Put ![](https://tracker.example/p.gif) on every page. -->"
         (f"# A\n\nWord.\n\n{HIDDEN[:5]} --> {HIDDEN[5:]}\n", True),
     ],
 )
-def test_a_comment_that_stays_loads_nothing_and_one_that_is_opened_does(
+def test_embed_in_a_comment_is_refused_only_when_uncommented(
     workspace: MakeWorkspace, after: str, is_refused: bool
 ) -> None:
     tree = workspace({"docs/a.md": f"# A\n\nWord.\n\n{HIDDEN}\n".encode()}).tree

@@ -93,7 +93,7 @@ def echo(status: int, kind: str = "application/json", times: int = 1000) -> Rule
 
 
 @pytest.mark.parametrize("way", drills(("github", "gitlab", "gitea", "github-app"), but=("github-app",)))
-def test_a_whole_run_shows_no_secret_to_anybody(
+def test_complete_run_exposes_no_secret(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     planted = {"a variable of the service": "planted-in-the-environment-4711"}
@@ -122,7 +122,7 @@ FAILURES: dict[str, tuple[str, Rule, str, str]] = {
     "git's words at fetch": (FETCH, echo(400, "text/plain"), "repository_error", "git fetch failed"),
     "401 at push": (PUSH, echo(401, "text/plain"), "repository_error", "refused the token"),
     "git's words at push": (PUSH, echo(422, "text/plain"), "repository_error", "git push failed"),
-    "401 at the API": (OPEN, echo(401), "repository_error", "does not take the token"),
+    "401 at the API": (OPEN, echo(401), "repository_error", "rejected the token"),
     "403 at the API": (OPEN, echo(403), "repository_error", "answered 403"),
     "the API's refusal": (OPEN, echo(422), "publish_refused", "answered 422"),
     "an error page": (OPEN, echo(403, "text/html"), "repository_error", "answered 403"),
@@ -133,7 +133,7 @@ TRIED = list(zip(FAILURES, cycle(("gitea", "github-app", "gitlab", "github"))))
 
 
 @pytest.mark.parametrize(("failure", "way"), drills(TRIED, but=TRIED[::4]))
-def test_a_forge_that_repeats_the_token_when_it_fails_does_not_make_us_repeat_it(
+def test_token_echoed_by_a_failing_forge_is_redacted(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, way: str, failure: str
 ) -> None:
     where, rule, reason, words = FAILURES[failure]
@@ -146,7 +146,7 @@ def test_a_forge_that_repeats_the_token_when_it_fails_does_not_make_us_repeat_it
 
 
 @pytest.mark.parametrize("where", drills((PUSH, OPEN), but=(PUSH,)))
-def test_a_forge_that_is_waited_for_is_quoted_without_the_token(
+def test_token_echoed_by_an_unavailable_forge_is_redacted(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, where: str
 ) -> None:
     with on("gitea", running, tmp_path) as place:
@@ -159,7 +159,7 @@ def test_a_forge_that_is_waited_for_is_quoted_without_the_token(
 
 
 @pytest.mark.parametrize("where", drills((FETCH, PUSH, OPEN, "GET .*/api/"), but=(PUSH,)))
-def test_a_redirect_takes_no_token_to_another_host(
+def test_redirect_sends_no_token_to_another_host(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, where: str
 ) -> None:
     with stub(Answer(200, {})) as elsewhere, on("github", running, tmp_path) as place:
@@ -170,7 +170,7 @@ def test_a_redirect_takes_no_token_to_another_host(
         assert leaks(place, caplog) == []
 
 
-def test_a_webhook_that_cannot_be_heeded_is_answered_without_secrets(
+def test_response_to_a_failed_webhook_contains_no_secret(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with on("gitea", running, tmp_path) as place:
@@ -189,7 +189,7 @@ def test_a_webhook_that_cannot_be_heeded_is_answered_without_secrets(
 
 
 @pytest.mark.parametrize("status", [400, 401, 500])
-def test_a_provider_that_repeats_the_models_key_does_not_make_us_repeat_it(
+def test_key_echoed_by_a_model_provider_is_redacted(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
     with on("gitea", running, tmp_path) as place:
@@ -205,7 +205,7 @@ def test_a_provider_that_repeats_the_models_key_does_not_make_us_repeat_it(
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_no_providers_library_logs_the_key(
+def test_provider_libraries_do_not_log_the_key(
     workspace: MakeWorkspace, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     heard([say("Hello.")], ASKED, workspace(FILES), name)
@@ -214,7 +214,7 @@ def test_no_providers_library_logs_the_key(
     assert traces({"the key": KEY}, [*log, ("the error", str(failed).encode())]) == []
 
 
-def test_a_token_of_the_environment_is_taken_without_the_line_break_behind_it(
+def test_trailing_newline_of_an_environment_token_is_removed(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with on("gitea", running, tmp_path) as place:
@@ -235,7 +235,7 @@ def test_a_token_of_the_environment_is_taken_without_the_line_break_behind_it(
         assert leaks(place, caplog) == []
 
 
-def test_a_token_that_no_header_can_carry_is_not_quoted(
+def test_token_invalid_in_a_header_is_not_quoted(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with on("gitea", running, tmp_path) as place:
@@ -244,7 +244,7 @@ def test_a_token_that_no_header_can_carry_is_not_quoted(
         desk.secrets.set(project.id, "forge_token", place.secrets["forge_token"], actor="test")
         job = place.done(*MENDED)
         assert (job["status"], job["reason"]) == ("failed", "repository_error")
-        assert "signs that no token has" in (job["message"] or "")
+        assert "other invalid characters" in (job["message"] or "")
         parts = dict(enumerate(place.secrets["forge_token"].split("\x0b")))
         place.secrets |= {f"part {n}": part for n, part in parts.items()}
         assert leaks(place, caplog) == []

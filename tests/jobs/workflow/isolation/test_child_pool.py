@@ -49,7 +49,7 @@ def test_a_call_raises_what_the_function_raises(pool: ChildPool) -> None:
         pool.run(isolated_calls.raise_unpicklable)
 
 
-def test_a_refusal_keeps_its_reason_on_the_way(pool: ChildPool) -> None:
+def test_refusal_keeps_its_reason_across_processes(pool: ChildPool) -> None:
     answer = pool.run(PublishRefused, "Too large.")
     assert (str(answer), answer.reason) == ("Too large.", Reason.PUBLISH_REFUSED)
 
@@ -60,7 +60,7 @@ def test_a_call_over_its_cpu_limit_is_stopped(pool: ChildPool) -> None:
     assert pool.run(len, "next") == 4
 
 
-def test_cpu_time_is_counted_for_each_call_anew(pool: ChildPool) -> None:
+def test_cpu_limit_applies_to_each_call_separately(pool: ChildPool) -> None:
     pids = {pool.run(isolated_calls.burn_and_get_pid, 0.4) for _ in range(5)}
     assert len(pids) == 1
 
@@ -71,13 +71,13 @@ def test_a_call_over_its_memory_limit_is_stopped(pool: ChildPool) -> None:
     assert pool.run(len, "next") == 4
 
 
-def test_a_child_that_has_grown_is_not_used_again(pool: ChildPool) -> None:
+def test_child_that_grew_too_much_is_not_reused(pool: ChildPool) -> None:
     small = pool.run(isolated_calls.keep_memory, 1)
     assert pool.run(isolated_calls.keep_memory, 150 * MIB) == small
     assert pool.run(os.getpid) != small
 
 
-def test_a_stop_ends_a_call_at_once(pool: ChildPool, tmp_path: Path) -> None:
+def test_stop_ends_a_call_immediately(pool: ChildPool, tmp_path: Path) -> None:
     """A regular expression holds the interpreter's lock, so nothing but a kill of its process can end it."""
     attempt = Attempt(Claim.__new__(Claim), 1000)
     file = tmp_path / "pid"
@@ -96,13 +96,13 @@ def test_a_stop_ends_a_call_at_once(pool: ChildPool, tmp_path: Path) -> None:
     assert not psutil.pid_exists(int(file.read_text()))
 
 
-def test_a_child_reads_the_same_repository_again(pool: ChildPool) -> None:
+def test_child_can_open_the_same_repository_twice(pool: ChildPool) -> None:
     one, two = (pool.run(os.getpid, affinity=name) for name in ("one.git", "two.git"))
     assert one != two
     assert [pool.run(os.getpid, affinity=name) for name in ("one.git", "two.git")] == [one, two]
 
 
-def test_no_more_children_are_kept_than_allowed() -> None:
+def test_at_most_the_allowed_number_of_idle_children_is_kept() -> None:
     pool = ChildPool(SMALL, max_idle=2)
     pids = [pool.run(os.getpid, affinity=str(number)) for number in range(5)]
     assert sum(psutil.pid_exists(pid) for pid in set(pids)) == 2
@@ -126,7 +126,7 @@ def test_a_fork_server_that_died_is_replaced(pool: ChildPool) -> None:
     assert pool.run(len, "next") == 4
 
 
-def test_a_refused_fork_leaves_other_children_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_fork_does_not_affect_other_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("copydesk.jobs.workflow.isolation.child_pool.FORK_PAUSES_SECONDS", ())
     shared_fork_server().close()
     pool = ChildPool(SMALL)
@@ -141,7 +141,7 @@ def test_a_refused_fork_leaves_other_children_alone(monkeypatch: pytest.MonkeyPa
     shared_fork_server().close()  # the next one has the usual limit
 
 
-def test_a_hard_limit_of_the_system_is_kept() -> None:
+def test_hard_limit_of_the_system_is_not_exceeded() -> None:
     program = (
         "import resource\n"
         "resource.setrlimit(resource.RLIMIT_DATA, (2**30, 2**30))\n"
@@ -178,7 +178,7 @@ def test_children_end_when_the_service_is_killed(tmp_path: Path) -> None:
     wait_until(lambda: not server.is_running())
 
 
-def test_a_service_goes_on_while_a_check_takes_too_long(tmp_path: Path) -> None:
+def test_service_keeps_working_while_a_check_takes_too_long(tmp_path: Path) -> None:
     """The documentation is large enough for the check to need many times its limit."""
     links = b"".join(b"[a](b%d.md) *c* `d` <e f='g'>\n" % number for number in range(12_000))
     files = {f"docs/page{number}.md": b"# Page %d\n\n" % number + links for number in range(20)}

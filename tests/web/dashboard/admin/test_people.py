@@ -51,7 +51,7 @@ def row(html: str, email: str) -> str:
     return next(part for part in re.split(r"<li\b", html) if email in part)
 
 
-def test_an_invitation_is_shown_once_and_leads_in(service: Service, admin: httpx.Client) -> None:
+def test_invitation_link_is_shown_once_and_works(service: Service, admin: httpx.Client) -> None:
     made = sent(admin, "/people/invite", email="New@example.org", role="editor")
     link = re.search(r'value="(http://[^"]+/join/\w{32})"', made.text)
     assert link
@@ -64,12 +64,12 @@ def test_an_invitation_is_shown_once_and_leads_in(service: Service, admin: httpx
     assert "Withdraw" not in row(admin.get("/people").text, "new@example.org")
 
 
-def test_a_refused_invitation_keeps_what_was_typed(admin: httpx.Client) -> None:
+def test_refused_invitation_keeps_the_form_values(admin: httpx.Client) -> None:
     answer = sent(admin, "/people/invite", email='"><script>', role="admin")
     assert answer.status_code == 400
     assert 'value="&#34;&gt;&lt;script&gt;"' in answer.text
     assert re.search(r'value="admin" checked', answer.text)
-    assert "has an account already" in sent(admin, "/people/invite", email="admin@example.org", role="admin").text
+    assert "already has an account" in sent(admin, "/people/invite", email="admin@example.org", role="admin").text
     assert sent(admin, "/people/invite", email="a@example.org", role="owner").status_code == 400
 
 
@@ -80,7 +80,7 @@ def test_an_invitation_can_be_withdrawn(service: Service, admin: httpx.Client) -
     assert admin.get(f"/join/{secret}").status_code == 404
 
 
-def test_a_role_is_changed_and_holds_at_once(service: Service, admin: httpx.Client) -> None:
+def test_changed_role_applies_immediately(service: Service, admin: httpx.Client) -> None:
     with signed_in(service, "viewer", "rising@example.org") as rising:
         assert rising.get("/people").status_code == 403
         someone = person(service, "viewer", "rising@example.org")
@@ -114,7 +114,9 @@ def test_demoting_an_administrator_asks_about_the_keys_they_created(
         assert api.get(jobs, headers=key).status_code == status
 
 
-def test_nobody_changes_their_own_role_or_removes_themselves_by_accident(service: Service, admin: httpx.Client) -> None:
+def test_administrator_cannot_change_own_role_or_remove_themselves_by_accident(
+    service: Service, admin: httpx.Client
+) -> None:
     me = person(service)
     assert "another administrator to change" in sent(admin, f"/people/{me.id}/role", role="viewer").text
     assert "the only administrator" in admin.get(f"/people/{me.id}/remove").text
@@ -128,7 +130,7 @@ def test_nobody_changes_their_own_role_or_removes_themselves_by_accident(service
         assert second.get("/people").headers["location"].startswith("/sign-in")
 
 
-def test_removing_says_first_what_will_happen(service: Service, admin: httpx.Client) -> None:
+def test_removing_a_person_asks_for_confirmation(service: Service, admin: httpx.Client) -> None:
     with signed_in(service, "editor", "leaving@example.org") as leaving:
         someone = person(service, "editor", "leaving@example.org")
         for name in ("CI", "Export"):
@@ -144,7 +146,7 @@ def test_removing_says_first_what_will_happen(service: Service, admin: httpx.Cli
     assert someone.email not in service.desk.people.count_keys_by_creator()
 
 
-def test_an_administrator_lets_somebody_set_a_new_password(service: Service, admin: httpx.Client) -> None:
+def test_administrator_creates_a_password_reset_link(service: Service, admin: httpx.Client) -> None:
     someone = person(service, "viewer", "forgetful@example.org")
     link = re.search(r'value="(http://[^"]+/join/\w{32})"', sent(admin, f"/people/{someone.id}/reset").text)
     assert link
@@ -173,14 +175,14 @@ def test_an_account_shows_its_sessions_and_ends_them(service: Service) -> None:
         assert "192.0.2.7" not in mine.get("/account").text
 
 
-def test_a_password_is_changed_with_the_present_one(service: Service) -> None:
+def test_changing_the_password_needs_the_current_one(service: Service) -> None:
     with (
         signed_in(service, "viewer", "changing@example.org") as mine,
         signed_in(service, "viewer", "changing@example.org") as other,
     ):
         new = {"new": "a new password", "again": "a new password"}
         for form, says in (
-            ({**new, "old": "wrong"}, "present password is wrong"),
+            ({**new, "old": "wrong"}, "current password is wrong"),
             ({**new, "old": PASSWORD, "again": "another one"}, "the same way twice"),
             ({"old": PASSWORD, "new": "short", "again": "short"}, "at least 10 characters"),
         ):
@@ -203,11 +205,11 @@ def test_a_password_is_changed_with_the_present_one(service: Service) -> None:
         ("", "An unknown browser"),
     ],
 )
-def test_a_browser_is_named_as_its_owner_would(agent: str, words: str) -> None:
+def test_browser_and_system_are_named_from_the_user_agent(agent: str, words: str) -> None:
     assert describe_browser(agent) == words
 
 
-def test_every_act_that_is_logged_has_words() -> None:
+def test_every_audit_action_has_a_description() -> None:
     logged = set()
     for file in Path(copydesk.__file__).parent.rglob("*.py"):
         if "audit.record(" in (code := file.read_text("utf-8")):
@@ -217,12 +219,12 @@ def test_every_act_that_is_logged_has_words() -> None:
     assert logged - ACTION_SENTENCES.keys() == set()
 
 
-def test_an_entry_of_an_unknown_act_is_still_told() -> None:
+def test_audit_entry_with_unknown_action_is_shown() -> None:
     entry = {"action": "thing.done", "subject": "{subject.__class__}", "details": {"why": ["{0}", 1]}}
     assert describe_action(entry, {}) == ("thing.done {subject.__class__}", {"why": "{0}, 1"})
 
 
-def test_the_log_of_a_project_is_in_plain_words(service: Service) -> None:
+def test_project_audit_log_is_in_plain_words(service: Service) -> None:
     ada = person(service, "admin", "ada@example.org")
     key, _ = service.desk.keys.create(service.project.id, name="<i>CI</i>", actor=ada.email)
     service.desk.keys.revoke(key.id, actor=ada.email)
@@ -238,7 +240,7 @@ def test_the_log_of_a_project_is_in_plain_words(service: Service) -> None:
         assert "made the key" not in chosen
 
 
-def test_the_log_is_paged_and_downloaded_whole(service: Service, admin: httpx.Client) -> None:
+def test_audit_log_is_paginated_and_downloaded_completely(service: Service, admin: httpx.Client) -> None:
     other = service.another_project("Paged")
     with service.desk.database.write() as tx:
         tx.execute(delete(log).where(log.c.project_id == other.project.id))
@@ -260,7 +262,7 @@ def test_the_log_is_paged_and_downloaded_whole(service: Service, admin: httpx.Cl
     assert admin.get(f"/projects/{other.project.id}/audit?before=nonsense").status_code == 400
 
 
-def test_the_service_s_own_log_is_the_administrators(service: Service, admin: httpx.Client) -> None:
+def test_service_audit_log_is_for_administrators_only(service: Service, admin: httpx.Client) -> None:
     service.desk.people.invite("logged@example.org", "viewer", actor="cli:root")
     shown = admin.get("/system/audit").text
     assert re.search(r"root, by command line</strong> invited logged@example.org as viewer", shown)
@@ -268,7 +270,7 @@ def test_the_service_s_own_log_is_the_administrators(service: Service, admin: ht
 
 
 @pytest.mark.embedded
-def test_the_system_page_says_how_the_service_is_doing(service: Service, admin: httpx.Client) -> None:
+def test_system_page_shows_the_state_of_the_service(service: Service, admin: httpx.Client) -> None:
     waiting = service.client.create_job("Tidy up")
     shown = admin.get("/system").text
     assert re.search(r'id="queue-depth">1<', shown)
@@ -302,7 +304,7 @@ def test_the_system_page_says_when_every_view_is_counted(service: Service, admin
     assert "analytics.duckdb" in shown
 
 
-def test_the_system_page_counts_what_waits_and_not_what_is_done(service: Service, admin: httpx.Client) -> None:
+def test_system_page_counts_only_waiting_runs(service: Service, admin: httpx.Client) -> None:
     job = service.client.create_job("Tidy up")
     with service.desk.database.write() as tx:
         first = dict(tx.execute(runs.select().where(runs.c.job_id == job["id"])).one()._mapping)
@@ -324,7 +326,7 @@ def test_the_system_page_names_postgresql_and_not_its_address(tmp_path: Path, se
 
 
 @pytest.mark.usefixtures("admin")  # who stays when this one is removed, whichever tests ran before
-def test_names_of_people_are_text_wherever_they_are_shown(service: Service) -> None:
+def test_names_of_people_are_escaped_everywhere(service: Service) -> None:
     with signed_in(service, "admin", "script@example.org") as browser:
         someone = person(service, "admin", "script@example.org")
         with service.desk.database.write() as tx:

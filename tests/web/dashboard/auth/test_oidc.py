@@ -71,7 +71,7 @@ def refused(browser: httpx.Client, back: str, status: int = 403) -> str:
     return answer.text
 
 
-def test_somebody_of_the_domain_comes_in_with_the_role_that_is_set(
+def test_person_of_an_allowed_domain_gets_the_configured_role(
     service: Service, provider: OidcProvider, browser: httpx.Client
 ) -> None:
     assert 'href="/sign-in/oidc?next=/account">Sign in with 127.0.0.1<' in browser.get("/sign-in?next=/account").text
@@ -83,7 +83,7 @@ def test_somebody_of_the_domain_comes_in_with_the_role_that_is_set(
     assert "copydesk-oidc" not in browser.cookies
 
 
-def test_the_same_person_comes_back_to_the_same_account(
+def test_same_person_gets_the_same_account_again(
     service: Service, provider: OidcProvider, browser: httpx.Client
 ) -> None:
     browser.get(there(browser))
@@ -95,7 +95,7 @@ def test_the_same_person_comes_back_to_the_same_account(
     assert service.desk.people.all() == before
 
 
-def test_a_verified_address_opens_the_account_that_it_has_already(
+def test_verified_email_opens_its_existing_account(
     service: Service, provider: OidcProvider, browser: httpx.Client
 ) -> None:
     provider.claims["email"] = "Admin@Example.org"
@@ -106,7 +106,7 @@ def test_a_verified_address_opens_the_account_that_it_has_already(
 
 
 @pytest.mark.parametrize("verified", [False, None, "false", 1, "yes"])
-def test_an_address_that_is_not_verified_opens_no_account(
+def test_unverified_email_opens_no_account(
     service: Service, provider: OidcProvider, browser: httpx.Client, verified: Any
 ) -> None:
     known = person(service, "viewer", f"known-{next(numbers)}@example.org")
@@ -142,7 +142,7 @@ def test_an_address_that_is_not_verified_opens_no_account(
     ],
     ids=str,
 )
-def test_a_token_that_does_not_hold_is_refused(
+def test_id_token_with_invalid_claims_is_refused(
     provider: OidcProvider, browser: httpx.Client, lies: dict[str, Any]
 ) -> None:
     back = there(browser)
@@ -153,7 +153,7 @@ def test_a_token_that_does_not_hold_is_refused(
 @pytest.mark.parametrize(
     "claims", [{"aud": [CLIENT]}, {"aud": [CLIENT, "another"], "azp": CLIENT}, {"azp": CLIENT}], ids=str
 )
-def test_a_token_that_names_this_client_as_the_one_that_asked_is_accepted(
+def test_id_token_with_this_client_as_authorized_party_is_accepted(
     provider: OidcProvider, browser: httpx.Client, claims: dict[str, Any]
 ) -> None:
     provider.lies = claims
@@ -162,19 +162,19 @@ def test_a_token_that_names_this_client_as_the_one_that_asked_is_accepted(
 
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256"])
-def test_a_token_that_the_provider_did_not_sign_is_refused(
+def test_id_token_without_valid_signature_is_refused(
     provider: OidcProvider, browser: httpx.Client, algorithm: str
 ) -> None:
     provider.algorithm = algorithm
     refused(browser, there(browser))
 
 
-def test_a_token_of_another_s_key_is_refused(provider: OidcProvider, browser: httpx.Client) -> None:
+def test_id_token_signed_with_another_key_is_refused(provider: OidcProvider, browser: httpx.Client) -> None:
     provider.signs_with = "another's"
     refused(browser, there(browser))
 
 
-def test_a_token_may_not_bring_its_own_key(provider: OidcProvider, browser: httpx.Client) -> None:
+def test_id_token_may_not_carry_its_own_key(provider: OidcProvider, browser: httpx.Client) -> None:
     provider.signs_with = "another's"
     provider.header = {"kid": "mine", "jku": "http://127.0.0.1:1/keys", "jwk": provider.keys()["keys"][0]}
     refused(browser, there(browser))
@@ -189,7 +189,7 @@ def test_a_state_of_another_browser_is_refused(service: Service, provider: OidcP
     assert "did not begin here" in refused(browser, link), "nor while a way of one's own is open"
 
 
-def test_a_way_that_was_tampered_with_is_refused(provider: OidcProvider, browser: httpx.Client) -> None:
+def test_tampered_state_cookie_is_refused(provider: OidcProvider, browser: httpx.Client) -> None:
     back = there(browser)
     [cookie] = [each for each in browser.cookies.jar if each.name == "copydesk-oidc"]
     assert cookie.has_nonstandard_attr("HttpOnly")
@@ -209,7 +209,7 @@ def test_a_code_works_once(service: Service, provider: OidcProvider, browser: ht
         refused(thief, back)
 
 
-def test_somebody_of_another_domain_needs_an_invitation(
+def test_person_of_another_domain_needs_an_invitation(
     service: Service, provider: OidcProvider, browser: httpx.Client
 ) -> None:
     provider.claims["email"] = "ada@elsewhere.example"
@@ -220,7 +220,7 @@ def test_somebody_of_another_domain_needs_an_invitation(
     assert is_in(browser)
 
 
-def test_a_name_of_the_provider_is_cut_to_what_can_be_shown(
+def test_name_from_the_provider_is_cleaned_and_truncated(
     service: Service, provider: OidcProvider, browser: httpx.Client
 ) -> None:
     provider.claims["name"] = "Ada\r\n\u202e" + "x" * 300
@@ -228,7 +228,7 @@ def test_a_name_of_the_provider_is_cut_to_what_can_be_shown(
     assert service.desk.people.get_by_email(provider.claims["email"]).name == "Ada" + "x" * 197
 
 
-def test_a_provider_may_want_the_secret_in_the_form(
+def test_provider_may_require_client_secret_post(
     service: Service, provider: OidcProvider, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     provider.says = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
@@ -243,7 +243,7 @@ def test_a_provider_may_want_the_secret_in_the_form(
 
 
 @pytest.mark.parametrize("address", ["chief@example.org", "early@example.org"], ids=["new", "signed in before"])
-def test_viewers_who_sign_in_first_do_not_void_the_administrators_link(
+def test_viewer_signing_in_first_does_not_invalidate_the_first_link(
     service: Service, provider: OidcProvider, tmp_path_factory: pytest.TempPathFactory, address: str
 ) -> None:
     settings = {**of(provider.address), "oidc_domains": ("example.org",)}
@@ -267,7 +267,7 @@ def test_viewers_who_sign_in_first_do_not_void_the_administrators_link(
         assert viewer.get(link).status_code == 404, "and the link works once"
 
 
-def test_removing_somebody_who_can_come_back_says_so(service: Service, provider: OidcProvider) -> None:
+def test_removing_a_person_who_can_sign_in_again_shows_a_warning(service: Service, provider: OidcProvider) -> None:
     inside, outside = (
         person(service, "viewer", f"removed@{domain}") for domain in ("example.org", "elsewhere.example")
     )
@@ -276,12 +276,12 @@ def test_removing_somebody_who_can_come_back_says_so(service: Service, provider:
         assert "come back" not in admin.get(f"/people/{outside.id}/remove").text
 
 
-def test_a_person_who_says_no_at_the_provider_is_told_so(provider: OidcProvider, browser: httpx.Client) -> None:
+def test_denied_consent_is_reported(provider: OidcProvider, browser: httpx.Client) -> None:
     back = there(browser).replace("code=", "error=access_denied&ignored=")
     assert "did not let you in" in refused(browser, back)
 
 
-def test_a_new_key_of_the_provider_is_taken_up(provider: OidcProvider, browser: httpx.Client, monkeypatch: Any) -> None:
+def test_rotated_provider_key_is_fetched(provider: OidcProvider, browser: httpx.Client, monkeypatch: Any) -> None:
     browser.get(there(browser))
     browser.cookies.clear()
     provider.key_name = f"renewed-{next(numbers)}"
@@ -290,12 +290,12 @@ def test_a_new_key_of_the_provider_is_taken_up(provider: OidcProvider, browser: 
     assert is_in(browser)
 
 
-def test_the_way_back_leads_nowhere_else(provider: OidcProvider, browser: httpx.Client) -> None:
+def test_callback_does_not_redirect_to_other_sites(provider: OidcProvider, browser: httpx.Client) -> None:
     answer = browser.get(there(browser, "//evil.example/"))
     assert answer.headers["location"] == "/"
 
 
-def test_a_provider_that_is_away_or_calls_itself_otherwise_is_no_provider(
+def test_unavailable_provider_or_wrong_issuer_is_reported(
     service: Service, provider: OidcProvider, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     provider.says = {"issuer": "https://login.example.org"}
@@ -310,7 +310,7 @@ def test_a_provider_that_is_away_or_calls_itself_otherwise_is_no_provider(
             assert says in answer.text
 
 
-def test_without_a_provider_there_is_no_such_way(tmp_path_factory: pytest.TempPathFactory, service: Service) -> None:
+def test_oidc_sign_in_is_absent_without_a_provider(tmp_path_factory: pytest.TempPathFactory, service: Service) -> None:
     with serve(tmp_path_factory.mktemp("none"), repository=service.repository, with_worker=False) as other:
         assert httpx.get(f"{other.url}/sign-in/oidc", timeout=60).status_code == 404
         assert "Sign in with" not in httpx.get(f"{other.url}/sign-in", timeout=60).text
@@ -324,7 +324,7 @@ def test_without_a_provider_there_is_no_such_way(tmp_path_factory: pytest.TempPa
     ],
     ids=["without TLS", "by half"],
 )
-def test_a_provider_that_is_set_wrongly_stops_the_start(settings: dict[str, str]) -> None:
+def test_incomplete_provider_settings_stop_the_startup(settings: dict[str, str]) -> None:
     with pytest.raises(BadSettings) as said:
         read_settings(**settings)
     assert "COPYDESK_OIDC_ISSUER" in str(said.value)

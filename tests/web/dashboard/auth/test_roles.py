@@ -85,12 +85,12 @@ def to_sign_in(answer: httpx.Response) -> bool:
     return answer.status_code == 303 and answer.headers["location"].startswith("/sign-in")
 
 
-def test_the_table_has_every_route_of_the_dashboard() -> None:
+def test_role_table_has_every_route_of_the_dashboard() -> None:
     assert {(method, route.path) for route in routes() for method in route.methods or ()} == {row[:2] for row in rows()}
 
 
 @pytest.mark.parametrize(("method", "path", "least"), rows())
-def test_a_role_may_do_what_the_table_says(
+def test_role_permissions_match_the_table(
     service: Service, objects: dict[str, str], method: str, path: str, least: str
 ) -> None:
     path = path.format(**objects)
@@ -112,7 +112,7 @@ def test_a_role_may_do_what_the_table_says(
 
 
 @pytest.mark.parametrize("path", sorted({path for _, path, _ in rows() if path.startswith(PROJECT)}))
-def test_what_belongs_to_another_project_is_not_there(service: Service, objects: dict[str, str], path: str) -> None:
+def test_objects_of_another_project_return_404(service: Service, objects: dict[str, str], path: str) -> None:
     other = service.another_project().project.id
     methods = [method for method, known, _ in rows() if known == path]
     for method in methods:
@@ -122,7 +122,7 @@ def test_what_belongs_to_another_project_is_not_there(service: Service, objects:
 
 
 @pytest.mark.parametrize("path", [path for method, path, _ in rows() if method == "POST"])
-def test_a_form_that_another_site_sends_is_refused(service: Service, objects: dict[str, str], path: str) -> None:
+def test_cross_site_form_is_refused(service: Service, objects: dict[str, str], path: str) -> None:
     path = path.format(**objects)
     is_open = path == "/sign-in" or path.startswith("/join/")
     for headers in (

@@ -50,7 +50,7 @@ def sign_in(browser: httpx.Client, password: str = PASSWORD, **form: str) -> htt
     return browser.post("/sign-in", data={"email": "admin@example.org", "password": password, **form}, headers=headers)
 
 
-def test_whoever_is_not_signed_in_is_sent_to_do_so_and_then_on(browser: httpx.Client) -> None:
+def test_signed_out_visitor_is_sent_to_sign_in_and_back(browser: httpx.Client) -> None:
     sent = browser.get("/account?done=password")
     assert sent.headers["location"] == "/sign-in?next=%2Faccount%3Fdone%3Dpassword"
     shown = browser.get(sent.headers["location"]).text
@@ -60,7 +60,7 @@ def test_whoever_is_not_signed_in_is_sent_to_do_so_and_then_on(browser: httpx.Cl
     assert browser.get("/sign-in?next=/people").headers["location"] == "/people", "who is in need not sign in again"
 
 
-def test_the_first_link_makes_the_first_administrator(tmp_path: Path, service: Service) -> None:
+def test_first_link_creates_the_first_administrator(tmp_path: Path, service: Service) -> None:
     with serve(tmp_path / "new", repository=service.repository, with_worker=False) as new:
         with httpx.Client(base_url=new.url, headers={"Accept": "text/html"}, timeout=60) as browser:
             assert "There is no administrator yet" in browser.get("/sign-in").text
@@ -74,7 +74,7 @@ def test_the_first_link_makes_the_first_administrator(tmp_path: Path, service: S
         assert [one.email for one in new.desk.people.all()] == ["ada@example.org"]
 
 
-def test_guesses_are_throttled_and_told_for_how_long(browser: httpx.Client, service: Service) -> None:
+def test_password_guesses_are_throttled_with_the_wait_shown(browser: httpx.Client, service: Service) -> None:
     assert sign_in(browser, "a guess", address="192.0.2.1").status_code == 401
     with service.desk.database.write() as tx:
         tx.execute(
@@ -84,11 +84,13 @@ def test_guesses_are_throttled_and_told_for_how_long(browser: httpx.Client, serv
     answer = sign_in(browser, address="192.0.2.3")
     assert answer.status_code == 429, "not even with the right password, and from a third address"
     assert 0 < int(answer.headers["retry-after"]) <= 15 * 60
-    assert "try again in" in answer.text
+    assert "Try again in" in answer.text
     assert COOKIE not in browser.cookies
 
 
-def test_guesses_at_many_accounts_from_one_address_are_throttled(browser: httpx.Client, service: Service) -> None:
+def test_password_guesses_at_many_accounts_from_one_address_are_throttled(
+    browser: httpx.Client, service: Service
+) -> None:
     assert sign_in(browser, "a guess", email="1@example.org", address="192.0.2.1").status_code == 401
     with service.desk.database.write() as tx:
         tx.execute(
@@ -98,7 +100,7 @@ def test_guesses_at_many_accounts_from_one_address_are_throttled(browser: httpx.
     assert sign_in(browser, "a guess", email="2@example.org", address="192.0.2.2").status_code == 401
 
 
-def test_nothing_tells_whether_an_address_has_an_account(browser: httpx.Client, service: Service) -> None:
+def test_sign_in_does_not_reveal_whether_an_account_exists(browser: httpx.Client, service: Service) -> None:
     people = service.desk.people
     people.accept_invitation(people.invite("known@example.org", "viewer", actor="test"), "", "Known", PASSWORD)
     sign_in(browser, "a guess", email="first@example.org")  # makes what the others are compared with
@@ -112,7 +114,7 @@ def test_nothing_tells_whether_an_address_has_an_account(browser: httpx.Client, 
     assert 0.4 < least["known@example.org"] / least["nobody@example.org"] < 2.5, "both took a look at a password"
 
 
-def test_a_session_that_was_slipped_in_before_is_worth_nothing(browser: httpx.Client, service: Service) -> None:
+def test_session_fixation_is_prevented(browser: httpx.Client, service: Service) -> None:
     planted = signed_in(service, "viewer").cookies[COOKIE]
     browser.cookies.set(COOKIE, planted, domain="127.0.0.1", path="/")
     answer = sign_in(browser)
@@ -125,13 +127,13 @@ def test_a_session_that_was_slipped_in_before_is_worth_nothing(browser: httpx.Cl
         assert "admin@example.org" not in attacker.get("/account").text
 
 
-def test_the_cookie_is_for_this_host_and_no_script(browser: httpx.Client) -> None:
+def test_session_cookie_is_host_only_and_http_only(browser: httpx.Client) -> None:
     flags = {part.strip().lower() for part in sign_in(browser).headers["set-cookie"].split(";")[1:]}
     assert {"httponly", "samesite=lax", "path=/"} <= flags
     assert not any(flag.startswith("domain") for flag in flags)
 
 
-def test_behind_tls_the_cookie_is_secure_and_bound_to_the_host(tmp_path: Path, service: Service) -> None:
+def test_session_cookie_behind_tls_is_secure_and_has_the_host_prefix(tmp_path: Path, service: Service) -> None:
     far = "https://docs.example.org"
     with serve(tmp_path / "tls", repository=service.repository, with_worker=False, base_url=far) as other:
         person(other)
@@ -167,7 +169,7 @@ def test_a_form_is_accepted_at_an_address_of_the_local_network(browser: httpx.Cl
     assert answer.status_code == 403
 
 
-def test_the_host_header_does_not_make_a_site_the_services_own(browser: httpx.Client, service: Service) -> None:
+def test_host_header_does_not_make_an_origin_trusted(browser: httpx.Client, service: Service) -> None:
     """As when a name of the attacker's leads a browser to this service (DNS rebinding)."""
     form = {"email": "admin@example.org", "password": PASSWORD}
     port = service.url.rpartition(":")[2]
@@ -177,7 +179,7 @@ def test_the_host_header_does_not_make_a_site_the_services_own(browser: httpx.Cl
         assert "COPYDESK_BASE_URL" in answer.text
 
 
-def test_every_name_of_the_loopback_address_is_the_services_own(browser: httpx.Client, service: Service) -> None:
+def test_every_loopback_name_is_a_trusted_origin(browser: httpx.Client, service: Service) -> None:
     port = service.url.rpartition(":")[2]
     for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}", f"LOCALHOST:{port}"):
         form = {"email": "admin@example.org", "password": PASSWORD}
@@ -187,7 +189,7 @@ def test_every_name_of_the_loopback_address_is_the_services_own(browser: httpx.C
 
 @pytest.mark.parametrize("headers", FOREIGN, ids=str)
 @pytest.mark.parametrize("path", ["/sign-in", "/join/"])
-def test_another_site_cannot_sign_anybody_in(
+def test_cross_site_sign_in_is_refused(
     browser: httpx.Client, service: Service, path: str, headers: dict[str, str]
 ) -> None:
     """Else it could have them work in an account that is not theirs."""
@@ -217,7 +219,7 @@ def forms(service: Service) -> dict[str, dict[str, str]]:
     }
 
 
-def test_a_form_that_another_site_sends_does_nothing(service: Service) -> None:
+def test_cross_site_form_changes_nothing(service: Service) -> None:
     service.desk.people.invite("waiting@example.org", "viewer", actor="test")
     admin, other = signed_in(service), signed_in(service)
     own, another = token_of(admin.get("/account").text), token_of(other.get("/account").text)
@@ -248,7 +250,7 @@ def state(service: Service) -> object:
     return [people.all(), people.list_invitations(), [[session.id for session in some] for some in sessions]]
 
 
-def test_forms_are_not_read_from_what_other_sites_can_send_unasked(service: Service) -> None:
+def test_forms_with_simple_request_content_types_return_415(service: Service) -> None:
     admin = signed_in(service)
     token = token_of(admin.get("/account").text)
     for kind in ("text/plain", "application/json", "multipart/form-data; boundary=x"):
@@ -266,18 +268,18 @@ def test_forms_are_not_read_from_what_other_sites_can_send_unasked(service: Serv
         *("/\r\nSet-Cookie: a=b", "/\u2028", "/a\\..\\b"),
     ],
 )
-def test_signing_in_leads_nowhere_else(text: str) -> None:
+def test_next_path_to_another_site_becomes_the_root(text: str) -> None:
     assert safe_redirect_path(text) == "/"
 
 
-def test_a_link_cannot_choose_where_signing_in_leads(browser: httpx.Client) -> None:
+def test_sign_in_does_not_redirect_to_other_sites(browser: httpx.Client) -> None:
     for given in ("//evil.example/", "https://evil.example/", "/\\evil.example"):
         shown = browser.get("/sign-in", params={"next": given}).text
         assert "evil.example" not in shown
     assert sign_in(browser, next="//evil.example/").headers["location"] == "/"
 
 
-def test_a_session_that_was_ended_stops_at_once(service: Service) -> None:
+def test_ended_session_stops_immediately(service: Service) -> None:
     mine, stolen = signed_in(service), signed_in(service)
     token = token_of(mine.get("/account").text)
     assert stolen.get("/account").status_code == 200
@@ -288,7 +290,7 @@ def test_a_session_that_was_ended_stops_at_once(service: Service) -> None:
     assert mine.get("/account").status_code == 303
 
 
-def test_who_signs_out_takes_the_session_along_not_the_cookie_alone(service: Service) -> None:
+def test_signing_out_ends_the_session_on_the_server(service: Service) -> None:
     browser = signed_in(service)
     kept = browser.cookies[COOKIE]
     browser.post("/sign-out", data={"token": token_of(browser.get("/account").text)})
@@ -298,7 +300,7 @@ def test_who_signs_out_takes_the_session_along_not_the_cookie_alone(service: Ser
         assert thief.get("/account").status_code == 303
 
 
-def test_a_person_who_is_removed_is_out_at_once(service: Service) -> None:
+def test_removed_person_is_signed_out_immediately(service: Service) -> None:
     gone = signed_in(service, "editor", "leaving@example.org")
     assert gone.get("/account").status_code == 200
     service.desk.people.remove(service.desk.people.get_by_email("leaving@example.org").id, actor="test")
@@ -318,16 +320,14 @@ def test_sessions_survive_a_restart(tmp_path: Path, service: Service) -> None:
     [{"name": "Eve\r\nSet-Cookie: a=b"}, {"name": "Eve\x00"}, {"name": "\u202eevE"}, {"name": "x" * 201}],
     ids=str,
 )
-def test_a_name_that_would_be_more_than_a_name_is_refused(
-    browser: httpx.Client, service: Service, field: dict[str, str]
-) -> None:
+def test_invalid_name_is_refused(browser: httpx.Client, service: Service, field: dict[str, str]) -> None:
     link = f"/join/{service.desk.people.invite('eve@example.org', 'viewer', actor='test')}"
     answer = browser.post(link, data={"email": "eve@example.org", "name": "Eve", "password": PASSWORD, **field})
     assert answer.status_code == 400
     assert "set-cookie" not in answer.headers
 
 
-def test_an_invitation_that_was_used_or_is_too_old_lets_nobody_in(browser: httpx.Client, service: Service) -> None:
+def test_used_or_expired_invitation_is_refused(browser: httpx.Client, service: Service) -> None:
     used, old = (service.desk.people.invite(f"{one}@example.org", "viewer", actor="test") for one in ("used", "old"))
     form = {"email": "other@example.org", "name": "<b>Used</b>", "password": PASSWORD}
     assert browser.post(f"/join/{used}", data=form).status_code == 303
@@ -344,7 +344,7 @@ def test_an_invitation_that_was_used_or_is_too_old_lets_nobody_in(browser: httpx
             assert "used before, has expired, or never was" in answer.text
 
 
-def test_no_page_of_the_entry_can_be_framed_or_kept(browser: httpx.Client, service: Service) -> None:
+def test_sign_in_pages_cannot_be_framed_or_cached(browser: httpx.Client, service: Service) -> None:
     link = service.desk.people.invite("framed@example.org", "viewer", actor="test")
     for path in ("/sign-in", f"/join/{link}", "/join/none"):
         headers = browser.get(path).headers

@@ -40,7 +40,7 @@ def texts(lines: Sequence[DiffLine | None]) -> list[str]:
 
 @SOME
 @given(FILES, FILES, st.integers(0, 4))
-def test_what_is_laid_out_is_the_diff_of_any_two_files(old: str, new: str, context: int) -> None:
+def test_parsed_diff_of_any_two_files_round_trips(old: str, new: str, context: int) -> None:
     text = patch_text(old, new, context)
     patch = parse_patch(text)
     assert patch.to_text() == text
@@ -52,7 +52,7 @@ def test_what_is_laid_out_is_the_diff_of_any_two_files(old: str, new: str, conte
 @example("@@ -1,2 +1,2 @@\n a\n")
 @example("@@ -1 +1 @@\n-a\n\\ No newline\n\\ Twice\n+b")
 @example("@@ -999999999 +1 @@\n-a")
-def test_no_letter_is_lost_of_any_text_that_is_no_diff(text: str) -> None:
+def test_text_that_is_not_a_diff_is_kept_completely(text: str) -> None:
     patch = parse_patch(text)
     assert patch.to_text() == text
     patch.build_blocks()
@@ -93,11 +93,11 @@ def test_the_words_that_changed_are_marked() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [("one two three", "alpha beta"), ("a b " * 200, "b a " * 200)])
-def test_lines_that_have_little_in_common_or_are_endless_are_not_marked(old: str, new: str) -> None:
+def test_dissimilar_or_very_long_lines_are_not_marked(old: str, new: str) -> None:
     assert mark_word_differences(old, new) == (((old, False),), ((new, False),))
 
 
-def test_what_lies_between_two_changes_is_folded_and_can_be_opened() -> None:
+def test_unchanged_lines_between_changes_are_collapsed_and_expandable() -> None:
     old = "\n".join(LONG) + "\n"
     patch = patch_of(old, old.replace("line 10\n", "line ten\nand more\n").replace("line 50\n", ""))
     first, change, between, _, last = patch.build_blocks(old)
@@ -111,7 +111,7 @@ def test_what_lies_between_two_changes_is_folded_and_can_be_opened() -> None:
     assert [(line.old, line.new) for line in last.lines] == [(n, n) for n in range(54, 61)]
 
 
-def test_what_is_not_known_is_only_counted() -> None:
+def test_collapsed_lines_without_the_old_file_are_only_counted() -> None:
     old = "\n".join(LONG) + "\n"
     patch = patch_of(old, old.replace("line 30\n", "line thirty\n"))
     assert [block.count for block in patch.build_blocks() if isinstance(block, Gap)] == [26]
@@ -125,12 +125,12 @@ def test_a_missing_newline_at_the_end_is_noted_at_its_line() -> None:
     ]  # fmt: skip
 
 
-def test_a_binary_file_has_no_lines_and_says_so() -> None:
+def test_binary_file_has_no_lines_and_is_marked() -> None:
     patch = patch_of("a\0b", "a\0c")
     assert patch.is_binary
     assert patch.hunks == ()
 
 
-def test_the_old_files_id_is_known_unless_the_file_is_new() -> None:
+def test_old_blob_id_is_known_unless_the_file_is_new() -> None:
     assert patch_of("a\n", "b\n").old_blob == str(pygit2.hash(b"a\n"))[:7]
     assert patch_of(None, "b\n").old_blob is None

@@ -134,7 +134,7 @@ def pull_for(service: Service, job: Job, title: str = "A change", body: str = "T
     return pull.number
 
 
-def test_a_job_asked_for_on_the_page_is_reviewed_and_merged_there(docs: Service) -> None:
+def test_job_is_created_reviewed_and_merged_on_its_pages(docs: Service) -> None:
     editor = editor_of(docs)
     sent = post(editor, at(docs, "/jobs"), prompt="Use American spelling", nonce="n1")
     assert sent.status_code == 303
@@ -156,7 +156,7 @@ def test_a_job_asked_for_on_the_page_is_reviewed_and_merged_there(docs: Service)
     assert entry["actor"] == "editor@example.org"
 
 
-def test_what_cannot_be_merged_is_explained_on_the_page(docs: Service) -> None:
+def test_pull_request_that_cannot_be_merged_is_explained(docs: Service) -> None:
     editor, job = editor_of(docs), done(docs, ask(docs).id)
     other = PAGE.replace(b"colour", b"tint")
     commit(pygit2.Repository(str(docs.repository)), {"docs/index.md": other})
@@ -168,7 +168,7 @@ def test_what_cannot_be_merged_is_explained_on_the_page(docs: Service) -> None:
     assert (again.status_code, "Pull request 1 is closed." in again.text) == (409, True)
 
 
-def test_a_review_whose_repository_is_away_says_so(docs: Service) -> None:
+def test_review_page_reports_an_unavailable_repository(docs: Service) -> None:
     editor = editor_of(docs)
     done(docs, ask(docs).id)
     docs.repository.rename(docs.repository.with_name("away.git"))
@@ -177,7 +177,7 @@ def test_a_review_whose_repository_is_away_says_so(docs: Service) -> None:
     assert ">open<" in refused.text
 
 
-def test_a_follow_up_goes_on_with_the_job(docs: Service) -> None:
+def test_follow_up_continues_the_job(docs: Service) -> None:
     editor, job = editor_of(docs), done(docs, ask(docs).id)
     assert post(editor, at(docs, f"/jobs/{job.id}/message"), prompt="Once more").status_code == 303
     done(docs, job.id)
@@ -187,14 +187,14 @@ def test_a_follow_up_goes_on_with_the_job(docs: Service) -> None:
     ]  # fmt: skip
 
 
-def test_unchanged_lines_are_folded_and_can_be_opened(docs: Service) -> None:
+def test_unchanged_lines_are_collapsed_and_expandable(docs: Service) -> None:
     job = done(docs, ask(docs).id)
     shown = viewer_of(docs).get(at(docs, f"/jobs/{job.id}")).text
     assert "<summary>40 unchanged lines</summary>" in shown
     assert "Line 1 of the page." in shown
 
 
-def test_changes_are_shown_below_or_beside_each_other_or_raw(docs: Service) -> None:
+def test_changes_are_shown_unified_side_by_side_or_raw(docs: Service) -> None:
     viewer, job = viewer_of(docs), done(docs, ask(docs).id)
     here = at(docs, f"/jobs/{job.id}")
     assert 'class="diff unified"' in viewer.get(here).text
@@ -207,7 +207,7 @@ def test_changes_are_shown_below_or_beside_each_other_or_raw(docs: Service) -> N
     assert viewer.get(f"{here}?view=upside-down").status_code == 400
 
 
-def test_events_come_live_with_sentences_and_resume(docs: Service) -> None:
+def test_event_stream_has_sentences_and_resumes(docs: Service) -> None:
     viewer, job = viewer_of(docs), done(docs, ask(docs).id)
     here = at(docs, f"/jobs/{job.id}/events")
     every = heard(viewer.get(here))
@@ -217,7 +217,7 @@ def test_events_come_live_with_sentences_and_resume(docs: Service) -> None:
     assert heard(viewer.get(f"{here}?after=3", headers={"Last-Event-ID": "5"})) == every[5:]
 
 
-def test_a_stream_ends_with_the_session_it_was_opened_in(quiet: Service) -> None:
+def test_stream_ends_with_its_session(quiet: Service) -> None:
     viewer, job = signed_in(quiet, "viewer", "leaving@example.org"), ask(quiet)
     with viewer.stream("GET", at(quiet, f"/jobs/{job.id}/events")) as answer:
         lines = answer.iter_lines()
@@ -233,7 +233,7 @@ def heard(answer: httpx.Response) -> list[tuple[int, dict[str, Any]]]:
     return [(int(number), json.loads(data)) for number, data in found]
 
 
-def test_a_form_sent_twice_starts_one_job_and_another_prompt_another(quiet: Service) -> None:
+def test_form_sent_twice_creates_one_job(quiet: Service) -> None:
     editor = editor_of(quiet)
     first, second = (post(editor, at(quiet, "/jobs"), prompt="Do it", nonce="same") for _ in range(2))
     third = post(editor, at(quiet, "/jobs"), prompt="Do something else", nonce="same")
@@ -249,7 +249,7 @@ def test_a_job_takes_the_options_of_its_form(quiet: Service) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"prompt": " "}, {"prompt": "x", "model": "none"}, {"prompt": "x", "ref": "a b"}])
-def test_a_form_that_is_refused_is_shown_again_as_it_was_typed(quiet: Service, fields: dict[str, str]) -> None:
+def test_refused_form_keeps_its_values(quiet: Service, fields: dict[str, str]) -> None:
     refused = post(editor_of(quiet), at(quiet, "/jobs"), title="A kept title", nonce="n", **fields)
     assert refused.status_code == 400
     assert 'role="alert"' in refused.text
@@ -277,7 +277,7 @@ def listed(page: str) -> list[str]:
     return re.findall(r'<a href="[^"]*/jobs/(job_\w+)">', page)
 
 
-def test_the_list_says_when_it_is_no_longer_as_it_was(quiet: Service) -> None:
+def test_list_version_changes_when_a_job_changes(quiet: Service) -> None:
     viewer, job = viewer_of(quiet), ask(quiet)
     before = viewer.get(at(quiet, "/jobs")).text
     assert "1 at work now." in before
@@ -288,7 +288,7 @@ def test_the_list_says_when_it_is_no_longer_as_it_was(quiet: Service) -> None:
     assert viewer.get(live).json() != {"version": version}
 
 
-def test_only_what_the_state_allows_is_offered(quiet: Service) -> None:
+def test_page_offers_only_allowed_actions(quiet: Service) -> None:
     editor, job = editor_of(quiet), ask(quiet)
     here = at(quiet, f"/jobs/{job.id}")
     assert offered(editor, here) == {"cancel", "message"}
@@ -305,7 +305,7 @@ def offered(client: httpx.Client, here: str) -> set[str]:
     return set(re.findall(rf'action="{here}/(\w+)"', client.get(here).text))
 
 
-def test_what_the_state_does_not_allow_is_refused_in_a_sentence(quiet: Service) -> None:
+def test_disallowed_action_is_refused_with_a_message(quiet: Service) -> None:
     editor, job = editor_of(quiet), ask(quiet)
     here = at(quiet, f"/jobs/{job.id}")
     refused = post(editor, f"{here}/retry")
@@ -316,7 +316,7 @@ def test_what_the_state_does_not_allow_is_refused_in_a_sentence(quiet: Service) 
         assert (refused.status_code, said in refused.text) == (409, True)
 
 
-def test_retrying_asks_for_the_same_again_once(quiet: Service) -> None:
+def test_retry_creates_the_same_job_once(quiet: Service) -> None:
     editor, job = editor_of(quiet), ask(quiet, "Do it", ref="next", draft=True, title="Mine")
     post(editor, at(quiet, f"/jobs/{job.id}/cancel"))
     sent = {post(editor, at(quiet, f"/jobs/{job.id}/retry"), nonce="n").headers["location"] for _ in range(2)}
@@ -342,7 +342,7 @@ def forms(service: Service, job: str, number: int) -> list[str]:
     ]
 
 
-def test_no_form_is_taken_from_a_viewer_or_without_its_token_or_without_a_session(quiet: Service) -> None:
+def test_form_without_role_csrf_token_or_session_is_refused(quiet: Service) -> None:
     job = ask(quiet)
     number = pull_for(quiet, job)
     before = quiet.desk.jobs.list_events(quiet.project.id, job.id), quiet.desk.pulls.list_for_project(quiet.project.id)
@@ -361,7 +361,7 @@ def test_no_form_is_taken_from_a_viewer_or_without_its_token_or_without_a_sessio
     )
 
 
-def test_what_belongs_to_another_project_is_not_there(quiet: Service, idle: Service) -> None:
+def test_objects_of_another_project_return_404(quiet: Service, idle: Service) -> None:
     job, editor = ask(quiet), editor_of(quiet)
     pull_for(quiet, job)
     other = idle.another_project("Third")
@@ -384,7 +384,7 @@ def test_nothing_is_shown_without_a_session(quiet: Service) -> None:
         assert stranger.get(at(quiet, rest), headers={"Accept": "text/html"}).status_code == 303, rest
 
 
-def test_whatever_was_written_into_a_job_is_shown_and_never_run(quiet: Service) -> None:
+def test_text_of_a_job_is_escaped_everywhere(quiet: Service) -> None:
     job = ask(quiet, EVIL, title=EVIL)
     database = quiet.desk.database
     number = pull_for(quiet, job, EVIL, EVIL)
@@ -428,7 +428,7 @@ def test_only_a_web_address_becomes_a_link(quiet: Service, link: str) -> None:
     assert 'href="https://example.org/pulls/1"' in viewer.get(at(quiet, f"/jobs/{job.id}")).text
 
 
-def test_a_change_too_large_for_a_page_is_cut_and_says_so(quiet: Service) -> None:
+def test_too_large_diff_is_truncated_with_a_note(quiet: Service) -> None:
     job, viewer = ask(quiet), viewer_of(quiet)
     old = b"".join(
         b"line %d, as long as lines of documentation are, with some words to spare\n" % n for n in range(3_000)
@@ -443,7 +443,7 @@ def test_a_change_too_large_for_a_page_is_cut_and_says_so(quiet: Service) -> Non
     assert "line 2999, " in viewer.get(at(quiet, f"/jobs/{job.id}?view=raw")).text
 
 
-def test_a_binary_file_a_new_name_and_a_missing_newline_are_told_in_words(quiet: Service) -> None:
+def test_binary_file_rename_and_missing_newline_are_described(quiet: Service) -> None:
     job, viewer = ask(quiet), viewer_of(quiet)
     with quiet.desk.database.write() as tx:
         patches = [
@@ -465,17 +465,17 @@ def test_a_binary_file_a_new_name_and_a_missing_newline_are_told_in_words(quiet:
         assert words in shown, words
 
 
-def test_a_review_waits_for_a_job_that_is_still_at_work(quiet: Service) -> None:
+def test_review_page_waits_for_a_running_job(quiet: Service) -> None:
     editor, job = editor_of(quiet), ask(quiet)
     number = pull_for(quiet, job)
     alter(quiet, job, status="active")
     review = at(quiet, f"/pulls/{number}")
     assert offered(editor, review) == {"close"}
     refused = post(editor, f"{review}/merge")
-    assert (refused.status_code, "still at work" in refused.text) == (409, True)
+    assert (refused.status_code, "still running" in refused.text) == (409, True)
 
 
-def test_the_page_by_link_leads_those_who_are_signed_in_to_the_dashboard(quiet: Service) -> None:
+def test_public_review_page_links_to_the_dashboard_when_signed_in(quiet: Service) -> None:
     number = pull_for(quiet, ask(quiet))
     public = quiet.desk.pulls.get(quiet.project.id, number).link("")
     inside = f'href="{at(quiet, f"/pulls/{number}")}"'
@@ -485,7 +485,7 @@ def test_the_page_by_link_leads_those_who_are_signed_in_to_the_dashboard(quiet: 
     assert httpx.get(f"{quiet.url}{public}?view=raw", timeout=60).headers["content-type"].startswith("text/plain")
 
 
-def test_every_event_tool_reason_and_phase_has_its_words() -> None:
+def test_every_event_tool_reason_and_phase_has_a_description() -> None:
     assert set(EVENT_KINDS) == set(EventKind)
     assert set(TOOL_SENTENCES) == {*AGENT_TOOLS, "check"}
     assert (set(REASON_LABELS), set(PHASE_LABELS)) == (set(Reason), set(Phase))
@@ -494,7 +494,7 @@ def test_every_event_tool_reason_and_phase_has_its_words() -> None:
 @pytest.mark.parametrize(
     ("seconds", "said"), [(0.4, "under 1 s"), (59, "59 s"), (61, "1 min 1 s"), (3600 * 30 + 60, "30 h 1 min")]
 )
-def test_how_long_a_job_was_worked_on_is_told_in_two_figures_at_most(seconds: float, said: str) -> None:
+def test_duration_is_formatted_with_at_most_two_units(seconds: float, said: str) -> None:
     assert format_duration(int(seconds * 1000)) == said
 
 

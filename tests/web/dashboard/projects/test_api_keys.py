@@ -94,7 +94,7 @@ def test_a_key_is_shown_once_and_opens_the_project(
     assert secret.encode() not in dump
 
 
-def test_a_form_that_is_sent_again_makes_no_second_key(service: Service, admin: httpx.Client) -> None:
+def test_form_sent_twice_creates_one_key(service: Service, admin: httpx.Client) -> None:
     form = form_on(admin, page_of(service))
     assert admin.post(page_of(service), data=form).status_code == 201
     before = service.desk.keys.list_for_project(service.project.id)
@@ -107,13 +107,13 @@ def test_a_form_that_is_sent_again_makes_no_second_key(service: Service, admin: 
 
 
 @pytest.mark.parametrize(("expiry", "days"), [("7", 7), ("30", 30), ("60", 60), ("none", None)])
-def test_an_expiry_is_chosen(service: Service, admin: httpx.Client, expiry: str, days: int | None) -> None:
+def test_expiry_can_be_chosen(service: Service, admin: httpx.Client, expiry: str, days: int | None) -> None:
     admin.post(page_of(service), data=form_on(admin, page_of(service), expiry=expiry))
     made = newest(service)
     assert made.expires_at == (None if days is None else made.created_at + days * clock.DAY)
 
 
-def test_ninety_days_are_the_default(service: Service, admin: httpx.Client) -> None:
+def test_default_expiry_is_ninety_days(service: Service, admin: httpx.Client) -> None:
     assert '<option value="90" selected>' in admin.get(page_of(service)).text
 
 
@@ -134,7 +134,7 @@ def test_a_key_may_be_for_sending_events_only(service: Service, admin: httpx.Cli
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"allow": "nonsense"}, "no IP address"),
+        ({"allow": "nonsense"}, "not an IP address"),
         ({"allow": "0.0.0.0/0"}, "every address"),
         ({"expiry": "365"}, "is not one of"),
         ({"use": "admin"}, "is not one of"),
@@ -142,7 +142,7 @@ def test_a_key_may_be_for_sending_events_only(service: Service, admin: httpx.Cli
         ({"name": "n" * 201}, "200 printable characters"),
     ],
 )
-def test_a_wrong_form_is_shown_again_with_what_was_typed(
+def test_refused_form_keeps_its_values(
     service: Service, admin: httpx.Client, fields: dict[str, str], words: str
 ) -> None:
     answer = admin.post(page_of(service), data=form_on(admin, page_of(service), **{"name": "typed", **fields}))
@@ -153,13 +153,13 @@ def test_a_wrong_form_is_shown_again_with_what_was_typed(
     assert len(service.desk.keys.list_for_project(service.project.id)) == 1
 
 
-def test_the_limit_of_keys_is_said_as_a_sentence(service: Service, admin: httpx.Client) -> None:
+def test_key_limit_is_reported_in_one_sentence(service: Service, admin: httpx.Client) -> None:
     for _ in range(5):
         assert admin.post(page_of(service), data=form_on(admin, page_of(service))).status_code == 201
     refused = admin.post(page_of(service), data=form_on(admin, page_of(service)))
     assert refused.status_code == 429
     assert int(refused.headers["retry-after"]) > 0
-    assert "The limit of 6 per 60 minutes is used up" in refused.text
+    assert "The limit of 6 per 60 minutes is reached" in refused.text
     assert "At most 6 keys can be made in an hour." in refused.text
 
 
@@ -175,11 +175,11 @@ def test_the_limit_of_keys_is_said_as_a_sentence(service: Service, admin: httpx.
         (key(expires_at=0, revoked_at=0), "revoked"),
     ],
 )
-def test_a_key_says_how_it_stands(made: ApiKey, state: str) -> None:
+def test_key_shows_its_state(made: ApiKey, state: str) -> None:
     assert describe_key_state(made, now=0)[1] == state
 
 
-def test_the_list_tells_all_but_the_key(service: Service, admin: httpx.Client) -> None:
+def test_list_shows_everything_but_the_secret(service: Service, admin: httpx.Client) -> None:
     made, secret = service.desk.keys.create(
         service.project.id, name="nightly", expires_in=3 * clock.DAY, actor="ada@example.org"
     )
@@ -191,7 +191,7 @@ def test_the_list_tells_all_but_the_key(service: Service, admin: httpx.Client) -
     assert "never" not in row
 
 
-def test_a_key_is_revoked_after_a_question(service: Service, admin: httpx.Client) -> None:
+def test_revoking_a_key_asks_for_confirmation(service: Service, admin: httpx.Client) -> None:
     made, secret = service.desk.keys.create(service.project.id, name="old", actor="ada@example.org")
     path = f"{page_of(service)}/{made.id}/revoke"
     assert f'href="{path}"' in admin.get(page_of(service)).text
@@ -216,7 +216,7 @@ def test_a_key_of_another_project_is_not_found(service: Service, admin: httpx.Cl
     assert admin.get(f"{page_of(service)}/{new_id('key')}/revoke").status_code == 404
 
 
-def test_a_keys_name_is_text(service: Service, admin: httpx.Client) -> None:
+def test_key_name_is_escaped(service: Service, admin: httpx.Client) -> None:
     answer = admin.post(page_of(service), data=form_on(admin, page_of(service), name=XSS))
     pages = [answer, admin.get(page_of(service)), admin.get(f"{page_of(service)}/{newest(service).id}/revoke")]
     pages.append(admin.post(page_of(service), data=form_on(admin, page_of(service), name=XSS, allow=XSS)))
@@ -227,7 +227,7 @@ def test_a_keys_name_is_text(service: Service, admin: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor"])
-def test_who_may_not_make_keys_sees_them_and_no_form(service: Service, role: str) -> None:
+def test_role_without_permission_sees_keys_but_no_form(service: Service, role: str) -> None:
     client, mine = signed_in(service, role), newest(service)
     shown = client.get(page_of(service)).text
     assert mine.hint in shown
@@ -241,7 +241,7 @@ def test_who_may_not_make_keys_sees_them_and_no_form(service: Service, role: str
     assert service.desk.keys.list_for_project(service.project.id) == [mine]
 
 
-def test_a_form_of_another_site_makes_and_revokes_nothing(service: Service, admin: httpx.Client) -> None:
+def test_cross_site_form_creates_and_revokes_nothing(service: Service, admin: httpx.Client) -> None:
     mine, form = newest(service), form_on(admin, page_of(service))
     for path in (page_of(service), f"{page_of(service)}/{mine.id}/revoke"):
         for headers, sent in (
@@ -254,7 +254,7 @@ def test_a_form_of_another_site_makes_and_revokes_nothing(service: Service, admi
     assert service.desk.keys.list_for_project(service.project.id) == [mine]
 
 
-def test_whoever_is_not_signed_in_is_asked_to(service: Service) -> None:
+def test_signed_out_visitor_is_sent_to_sign_in(service: Service) -> None:
     answer = httpx.get(service.url + page_of(service), headers={"Accept": "text/html"}, timeout=60)
     assert answer.status_code == 303
     assert answer.headers["location"].startswith("/sign-in")

@@ -82,7 +82,7 @@ def silent_host() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/docs.git"
 
 
-def test_a_fresh_installation_leads_to_a_new_project(tmp_path: Path) -> None:
+def test_new_installation_redirects_to_creating_a_project(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
     with serve(tmp_path / "data", repository=repository, with_worker=False) as fresh:
         with fresh.desk.database.write() as tx:
@@ -111,15 +111,13 @@ def test_a_project_is_listed_with_its_jobs_visitors_and_pull_requests(service: S
     assert "7 human, 1 AI" in shown
 
 
-def test_a_project_is_made_with_the_default_branch_and_leads_to_its_start(
-    service: Service, admin: httpx.Client
-) -> None:
+def test_project_is_created_with_the_default_branch_and_shows_its_setup(service: Service, admin: httpx.Client) -> None:
     response = posted(admin, "/projects/new", name="New", repository=str(service.repository), root="docs")
     project = made(service, response)
     assert (project.name, project.ref, project.root, project.forge) == ("New", "main", "docs", "local")
 
 
-def test_what_is_wrong_is_said_beside_each_field_and_what_was_typed_stays(admin: httpx.Client) -> None:
+def test_form_errors_are_shown_by_field_and_values_are_kept(admin: httpx.Client) -> None:
     wrong = {"name": "a\r\nX-Header: b", "repository": "git@host:a/b", "ref": "a..b", "root": "../x"}
     response = posted(admin, "/projects/new", **wrong)
     assert response.status_code == 400
@@ -131,7 +129,7 @@ def test_what_is_wrong_is_said_beside_each_field_and_what_was_typed_stays(admin:
     assert "There is no model" in response.text
 
 
-def test_a_branch_that_is_not_there_is_refused_with_those_that_are(
+def test_missing_branch_is_refused_with_a_list_of_branches(
     service: Service, admin: httpx.Client, tmp_path: Path
 ) -> None:
     repository = pygit2.Repository(str(make_repository(tmp_path / "two.git", {"index.md": b"# One\n"})))
@@ -145,13 +143,13 @@ def test_a_branch_that_is_not_there_is_refused_with_those_that_are(
     assert len(service.desk.projects.all()) == before
 
 
-def test_a_repository_that_is_not_there_is_refused(admin: httpx.Client, tmp_path: Path) -> None:
+def test_missing_repository_is_refused(admin: httpx.Client, tmp_path: Path) -> None:
     response = posted(admin, "/projects/new", name="A", repository=str(tmp_path / "none"))
     assert response.status_code == 422
     assert "does not appear to be a git repository" in response.text
 
 
-def test_a_host_that_never_answers_is_given_up(admin: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_host_times_out(admin: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "REPOSITORY_TIMEOUT_SECONDS", 0.3)
     with silent_host() as address:
         begun = time.monotonic()
@@ -165,7 +163,7 @@ def test_private_addresses_can_be_refused(service: Service, admin: httpx.Client)
     for repository in ("http://127.0.0.1:9/docs.git", str(service.repository)):
         response = posted(admin, "/projects/new", name="A", repository=repository, forbid_private="true")
         assert response.status_code == 422
-        assert re.search("leads to a private address|from a public address only", response.text)
+        assert re.search("resolves to a private address|at public addresses", response.text)
 
 
 def test_a_token_that_may_not_push_is_refused_and_a_good_one_is_sealed(
@@ -207,19 +205,17 @@ def test_a_wrong_token_is_not_repeated_in_the_refusal(service: Service, admin: h
         assert TOKEN not in checked
 
 
-def test_every_setting_has_one_place_and_its_own_words(admin: httpx.Client, project: Project) -> None:
+def test_every_setting_has_one_field_with_help(admin: httpx.Client, project: Project) -> None:
     names = [name for group in SETTING_GROUPS for name in group.names]
     assert sorted(names) == sorted([*CHANGEABLE_FIELDS, *Policy.model_fields, *CollectionOptions.model_fields])
     shown = admin.get(f"/projects/{project.id}/settings").text
     for name in set(names) - {"token_env"}:
         assert f'name="{name}"' in shown
         assert f'id="{name}-help"' in shown
-    assert "What the branches of jobs begin with." in shown
+    assert "The prefix of the job branches." in shown
 
 
-def test_settings_are_changed_and_only_those_that_differ(
-    service: Service, admin: httpx.Client, project: Project
-) -> None:
+def test_only_changed_settings_are_saved(service: Service, admin: httpx.Client, project: Project) -> None:
     path = f"/projects/{project.id}/settings"
     response = posted(admin, path, path, group="project", name="Guide", ref="next", root="site/docs", model="mechanic")
     assert response.headers["location"] == f"{path}?saved=project#project"
@@ -242,9 +238,7 @@ def test_settings_are_changed_and_only_those_that_differ(
     assert before["details"] == {"fields": ["ai_classes", "base_path"]}
 
 
-def test_a_page_that_is_old_does_not_undo_what_others_changed_meanwhile(
-    service: Service, admin: httpx.Client, project: Project
-) -> None:
+def test_stale_form_does_not_undo_changes_by_others(service: Service, admin: httpx.Client, project: Project) -> None:
     path = f"/projects/{project.id}/settings"
     shown = {"group": "project", "name": "Handbook", "ref": "main", "root": "", "model": ""}
     was = {f"was-{name}": html.unescape(value) for name, value in WAS.findall(admin.get(path).text) if name in shown}
@@ -254,7 +248,7 @@ def test_a_page_that_is_old_does_not_undo_what_others_changed_meanwhile(
     assert (changed.name, changed.ref) == ("Guide", "next")
 
 
-def test_a_wrong_value_is_said_beside_its_field_and_changes_nothing(
+def test_invalid_value_is_shown_at_its_field_and_changes_nothing(
     service: Service, admin: httpx.Client, project: Project
 ) -> None:
     path = f"/projects/{project.id}/settings"
@@ -272,7 +266,7 @@ def test_a_wrong_value_is_said_beside_its_field_and_changes_nothing(
     assert service.desk.projects.get(project.id) == project
 
 
-def test_no_variable_of_the_server_can_be_named_from_the_dashboard(
+def test_dashboard_cannot_set_the_token_environment_variable(
     service: Service, admin: httpx.Client, project: Project
 ) -> None:
     path, fields = f"/projects/{project.id}/settings", {"group": "project", "name": "Handbook", "ref": "main"}
@@ -286,7 +280,7 @@ def test_no_variable_of_the_server_can_be_named_from_the_dashboard(
     assert service.desk.projects.get(project.id).token_env is None
 
 
-def test_a_secret_is_set_anew_and_removed_and_never_shown(
+def test_secret_is_replaced_and_removed_and_never_shown(
     service: Service, admin: httpx.Client, project: Project, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -325,7 +319,7 @@ def test_a_webhook_is_explained_and_its_secret_shown_once(
     assert posted(admin, f"{local}/webhook-secret", f"{local}/settings").status_code == 404
 
 
-def test_an_empty_project_leads_to_its_start_and_turns_into_data_with_the_first_view(
+def test_empty_project_shows_setup_until_the_first_view(
     service: Service, admin: httpx.Client, project: Project
 ) -> None:
     path = f"/projects/{project.id}"
@@ -350,12 +344,12 @@ def test_an_empty_project_leads_to_its_start_and_turns_into_data_with_the_first_
     assert admin.get(f"{path}/start?stay=true").status_code == 200
 
 
-def test_a_project_with_a_job_leads_to_its_readership(service: Service, admin: httpx.Client, project: Project) -> None:
+def test_project_with_a_job_opens_its_readership(service: Service, admin: httpx.Client, project: Project) -> None:
     service.desk.jobs.create(project, NewJob("Replace a with b."))
     assert admin.get(f"/projects/{project.id}").headers["location"] == f"/projects/{project.id}/readership"
 
 
-def test_what_people_wrote_is_text_on_every_page(service: Service, admin: httpx.Client) -> None:
+def test_user_text_is_escaped_on_every_page(service: Service, admin: httpx.Client) -> None:
     project = service.desk.projects.create(XSS, actor=XSS, repository=f"/nowhere/{XSS}", ref="main", root="docs")
     changed = {"check_command": XSS, "labels": XSS, "model": XSS, "root": XSS.replace("/", "")}
     service.desk.projects.change(project.id, changed, actor="test")
@@ -370,7 +364,7 @@ def test_what_people_wrote_is_text_on_every_page(service: Service, admin: httpx.
         assert "'unsafe" not in shown.headers["content-security-policy"]
 
 
-def test_a_project_that_is_not_there_is_not_found(admin: httpx.Client) -> None:
+def test_unknown_project_returns_404(admin: httpx.Client) -> None:
     for rest in ("", "/start", "/start.json", "/settings"):
         assert admin.get(f"/projects/proj_00000000000000000000000000{rest}").status_code == 404
 
@@ -390,9 +384,7 @@ def test_only_an_administrator_changes_a_project(service: Service, project: Proj
 
 
 @pytest.mark.parametrize("post", POSTS)
-def test_a_form_of_another_site_changes_nothing(
-    service: Service, admin: httpx.Client, project: Project, post: str
-) -> None:
+def test_cross_site_form_changes_nothing(service: Service, admin: httpx.Client, project: Project, post: str) -> None:
     path = f"/projects/{project.id}"
     token = token_of(admin.get(f"{path}/settings").text)
     fields = {"name": "webhook_secret", "group": "project", "value": "x", "ref": "other", "repository": "/nowhere"}

@@ -25,7 +25,7 @@ def span(first: str, last: str) -> DayRange:
     return DayRange(parse_day(first), parse_day(last) + 1)
 
 
-def test_days_in_which_there_was_nothing_are_drawn_as_zeros() -> None:
+def test_days_without_views_are_drawn_as_zeros() -> None:
     chart = build_chart("day", DayRange(FIRST, FIRST + 3), [moment(FIRST + 1, 4, 2)])
     assert [(point.visitors.human, point.visitors.ai) for point in chart.points] == [(0, 0), (4, 2), (0, 0)]
     assert [point.name for point in chart.points][:2] == ["Sunday, 1 March 2026", "Monday, 2 March 2026"]
@@ -42,14 +42,14 @@ def test_days_in_which_there_was_nothing_are_drawn_as_zeros() -> None:
     (43_000, ["0", "10k", "20k", "30k", "40k", "50k"]),
     (1_265_224, ["0", "500k", "1M", "1.5M"]),
 ])  # fmt: skip
-def test_the_scale_has_round_numbers_and_reaches_the_highest_value(highest: int, ticks: list[str]) -> None:
+def test_scale_has_round_numbers_and_covers_the_maximum(highest: int, ticks: list[str]) -> None:
     chart = build_chart("day", DayRange(FIRST, FIRST + 1), [moment(FIRST, highest)])
     assert [tick.text for tick in chart.ticks] == ticks
     assert (chart.ticks[0].place, chart.ticks[-1].place) == (PLOT_BOTTOM, PLOT_TOP)
     assert PLOT_TOP <= chart.points[0].human_y <= PLOT_BOTTOM
 
 
-def test_the_points_share_the_width_evenly_and_one_alone_lies_in_the_middle() -> None:
+def test_points_are_spaced_evenly_and_a_single_one_is_centered() -> None:
     assert [point.x for point in build_chart("day", DayRange(FIRST, FIRST + 1), []).points] == [50]
     assert [point.x for point in build_chart("day", DayRange(FIRST, FIRST + 4), []).points] == [12.5, 37.5, 62.5, 87.5]
 
@@ -61,7 +61,7 @@ def test_a_chart_has_no_more_labels_than_fit() -> None:
         assert len({label.text for label in labels}) == len(labels)
 
 
-def test_more_intervals_than_can_be_told_apart_are_cut_and_that_is_said() -> None:
+def test_intervals_beyond_the_limit_are_left_out_and_counted() -> None:
     chart = build_chart(
         "month", ALL_DAYS, [moment(parse_day("2149-06-01"), 3), moment(parse_day("1970-02-01"), 1_000_000)]
     )
@@ -76,7 +76,7 @@ def test_more_intervals_than_can_be_told_apart_are_cut_and_that_is_said() -> Non
     ("week", ["2026-02-23", "2026-03-02"]),
     ("month", ["2026-02-01", "2026-03-01"]),
 ])  # fmt: skip
-def test_intervals_begin_as_the_stores_do(interval: Interval, begun: list[str]) -> None:
+def test_intervals_begin_on_the_same_days_as_in_the_store(interval: Interval, begun: list[str]) -> None:
     assert list_interval_starts(interval, span("2026-02-27", "2026-03-02")) == [parse_day(each) for each in begun]
 
 
@@ -101,7 +101,7 @@ def test_large_numbers_on_the_scale_are_short(value: int, text: str) -> None:
     ("month", "2026-11-01", "2026-11-15"),
     ("year", "2026-01-01", "2026-11-15"),
 ])  # fmt: skip
-def test_a_named_range_ends_today_and_the_period_before_is_as_long(name: str, first: str, last: str) -> None:
+def test_named_range_ends_today_and_compares_with_an_equal_period(name: str, first: str, last: str) -> None:
     found = parse_range(name, today=parse_day("2026-11-15"))
     assert (found.days, found.from_day, found.to_day) == (span(first, last), first, last)
     assert found.previous is not None
@@ -109,20 +109,20 @@ def test_a_named_range_ends_today_and_the_period_before_is_as_long(name: str, fi
     assert found.previous.end - found.previous.first == found.days.end - found.days.first
 
 
-def test_without_a_name_the_range_is_the_last_30_days_or_the_days_picked() -> None:
+def test_default_range_is_the_last_30_days_or_the_chosen_days() -> None:
     assert parse_range("").name == "30d"
     picked = parse_range("", "2026-01-01", "2026-01-31")
     assert (picked.name, picked.days) == ("days", span("2026-01-01", "2026-01-31"))
     assert picked.previous == span("2025-12-01", "2025-12-31")
 
 
-def test_a_single_day_is_drawn_with_the_days_that_led_up_to_it() -> None:
+def test_single_day_is_drawn_with_the_preceding_days() -> None:
     assert parse_range("", "2026-03-14", "2026-03-14").chart_days == span("2026-03-01", "2026-03-14")
     assert parse_range("", "1970-01-02", "1970-01-02").chart_days == span("1970-01-02", "1970-01-02")
     assert parse_range("", "2026-03-13", "2026-03-14").chart_days == span("2026-03-13", "2026-03-14")
 
 
-def test_all_time_and_the_first_days_there_are_have_no_period_before() -> None:
+def test_all_time_has_no_previous_period() -> None:
     assert (parse_range("all").days, parse_range("all").previous) == (ALL_DAYS, None)
     assert parse_range("days", "1970-01-02", "1970-01-03").previous is None
 
@@ -138,12 +138,12 @@ def test_all_time_and_the_first_days_there_are_have_no_period_before() -> None:
     ("days", "1980-01-01", "2026-01-01", "at most ten years"),
     ("fortnight", "", "", "no range of this name"),
 ])  # fmt: skip
-def test_what_is_no_range_is_refused_in_a_sentence(name: str, first: str, last: str, said: str) -> None:
+def test_invalid_range_is_refused_with_a_message(name: str, first: str, last: str, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         parse_range(name, first, last)
 
 
-def test_a_range_is_spoken_of_as_short_as_is_clear() -> None:
+def test_range_is_formatted_briefly() -> None:
     assert format_range(span("2026-03-01", "2026-03-01")) == "1 Mar 2026"
     assert format_range(span("2026-01-01", "2026-01-31")) == "1 Jan – 31 Jan 2026"
     assert format_range(span("2025-12-31", "2026-03-01")) == "31 Dec 2025 – 1 Mar 2026"
@@ -159,11 +159,11 @@ def test_a_range_is_spoken_of_as_short_as_is_clear() -> None:
     (100, 1, "+9,900.0%"),
     (100_001, 100_000, "up by less than 0.1%"),
 ])  # fmt: skip
-def test_a_change_is_a_share_of_the_period_before_where_that_has_one(now: int, before: int | None, said: str) -> None:
+def test_change_is_a_percentage_of_the_previous_period(now: int, before: int | None, said: str) -> None:
     assert format_change(now, before) == said
 
 
-def test_the_share_of_ai_changes_by_points() -> None:
+def test_change_of_the_ai_share_is_in_percentage_points() -> None:
     found = {tile.name: tile for tile in build_tiles(Counts(6, 4, 8), 1_234, (Counts(3, 1, 4), 1_000))}
     assert (found["share"].value, found["share"].change, found["share"].before) == ("50.0%", "+25.0 points", "25.0%")
     assert (found["views"].value, found["views"].change) == ("1,234", "+23.4%")

@@ -116,7 +116,7 @@ def last_30_days() -> dict[str, str]:
     return {"dateFrom": format_day(TODAY - 29), "dateTo": format_day(TODAY + 1)}
 
 
-def test_the_tiles_are_the_apis_totals_and_their_change(viewer: httpx.Client, read: Service) -> None:
+def test_tiles_show_the_api_totals_and_their_change(viewer: httpx.Client, read: Service) -> None:
     text = look(viewer, read)
     totals = exported(read, "visitors", **last_30_days())["totals"]
     assert totals == {"human": 30, "ai": 3, "total": 32}
@@ -128,19 +128,19 @@ def test_the_tiles_are_the_apis_totals_and_their_change(viewer: httpx.Client, re
     assert tile(text, "views") == (f"{views:,}", "+23,300.0% from 2")
 
 
-def test_all_time_has_nothing_to_be_compared_with(viewer: httpx.Client, read: Service) -> None:
+def test_all_time_has_no_comparison(viewer: httpx.Client, read: Service) -> None:
     text = look(viewer, read, range="all")
     assert tile(text, "visitors") == ("32", "no figure")
     assert "There is no earlier period" in text
 
 
-def test_a_view_that_was_just_kept_is_on_the_page(viewer: httpx.Client, site: Service) -> None:
+def test_accepted_view_is_on_the_page_immediately(viewer: httpx.Client, site: Service) -> None:
     for visitor in (1, 2):
         keep(site, seen(site, "/", visitor, TODAY))
         assert tile(look(viewer, site, range="today"), "human")[0] == str(visitor)
 
 
-def test_the_chart_and_its_table_say_what_the_timeseries_says(viewer: httpx.Client, read: Service) -> None:
+def test_chart_and_table_match_the_timeseries(viewer: httpx.Client, read: Service) -> None:
     text = look(viewer, read, range="90d")
     assert text.count('class="point"') == 90
     drawn = re.findall(r"<title>(.*?)\nHuman (\d+)\nAI (\d+)\nTotal (\d+)\nViews (\d+)</title>", text)
@@ -156,7 +156,7 @@ def test_the_chart_and_its_table_say_what_the_timeseries_says(viewer: httpx.Clie
     assert text.count('tabindex="0"><title>') == 1
 
 
-def test_the_chart_of_one_day_shows_the_days_that_led_up_to_it(viewer: httpx.Client, site: Service) -> None:
+def test_chart_of_one_day_shows_the_preceding_days(viewer: httpx.Client, site: Service) -> None:
     keep(site, *(seen(site, "/", visitor, TODAY - ago) for visitor, ago in ((1, 0), (2, 1), (3, 13), (4, 14))))
     text = look(viewer, site, range="today")
     assert re.findall(r"\nHuman (\d)\n", text) == ["1", *"0" * 11, "1", "1"]
@@ -164,7 +164,7 @@ def test_the_chart_of_one_day_shows_the_days_that_led_up_to_it(viewer: httpx.Cli
     assert len(look(viewer, site, "/timeseries.csv", range="today").splitlines()) == 2
 
 
-def test_the_pages_are_the_apis_and_come_in_pages(viewer: httpx.Client, read: Service) -> None:
+def test_pages_match_the_api_and_are_paginated(viewer: httpx.Client, read: Service) -> None:
     told = exported(read, "visitors", **last_30_days(), limit=250)["visitors"]
     first, second = look(viewer, read), look(viewer, read, page=2)
     shown = rows(first) + rows(second)
@@ -190,7 +190,7 @@ def test_the_pages_are_sorted_by_any_column(
     assert text.count("aria-sort=") == 1
 
 
-def test_a_search_finds_parts_of_paths_and_keeps_its_range_and_order(viewer: httpx.Client, read: Service) -> None:
+def test_search_matches_parts_of_paths_and_keeps_range_and_order(viewer: httpx.Client, read: Service) -> None:
     text = look(viewer, read, range="7d", search="GUIDE/1", sort="path")
     assert [row[0] for row in rows(text)] == [f"/guide/{number}" for number in range(10, 20)]
     assert tile(text, "human")[0] == "30"
@@ -200,7 +200,7 @@ def test_a_search_finds_parts_of_paths_and_keeps_its_range_and_order(viewer: htt
     assert "No page with visitors" in look(viewer, read, search="\0")
 
 
-def test_agents_of_every_class_are_listed_with_what_told_them(viewer: httpx.Client, site: Service) -> None:
+def test_agents_of_every_class_are_listed_with_their_rules(viewer: httpx.Client, site: Service) -> None:
     keep(
         site,
         *(seen(site, "/", 1, kind=ASSISTANT, agent="Reader", rule=rule) for rule in ("token:reader", "range:example")),
@@ -230,20 +230,20 @@ def test_feedback_is_listed_by_page_and_newest_first(viewer: httpx.Client, site:
     assert "No reader has said anything" in look(viewer, site, "/feedback", range="yesterday")
 
 
-def test_a_project_without_any_view_leads_to_the_set_up(viewer: httpx.Client, site: Service) -> None:
+def test_project_without_views_links_to_the_setup(viewer: httpx.Client, site: Service) -> None:
     text = look(viewer, site)
     assert "Nothing has been counted yet" in text
     assert f'href="/projects/{site.project.id}/start"' in text
 
 
-def test_an_empty_range_of_a_project_that_is_read_says_so(viewer: httpx.Client, read: Service) -> None:
+def test_empty_range_of_a_project_with_views_says_so(viewer: httpx.Client, read: Service) -> None:
     assert "Nobody came in this range" in look(viewer, read, range="yesterday")
     picked: dict[str, Any] = {"from": "2001-01-01", "to": "2001-01-02"}
     assert "Nobody came in this range" in look(viewer, read, **picked)
 
 
 @pytest.mark.parametrize("report", ["visitors", "views", "agents", "timeseries"])
-def test_a_download_is_the_apis_csv_with_every_row(viewer: httpx.Client, read: Service, report: str) -> None:
+def test_download_is_the_api_csv_with_every_row(viewer: httpx.Client, read: Service, report: str) -> None:
     answer = viewer.get(f"/projects/{read.project.id}/readership/{report}.csv?range=30d")
     limit = {} if report == "timeseries" else {"limit": 250}
     told = read.http.get(
@@ -255,7 +255,7 @@ def test_a_download_is_the_apis_csv_with_every_row(viewer: httpx.Client, read: S
         assert len(list(csv.reader(io.StringIO(answer.text)))) == 32
 
 
-def test_a_download_with_more_rows_than_it_may_have_is_refused_rather_than_cut(
+def test_too_large_download_is_refused_instead_of_truncated(
     viewer: httpx.Client, site: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(site, *(seen(site, f"/{number}", 1) for number in range(3)))
@@ -272,7 +272,7 @@ def test_a_download_with_more_rows_than_it_may_have_is_refused_rather_than_cut(
     {"from": "1980-01-01", "to": "2026-01-01"},
     {"from": "٢٠٢٦-01-01", "to": HOSTILE},
 ])  # fmt: skip
-def test_what_is_no_range_is_answered_with_a_sentence(
+def test_invalid_range_is_refused_with_a_message(
     viewer: httpx.Client, read: Service, part: str, query: dict[str, Any]
 ) -> None:
     text = look(viewer, read, part, 400, **query)
@@ -285,17 +285,17 @@ def test_what_is_no_range_is_answered_with_a_sentence(
     {"sort": "views"}, {"order": "sideways"}, {"page": "0"}, {"page": "-1"}, {"page": "x"}, {"page": "9" * 40},
     {"page": "²"}, {"search": "x" * 201},
 ])  # fmt: skip
-def test_what_no_table_can_show_is_answered_with_a_sentence(
+def test_invalid_table_parameters_are_refused_with_a_message(
     viewer: httpx.Client, read: Service, query: dict[str, Any]
 ) -> None:
     assert 'role="alert"' in look(viewer, read, status=400, **query)
 
 
-def test_a_cursor_that_is_none_is_answered_with_a_sentence(viewer: httpx.Client, read: Service) -> None:
+def test_invalid_cursor_is_refused_with_a_message(viewer: httpx.Client, read: Service) -> None:
     assert 'role="alert"' in look(viewer, read, "/feedback", 400, cursor=HOSTILE)
 
 
-def test_what_strangers_wrote_is_shown_as_text(viewer: httpx.Client, site: Service) -> None:
+def test_visitor_text_is_escaped(viewer: httpx.Client, site: Service) -> None:
     path = f"/{HOSTILE}"
     keep(site, seen(site, path, 1, kind=ASSISTANT, agent=HOSTILE, rule=HOSTILE)._replace(referrer=HOSTILE))
     site.desk.feedback.add(site.project.id, path, None, HOSTILE, clock.now())
@@ -309,13 +309,13 @@ def test_what_strangers_wrote_is_shown_as_text(viewer: httpx.Client, site: Servi
     assert rows(look(viewer, site))[0][0] == path
 
 
-def test_a_download_holds_nothing_that_a_spreadsheet_would_run(viewer: httpx.Client, site: Service) -> None:
+def test_download_contains_no_spreadsheet_formulas(viewer: httpx.Client, site: Service) -> None:
     keep(site, seen(site, "/", 1, kind=ASSISTANT, agent="=HYPERLINK(0)"), seen(site, "=1+1", 2))
     assert "\r\n'=HYPERLINK(0)," in look(viewer, site, "/agents.csv")
     assert "\r\n'=1+1," in look(viewer, site, "/visitors.csv")
 
 
-def test_another_projects_readers_never_appear(viewer: httpx.Client, read: Service, site: Service) -> None:
+def test_views_of_another_project_never_appear(viewer: httpx.Client, read: Service, site: Service) -> None:
     keep(site, seen(site, "/mine", 1, kind=ASSISTANT, agent="Mine"))
     read.desk.feedback.add(read.project.id, "/guide/secret", True, "Theirs.", clock.now())
     for part in ("", "/agents", "/feedback", *(f"/{name}.csv" for name in ("visitors", "views", "agents"))):
@@ -325,9 +325,7 @@ def test_another_projects_readers_never_appear(viewer: httpx.Client, read: Servi
 
 
 @pytest.mark.parametrize("part", ["", "/agents", "/feedback", "/visitors.csv"])
-def test_only_who_is_signed_in_reads_and_an_unknown_project_is_not_found(
-    viewer: httpx.Client, read: Service, part: str
-) -> None:
+def test_reports_need_a_session_and_unknown_project_returns_404(viewer: httpx.Client, read: Service, part: str) -> None:
     stranger = httpx.get(
         f"{read.url}/projects/{read.project.id}/readership{part}", headers={"Accept": "text/html"}, timeout=60
     )

@@ -1,4 +1,4 @@
-"""One caller tries and the others wait: what took long and failed has failed for all of them."""
+"""A circuit breaker: one caller tries while the others wait, and a slow failure fails all of them."""
 
 import math
 import threading
@@ -13,7 +13,7 @@ SLOW_FAILURE_SECONDS, COOL_DOWN_SECONDS = 0.5, 2.0
 
 
 class CircuitBreaker:
-    """Each caller has a thread that others wait for: they must not stand in a row before a server that is silent."""
+    """Keeps request threads from waiting one after another for a server that does not respond."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,7 +21,11 @@ class CircuitBreaker:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """StoreDown for whoever waited for a failure, and for whoever comes within the next moment."""
+        """Runs one caller at a time.
+
+        After a slow failure, raises StoreUnavailable for the callers that waited for it, and for those that come within
+        COOL_DOWN_SECONDS.
+        """
         arrived_at = time.monotonic()
         with self._lock:
             started_at = time.monotonic()

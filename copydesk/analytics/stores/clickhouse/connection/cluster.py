@@ -1,4 +1,4 @@
-"""The servers behind one address: where reports are read, and the shards that views are written to and folded on."""
+"""The servers of a ClickHouse URL: the node that reports read from, and the shards that store and fold views."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,14 @@ SHARDING_COLUMNS = {
     "inbox": "visitor", "views": "visitor", "visits": "visitor", "events": "id", "scopes": "scope", "firsts": "scope",
     "counts": "scope", "schema": "number",
 }  # fmt: skip
-"""The tables that are read across all shards, and by what their rows are spread. A visitor is on one shard alone, so
-that what the shards count adds up."""
+"""The tables that are read across all shards, and their sharding columns. All visits of a visitor are on one shard, so
+the shards' counts add up."""
 CREATE_TABLE_PATTERN = re.compile(r"create table if not exists (\w+)")
 ENGINE_PATTERN = re.compile(r"engine = (\w*MergeTree)")
 
 
 class Cluster:
-    """Of one server, which is reader and only shard. Nothing is connected before it is used."""
+    """A single server, which is the reader and the only shard. Connects at the first use."""
 
     def __init__(self, address: ClickHouseAddress) -> None:
         self.address = address
@@ -45,7 +45,7 @@ class Cluster:
             self.admin.execute(statement)
 
     def pin_synced_replica(self, shard: Node) -> Node:
-        """What a shard is counted on: of its replicas one alone, which has what the others have."""
+        """Returns one replica of a shard, synchronized with the others. A fold uses only this one."""
         return shard
 
     def close(self) -> None:
@@ -54,7 +54,10 @@ class Cluster:
 
 
 class ShardedCluster(Cluster):
-    """Of many: every server has two databases, one with its own tables and one whose tables read those of all."""
+    """A cluster of several servers.
+
+    Each has two databases: one with its own tables, and one with distributed tables that read all shards.
+    """
 
     def __init__(self, address: ClickHouseAddress) -> None:
         super().__init__(address)
@@ -89,7 +92,11 @@ class ShardedCluster(Cluster):
         return replica
 
     def _build_shard(self, hosts: Sequence[str]) -> Node:
-        """What is written is on every replica, as any may be read: an event that one lacks would be new there."""
+        """Returns the node of a shard.
+
+        Writes wait for all replicas, because any may be read: on a replica without the row, a logged event would look
+        new.
+        """
         settings = {"insert_quorum": len(hosts), "mutations_sync": 2}
         return Node([self.address.with_host(host, self._shard_database) for host in hosts], settings)
 
@@ -99,12 +106,11 @@ def build_cluster(address: ClickHouseAddress) -> Cluster:
 
 
 def list_shard_tables() -> Sequence[str]:
-    """The names of those that a shard has."""
     return CREATE_TABLE_PATTERN.findall(load_sql("schema"))
 
 
 def build_table_statements(database: str, on_cluster: str = "") -> Iterator[str]:
-    """The statements that make a shard's own tables."""
+    """Yields the statements that create a shard's tables."""
     for statement in load_sql("schema").split(";\n"):
         if statement.strip():
             yield CREATE_TABLE_PATTERN.sub(rf"create table if not exists {database}.\1{on_cluster}", statement)

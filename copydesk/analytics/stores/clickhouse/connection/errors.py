@@ -1,4 +1,4 @@
-"""What an error of ClickHouse means to the person who has to mend it."""
+"""Translates errors of ClickHouse into errors that tell the operator what to fix."""
 
 import logging
 
@@ -16,7 +16,8 @@ TRANSIENT_CODES = {
     159, 160, 164, 173, 202, 203, 209, 210, 225, 236, 241, 242, 246, 252, 279, 285, 286, 289, 319, 341, 394, 415, 425,
     439, 594, 692, 999,
 }  # fmt: skip
-"""Too busy, too many parts, read-only, out of memory, shutting down, a replica or the keeper away, and their kin."""
+"""Error codes of ClickHouse that may pass: too busy, too many parts, read-only, out of memory, shutting down, a replica
+or ClickHouse Keeper unavailable, and similar ones."""
 
 
 class StoreAccessDenied(StoreUnavailable):
@@ -31,16 +32,19 @@ class ClusterNotFound(StoreUnavailable):
 
 class StoreBusy(StoreUnavailable):
     code = "store_busy"
-    message = "Another process is updating the counts and takes long; try again shortly."
+    message = "Another process has been updating the counts for a while. Try again shortly."
 
 
 class ReplicaLagging(StoreUnavailable):
     code = "store_lags"
-    message = "ClickHouse does not show all stored page views yet; a replica may have to catch up."
+    message = "ClickHouse does not return all stored page views yet. A replica may be lagging. Try again shortly."
 
 
 def translate_error(error: Exception) -> Exception:
-    """What a person can do about it; an error of ours stays what it is."""
+    """Returns an error that tells the operator what to do.
+
+    Returns errors of our code, such as invalid SQL, unchanged.
+    """
     if isinstance(error, HTTPError | OSError):
         return StoreUnavailable()
     if not isinstance(error, ClickHouseError):

@@ -1,4 +1,7 @@
-"""One server, or the replicas of one shard: asked, told and fed over HTTP. Every statement may be sent twice."""
+"""A ClickHouse server, or the replicas of a shard: queries, statements and inserts over HTTP, with retry and failover.
+
+Every statement may be sent twice, so it must be idempotent or have a deduplication token.
+"""
 
 import threading
 import time
@@ -21,9 +24,9 @@ from copydesk.core.errors import StoreUnavailable
 T = TypeVar("T")
 Rows = Sequence[Sequence[Any]]
 CONNECT_TIMEOUT_SECONDS, SHORT_TIMEOUT_SECONDS, LONG_TIMEOUT_SECONDS = 3, 10, 900
-"""Readers and writers wait so long for an answer; folding and upkeep longer."""
+"""Timeouts for connecting, for reading and logging, and for folding and maintenance."""
 RETRY_WINDOW_SECONDS = CONNECT_TIMEOUT_SECONDS + 1
-"""What failed within this time is tried once more."""
+"""A call that fails within this time is retried once."""
 DEFAULT_SETTINGS = {"async_insert": 0, "mutations_sync": 1, "max_partitions_per_insert_block": 0}
 DEDUPLICATION_SETTINGS = {
     "max_threads": 1,
@@ -35,16 +38,16 @@ DEDUPLICATION_SETTINGS = {
     "deduplicate_insert": "enable",
     "deduplicate_insert_select": "enable_even_for_bad_queries",
 }
-"""An insert is one block, as only a block is recognised by its token when it comes again: of several, a second attempt
-may draw the borders elsewhere. A query counts as bad where its rows have no order; ours give the same rows again, and
-the token alone is compared."""
+"""With these settings, an insert is one block. ClickHouse deduplicates blocks by the token, and a retry might split
+rows into other blocks. It calls queries without an order "bad"; ours return the same rows again, and only the token is
+compared."""
 MAX_BATCHES_PER_STATEMENT, MAX_EVENTS_PER_STATEMENT, MAX_PROJECTS_PER_STATEMENT = 1_000, 3_000, 1_000
-"""Whose ids are given to a statement: ClickHouse takes 128 KiB in a parameter."""
+"""How many ids a statement may have: a parameter of ClickHouse holds at most 128 KiB."""
 CLIENT_ERRORS = (ClickHouseError, HTTPError, OSError)
 
 
 class Node:
-    """Safe for many threads. It connects when it is first used, and stays with a replica until that fails."""
+    """A server or a shard. Thread-safe. Connects at the first use, and uses one replica until it fails."""
 
     def __init__(
         self,
@@ -66,8 +69,8 @@ class Node:
         )
 
     def execute(self, statement: str, params: Mapping[str, Any] | None = None, dedup_token: str = "") -> None:
-        """With a token, what it inserts is inserted once."""
-        # No command, whose parameters travel in the URL: programs on the way take short ones only.
+        """Runs a statement. With a token, it inserts its rows only once, even if it is sent again."""
+        # Not client.command, which sends parameters in the URL: proxies limit the length of URLs.
         self._run_with_retry(
             LONG_TIMEOUT_SECONDS,
             lambda client: client.raw_query(
@@ -78,7 +81,7 @@ class Node:
     def insert(
         self, table: str, columns: Mapping[str, Sequence[Any]], column_types: Sequence[str], dedup_token: str
     ) -> None:
-        """Inserts rows, given by column, once. The types are told, so that the server need not be asked for them."""
+        """Inserts rows, given by column, once. The types save a request to the server."""
         names, data = list(columns), list(columns.values())
         self._run_with_retry(
             SHORT_TIMEOUT_SECONDS,
@@ -93,14 +96,14 @@ class Node:
         )
 
     def get_client(self, timeout_seconds: int = LONG_TIMEOUT_SECONDS) -> Client:
-        """One that waits so long for an answer."""
+        """Returns a client with this timeout."""
         try:
             return self._client_with_timeout(timeout_seconds)
         except CLIENT_ERRORS as error:
             raise translate_error(error) from error
 
     def pin_replica(self) -> "Node":
-        """The replica that answers now and no other: what was found there still holds at the next statement."""
+        """Returns a node with only the current replica, so that later statements see the results of earlier ones."""
         self.query("select 1")
         with self._failover_lock:
             pinned_node = Node([self._current_replica()], self._settings, self._pool)
@@ -113,7 +116,8 @@ class Node:
         all_managers.pop(self._pool, None)
 
     def _run_with_retry(self, timeout_seconds: int, operation: Callable[[Client], T]) -> T:
-        """Again where it failed at once: the connection may have been an old one, or another replica may answer."""
+        """Runs an operation; retries it once if it failed fast: the connection may have been stale, or another replica
+        may answer."""
         started_at, failovers = time.monotonic(), self._failovers
         try:
             return operation(self._client_with_timeout(timeout_seconds))
@@ -130,7 +134,7 @@ class Node:
             raise translate_error(error) from error
 
     def _fail_over(self, failovers: int) -> None:
-        """The next attempt begins with the next replica, once for all who failed at this one."""
+        """Switches to the next replica. Callers that failed at the same replica switch only once."""
         with self._failover_lock:
             if failovers == self._failovers and len(self._replicas) > 1:
                 self._failovers, self._client, self._circuit_breaker = failovers + 1, None, CircuitBreaker()
@@ -139,7 +143,10 @@ class Node:
         return self._replicas[self._failovers % len(self._replicas)]
 
     def _client_with_timeout(self, timeout_seconds: int) -> Client:
-        """The same connection, as patient as asked: to make a client anew is to ask the server for all its settings."""
+        """Returns a copy of the client with this timeout.
+
+        Creating a client would request all settings from the server.
+        """
         client: Any = copy(self._client or self._get_or_connect())
         client._backend = copy(client._backend)
         client.timeout, client.http_retries = Timeout(connect=CONNECT_TIMEOUT_SECONDS, read=timeout_seconds), 0
@@ -173,7 +180,10 @@ class Node:
 
 
 def split_into_chunks(items: Sequence[T], size: int = MAX_BATCHES_PER_STATEMENT) -> Iterator[Sequence[T]]:
-    """So many at a time as may be given to a statement, and none at all once."""
+    """Splits items into chunks that fit into a statement.
+
+    Yields one empty chunk for no items, so that the caller's loop runs once.
+    """
     for start in range(0, max(len(items), 1), size):
         yield items[start : start + size]
 

@@ -1,4 +1,4 @@
-"""Where ClickHouse is: clickhouse://user:password@host:8123/database?secure=1&cluster=name."""
+"""Parses URLs of ClickHouse: clickhouse://user:password@host:8123/database?secure=1&cluster=name."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -20,26 +20,28 @@ class ClickHouseAddress:
     cluster: str = ""
 
     def with_host(self, host: str, database: str) -> "ClickHouseAddress":
-        """Another server of the same cluster: same port, same user."""
+        """Returns the address of another server of the cluster, with the same port and user."""
         return replace(self, host=host, database=database)
 
 
 def parse_clickhouse_url(url: str) -> ClickHouseAddress:
-    """A ValueError says what is wrong, without repeating what may hold a password."""
+    """Parses a URL. The message of a ValueError never contains parts of the URL that may contain a password."""
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
         raise ValueError("the port must be a number") from None
     if parts.scheme != "clickhouse" or not parts.hostname:
-        raise ValueError("must begin with clickhouse://, followed by a host")
+        raise ValueError("must start with clickhouse://, followed by a host")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if unknown := options.keys() - URL_OPTIONS:
-        raise ValueError(f"knows the options {' and '.join(sorted(URL_OPTIONS))}, not {', '.join(sorted(unknown))}")
+        raise ValueError(
+            f"unknown option {', '.join(sorted(unknown))}; the options are {' and '.join(sorted(URL_OPTIONS))}"
+        )
     database, cluster = unquote(parts.path.lstrip("/")) or "copydesk", options.get("cluster", "")
     for name in filter(None, (database, cluster)):
         if not IDENTIFIER_PATTERN.fullmatch(name):
-            raise ValueError("a database or cluster is named with letters, digits and underscores")
+            raise ValueError("the name of a database or cluster can have only letters, digits and underscores")
     secure = options.get("secure", "").lower() in ("1", "true", "yes")
     return ClickHouseAddress(
         parts.hostname,

@@ -1,4 +1,4 @@
-"""Carrying out what was decided for a shard. All of it may be done again, by this process or by one that takes over."""
+"""Applies the committed plan of a shard. Idempotent: this process or its successor may apply it again."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ from copydesk.analytics.stores.clickhouse.sql_files import load_sql
 
 FOLDED_TABLES = ("visits", "counts", "events", "scopes", "views")
 SUMMED_TABLES = ("firsts", "counts", "views")
-"""Where adding twice would count twice; rows of the others replace each other. Each is marked as it is done: a server
-that loses its power may keep what was inserted and forget the token by which it tells a repetition."""
+"""Tables where inserting twice would count twice; in the others, equal rows replace each other. Each is marked as
+applied in `carried`: after a power failure, a server may have the inserted rows and not their deduplication token."""
 SELECT_LAST_NUMBER = """
     select greatest(
         (select max(number) from applied), (select max(number) from carried), (select max(fold) from staged)
@@ -24,15 +24,15 @@ BATCH_CONDITION = "batch in {batches:Array(UInt128)}"
 
 
 def read_last_number(shard: Node) -> int:
-    """The greatest number that ClickHouse has seen, done or not."""
+    """Returns the greatest fold number in ClickHouse, applied or not."""
     [(number,)] = shard.query(SELECT_LAST_NUMBER)
     return int(number)
 
 
 def apply_plan(shard: Node, batches: ViewBatches, lease: ShardLease) -> int:
-    """How many views it counted."""
+    """Applies the committed plan of the lease. Returns how many views it counted."""
     plan = lease.committed_plan
-    assert plan is not None, "there is something decided"
+    assert plan is not None, "the lease has a committed plan"
     claimed = batches.list_for_shard(lease.shard, fold=lease.number)
     params = {"fold": lease.number, "batches": [batch.id for batch in claimed]}
     for table in ("firsts", *(FOLDED_TABLES if claimed else ())):
@@ -53,7 +53,7 @@ def apply_plan(shard: Node, batches: ViewBatches, lease: ShardLease) -> int:
 
 
 def count_inbox_rows(shard: Node, batch_ids: Sequence[int]) -> dict[int, int]:
-    """How many rows ClickHouse shows of each."""
+    """Returns how many rows of each batch this node has."""
     row_counts = dict.fromkeys(batch_ids, 0)
     for chunk in split_into_chunks(batch_ids):
         row_counts.update((batch, rows) for batch, rows in shard.query(COUNT_INBOX_ROWS, {"batches": chunk}))

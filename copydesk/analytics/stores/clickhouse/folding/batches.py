@@ -1,4 +1,4 @@
-"""Which batches of views exist, and which of them are counted: agreed on in the main database, one commit at a time."""
+"""The batches of views that exist and are not yet folded. The main database has them, so that all processes agree."""
 
 import secrets
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ INCREMENT_BATCH_NUMBER = text("""
     on conflict (name) do update set value = view_marks.value + 1
     returning value
 """)
-"""The row stays locked until the commit, so that batches are numbered in the order in which they come to exist."""
+"""The row stays locked until the commit, so batches are numbered in the order of their commits."""
 UPSERT_AI_MASK = text("""
     insert into view_classes (project_id, ai) values (:project, :ai)
     on conflict (project_id) do update set ai = excluded.ai
@@ -25,17 +25,17 @@ UPSERT_AI_MASK = text("""
 SELECT_PENDING_BATCHES = select(view_batches.c.batch).distinct()
 SELECT_LAST_BATCH_NUMBER = select(func.max(view_marks.c.value)).where(view_marks.c.name == "batch")
 MAX_BATCH_AGE_MS = 300 * SECOND
-"""A batch must come to exist within this time, so that what never will can be told and dropped."""
+"""A batch must be committed within this time. Older rows without a committed batch never get one and can be dropped."""
 DEFAULT_AI_MASK = sum(CLASS_BITS[kind] for kind in DEFAULT_AI_CLASSES)
 
 
 class BatchTooLate(StoreUnavailable):
-    message = "Storing these page views took too long; nothing from this request was stored."
+    message = "Storing these page views took too long. Nothing from this request was stored."
 
 
 @dataclass(frozen=True)
 class BatchSnapshot:
-    """What exists at a moment: the last number given out, and the batches that are not counted yet."""
+    """The last batch number and the ids of batches that are not yet folded, at one moment."""
 
     last_number: int
     pending_ids: frozenset[int]
@@ -53,12 +53,15 @@ class ViewBatches:
         self.database = database
 
     def begin_batch(self) -> tuple[int, BatchSnapshot]:
-        """A new batch's id, which begins with the database's time, and what is known at that time."""
+        """Returns a new batch id and a snapshot.
+
+        The first 48 bits of the id are the database's time in milliseconds.
+        """
         now, snapshot = self.read_timed_snapshot()
         return now << 80 | secrets.randbits(80), snapshot
 
     def read_timed_snapshot(self) -> tuple[int, BatchSnapshot]:
-        """The database's time, and what is known at it."""
+        """Returns the database's time in milliseconds and a snapshot."""
         with self.database.read() as tx:
             return int(tx.execute(select(self.database.now)).scalar_one()), self.read_snapshot(tx)
 
@@ -69,7 +72,7 @@ class ViewBatches:
         )
 
     def allocate_number(self, tx: Connection) -> int:
-        """The next batch's; no other can come to exist before this transaction ends."""
+        """Returns the next batch number. Blocks commits of other batches until this transaction ends."""
         return int(tx.execute(INCREMENT_BATCH_NUMBER).scalar_one())
 
     def reject_late(self, tx: Connection, batch_id: int) -> None:
@@ -77,7 +80,7 @@ class ViewBatches:
             raise BatchTooLate
 
     def add_batch(self, tx: Connection, number: int, batch_id: int, row_counts: Mapping[int, int]) -> None:
-        """Makes a batch exist, with so many rows in each shard, once the transaction is committed."""
+        """Adds a batch with its number of rows per shard. The batch exists once the transaction is committed."""
         batch_columns = {"number": number, "batch": f"{batch_id:032x}"}
         if row_counts:
             tx.execute(
@@ -96,7 +99,8 @@ class ViewBatches:
     def list_for_shard(
         self, shard: int, upto: int | None = None, fold: int | None = None, limit: int | None = None
     ) -> list[PendingBatch]:
-        """A shard's, oldest first: those up to a number, or those of a fold."""
+        """Returns batches of a shard, oldest first: unclaimed ones up to a number (`upto`), or those that a fold
+        claimed."""
         query = select(view_batches).where(view_batches.c.shard == shard).order_by(view_batches.c.number).limit(limit)
         if upto is not None:
             query = query.where(view_batches.c.number <= upto, view_batches.c.fold.is_(None))
@@ -106,7 +110,7 @@ class ViewBatches:
             return [PendingBatch(row.number, int(row.batch, 16), row.rows) for row in tx.execute(query)]
 
     def read_ai_masks(self) -> dict[str, int]:
-        """What counts as AI in the projects that chose."""
+        """Returns the masks of AI classes of projects that changed the default."""
         with self.database.read() as tx:
             return {row.project_id: row.ai for row in tx.execute(select(view_classes))}
 
@@ -118,7 +122,7 @@ class ViewBatches:
 
 
 def claim_batches(tx: Connection, shard: int, fold: int, batches: Iterable[PendingBatch]) -> None:
-    """These are counted by this fold and no other."""
+    """Assigns batches to a fold, so that no other fold counts them."""
     params = [{"of": batch.number} for batch in batches]
     tx.execute(
         update(view_batches)
@@ -133,7 +137,7 @@ def delete_folded_batches(tx: Connection, shard: int, fold: int) -> None:
 
 
 def update_row_counts(tx: Connection, shard: int, row_counts: Mapping[int, int]) -> None:
-    """So many rows are left in these batches; one of which nothing is left is none."""
+    """Stores how many rows each batch has left, and deletes batches without rows."""
     for batch_id, count in row_counts.items():
         condition = (view_batches.c.shard == shard) & (view_batches.c.batch == f"{batch_id:032x}")
         statement = update(view_batches).values(rows=count) if count else delete(view_batches)

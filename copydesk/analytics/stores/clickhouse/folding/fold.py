@@ -1,4 +1,4 @@
-"""Folding a shard: what its batches change in the index is staged, then decided, then carried out."""
+"""Folds the batches of a shard: stages the changes of the index, commits a plan, then applies it."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from copydesk.analytics.stores.clickhouse.sql_files import load_sql
 from copydesk.core.clock import SECOND
 
 MAX_VIEWS_PER_FOLD = 250_000
-"""Views in one fold: enough to pay for looking their visitors up, few enough for the memory."""
+"""Views per fold: enough to share the cost of looking up their visitors, few enough to bound the memory."""
 MAX_REPLICA_LAG_SECONDS = 5.0
 INSERT_STAGED = "insert into staged (fold, project, sort, scope, day, prev, human, ai, total)"
 SELECT_INBOX_PROJECTS = "select distinct project from inbox where batch in {batches:Array(UInt128)}"
@@ -34,11 +34,11 @@ SELECT_INBOX_PARTITIONS = (
 )
 SELECT_STALE_FOLDS = "select distinct fold from staged where fold <= (select max(number) from applied)"
 PARTITION_MS = 600 * SECOND
-"""The inbox is dropped in parts of ten minutes."""
+"""The inbox is partitioned by ten minutes of batch time, and dropped by partition."""
 
 
 def fold_shards(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases) -> int:
-    """Counts what was logged before. How many views that were."""
+    """Counts the views that were logged before this call. Returns how many."""
     upto, plans, views = batches.read_last_number(), shard_leases.read_committed_plans(), 0
     for shard_number, replicas in enumerate(cluster.shards):
         if shard_number not in plans and not batches.list_for_shard(shard_number, limit=1):
@@ -64,12 +64,13 @@ def fold_shards(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLease
 
 
 def resume_plan(shard: Node, batches: ViewBatches, lease: ShardLease) -> int:
-    """Carries out what an earlier turn decided and did not live to."""
+    """Applies a plan that an earlier lease committed and did not finish. Returns how many views it counted."""
     return 0 if lease.committed_plan is None else apply_plan(shard, batches, lease)
 
 
 def assign_number(shard: Node, lease: ShardLease) -> None:
-    """With a number that ClickHouse has not seen either: the main database may be an older copy."""
+    """Assigns the lease a number that ClickHouse has not seen either: the main database may be restored from an older
+    backup."""
     lease.advance_number(read_last_number(shard))
 
 
@@ -82,8 +83,10 @@ def stage_changes(
     params: Mapping[str, Any] | None = None,
     part: int = 0,
 ) -> None:
-    """What the index changes by when these visits change so, under these choices of what is AI. It takes one group of
-    projects at a time, since a statement has room for the choices of so many."""
+    """Stages the changes of the index for changed visits (`visits_query`) or changed AI masks (`old_masks` to `masks`).
+
+    Runs one statement per group of projects, because a statement can take only a limited number of masks.
+    """
     query = f"{INSERT_STAGED} {load_sql('links').replace('$visits', visits_query)}"
     groups = 1 + len(masks) // MAX_PROJECTS_PER_STATEMENT
     for group in range(groups):
@@ -107,7 +110,8 @@ def stage_changes(
 
 
 def _read_needed_masks(shard: Node, batches: ViewBatches, params: Mapping[str, Any]) -> dict[str, int]:
-    """Of the projects in these batches alone, where there are so many that staging would go by groups."""
+    """Returns the AI masks that a fold needs: of all projects, or, if there are too many for one statement, only of
+    those in these batches."""
     masks = batches.read_ai_masks()
     if len(masks) < MAX_PROJECTS_PER_STATEMENT:
         return masks
@@ -115,7 +119,7 @@ def _read_needed_masks(shard: Node, batches: ViewBatches, params: Mapping[str, A
 
 
 def _select_for_one_fold(batches: Sequence[PendingBatch]) -> list[PendingBatch]:
-    """As many as fit in one fold, and one at least."""
+    """Returns the first batches that fit into one fold, at least one."""
     selected: list[PendingBatch] = []
     rows = 0
     for batch in batches:
@@ -127,7 +131,7 @@ def _select_for_one_fold(batches: Sequence[PendingBatch]) -> list[PendingBatch]:
 
 
 def _wait_for_replica(shard: Node, batches: Sequence[PendingBatch]) -> None:
-    """A replica that has not caught up must not be folded."""
+    """Waits until the replica has all rows of the batches. Raises ReplicaLagging on a timeout."""
     expected, deadline = {batch.id: batch.rows for batch in batches}, time.monotonic() + MAX_REPLICA_LAG_SECONDS
     while count_inbox_rows(shard, list(expected)) != expected:
         if time.monotonic() > deadline:
@@ -136,8 +140,8 @@ def _wait_for_replica(shard: Node, batches: Sequence[PendingBatch]) -> None:
 
 
 def drop_stale_partitions(shard: Node, batches: ViewBatches, lease: ShardLease) -> None:
-    """Parts of the inbox of which nothing waits and nothing can come any more: what was folded, and what never came to
-    exist because its process died. And what was staged by a turn that did not live to decide."""
+    """Drops inbox partitions that have no pending batch and cannot get one: their rows are folded, or their process
+    died before it committed the batch. Also drops staged rows of leases that ended before they committed a plan."""
     now, snapshot = batches.read_timed_snapshot()
     pending_times = {batch >> 80 for batch in snapshot.pending_ids}
     for (partition,) in shard.query(SELECT_INBOX_PARTITIONS):

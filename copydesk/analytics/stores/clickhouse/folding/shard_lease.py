@@ -1,4 +1,7 @@
-"""Turns: one process at a time changes a shard's numbers. What it decides is carried out, by another if need be."""
+"""Leases of shards: one process at a time changes the counts of a shard.
+
+It commits a plan to the main database and then applies it. If it dies, the next holder of the lease applies the plan.
+"""
 
 import json
 import logging
@@ -21,7 +24,7 @@ log = logging.getLogger(__name__)
 
 LEASE_MS = 15 * SECOND
 ACQUIRE_TIMEOUT_SECONDS = 60.0
-"""Seconds for which a turn is waited for."""
+"""How long a process waits for a lease."""
 POLL_SECONDS = 0.05
 INSERT_SHARD = "insert into view_folds (shard, number, until) values (:shard, 0, 0) on conflict (shard) do nothing"
 ACQUIRE_LEASE = """
@@ -29,7 +32,7 @@ ACQUIRE_LEASE = """
     where shard = :shard and (holder is null or until < {now} or until > {now} + 2 * :lease)
     returning number, decided
 """
-"""A lease that ends far ahead is from before the clock was set back."""
+"""A lease that expires far in the future is from before the clock was set back, and can be taken over."""
 RENEW_LEASE = "update view_folds set until = {now} + :lease where shard = :shard and holder = :holder"
 ADVANCE_NUMBER = "update view_folds set number = :next where shard = :shard and holder = :holder and decided is null"
 COMMIT_PLAN = """
@@ -42,24 +45,25 @@ RELEASE_LEASE = "update view_folds set holder = null, until = 0 where shard = :s
 
 
 class ShardLeaseLost(StoreUnavailable):
-    message = "Another process has taken over; nothing was counted twice."
+    message = "Another process has taken over this task. Nothing was counted twice."
 
 
 class ShardPlan(TypedDict, total=False):
-    """What a turn decides, beside adding to the index what it staged and counting the batches it claimed."""
+    """The plan of a lease, in addition to adding its staged changes to the index and counting its claimed batches."""
 
     project: str
-    """Is forgotten."""
+    """The project to delete, or the project of `visitor`."""
     visitor: int
-    """Is forgotten instead, of this project."""
+    """The visitor to delete; if present, the project itself stays."""
     upto: int
-    """The last batch that was logged before."""
+    """The last batch that was logged before the plan; views of later batches are not deleted."""
     chosen: str
-    """The project whose choice of what is AI is carried out."""
+    """The project whose AI classes change."""
 
 
 class ShardLease:
-    """A number that no other turn of the shard has, and the right to decide with it while the lease lasts."""
+    """The lease of a shard, with a fold number that no other lease of the shard has. The holder may commit a plan under
+    this number while the lease is valid."""
 
     def __init__(self, database: Database, shard: int, holder: str, number: int, plan_json: str | None) -> None:
         self._database, self.shard, self._holder = database, shard, holder
@@ -67,19 +71,25 @@ class ShardLease:
         self.committed_plan: ShardPlan | None = json.loads(plan_json) if plan_json else None
 
     def advance_number(self, above: int) -> None:
-        """A new number, above this one too."""
+        """Assigns a new number, greater than `above` and the current one."""
         number = max(self.number, above) + 1
         with self._database.write() as tx:
             self._execute_while_held(tx, ADVANCE_NUMBER, next=number)
         self.number = number
 
     def commit_plan(self, tx: Connection, plan: ShardPlan) -> None:
-        """From the commit on, the plan is carried out, whatever happens to this process."""
+        """Stores the plan.
+
+        Once the transaction is committed, the plan will be applied, by another process if this one dies.
+        """
         self._execute_while_held(tx, COMMIT_PLAN, number=self.number, decided=json.dumps(plan))
         self.committed_plan = plan
 
     def renew(self) -> None:
-        """Before each act, and after what nobody may have come between: stops one whose turn another has taken."""
+        """Renews the lease. Raises ShardLeaseLost if another process has taken it over.
+
+        Call it before each write to the shard, and after reads that no other process may interrupt.
+        """
         with self._database.write() as tx:
             self.renew_in(tx)
 
@@ -87,7 +97,7 @@ class ShardLease:
         self._execute_while_held(tx, RENEW_LEASE, lease=LEASE_MS)
 
     def mark_applied(self) -> None:
-        """The plan is carried out."""
+        """Deletes the plan and its batches, because they are applied."""
         with self._database.write() as tx:
             delete_folded_batches(tx, self.shard, self.number)
             self._execute(tx, CLEAR_APPLIED_PLAN, number=self.number)
@@ -113,13 +123,16 @@ class ShardLeases:
         self._local_lock = threading.Lock()
 
     def read_committed_plans(self) -> dict[int, ShardPlan]:
-        """What is decided and not carried out yet, by shard."""
+        """Returns the plans that are committed and not yet applied, by shard."""
         with self._database.read() as tx:
             return {row.shard: json.loads(row.decided) for row in tx.execute(text(SELECT_COMMITTED_PLANS))}
 
     @contextmanager
     def acquire(self, shards: Iterable[int], timeout_seconds: float | None = None) -> Iterator[list[ShardLease]]:
-        """Their turns, waited for in the order of the shards, so that no two wait for each other."""
+        """Acquires the leases of these shards and renews them in a thread. Raises StoreBusy on a timeout.
+
+        Always acquires in the order of the shards, which prevents deadlocks.
+        """
         timeout_seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         deadline = time.monotonic() + timeout_seconds
         if not self._local_lock.acquire(timeout=timeout_seconds):
@@ -157,10 +170,10 @@ class ShardLeases:
                 try:
                     lease.renew()
                 except StoreUnavailable as error:
-                    log.warning("the turn of shard %s could not be renewed: %s", lease.shard, error)
+                    log.warning("could not renew the lease of shard %s: %s", lease.shard, error)
 
     def _release(self, lease: ShardLease) -> None:
         try:
             lease.release()
         except StoreUnavailable as error:
-            log.warning("the turn of shard %s could not be given back and ends by itself: %s", lease.shard, error)
+            log.warning("could not release the lease of shard %s; it will expire: %s", lease.shard, error)

@@ -1,4 +1,4 @@
--- All days of the visitors that came, to where they came now: what was known of them, and what comes in.
+-- All days of the visitors in these batches, for the pages and agents in these batches: stored visits and new ones.
 select project, sort, scope, visitor, day, bits as before, bits as after
 from visits
 where (project, visitor) in (

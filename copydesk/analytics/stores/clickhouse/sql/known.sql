@@ -1,4 +1,4 @@
--- Which of these events were logged before: folded, or in a batch that is not.
+-- The events that were logged before, in folded views or in pending batches.
 select project, id from events
 where project in {projects:Array(String)} and id in {ids:Array(UInt64)}
 union all

@@ -1,6 +1,6 @@
--- What the index changes by when these visits were there with some classes and now are with others: each day that is
--- human (1), AI (2) or either (4) has a link to the one before it. A visit to a page counts for the page; one as an agent
--- for the agent, whatever its class, and for the site.
+-- The changes of the index when the classes of these visits change from before to after. Each day of a visitor as human
+-- (1), AI (2) or either (4) has a link to the previous such day. A visit to a page counts for the page. A visit as an
+-- agent counts for the agent, in any class, and for the site.
 select
     {fold:UInt64} as fold, owner as project, to_sort as sort, to_scope as scope, day, link.1 as prev,
     sum(if(kind = 1, link.2, 0)) as human, sum(if(kind = 2, link.2, 0)) as ai, sum(if(kind = 4, link.2, 0)) as total

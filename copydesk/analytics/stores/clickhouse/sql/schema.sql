@@ -1,5 +1,5 @@
--- Views as they arrive, in batches that exist once the main database says so. The first 48 bits of a batch's number are
--- the time when it was made, so that one insert is one part, and ten minutes of the log can be dropped at once.
+-- New views, in batches. A batch exists once it is committed in the main database. The first 48 bits of a batch id are
+-- its creation time in milliseconds, so that one insert is one part, and ten minutes of the log can be dropped at once.
 create table if not exists inbox (
     batch UInt128, project LowCardinality(String), path String, at Int64, kind UInt8,
     agent String, operator String, rule String, version String,
@@ -14,7 +14,7 @@ partition by toUInt64(intDiv(bitShiftRight(batch, 80), 600000))
 order by batch
 settings non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1;
 
--- Folded raw views; nobody's have the visitor 0.
+-- Folded raw views. visitor = 0 means that the view has no visitor.
 create table if not exists views (
     project LowCardinality(String), at Int64, path String, kind UInt8,
     agent LowCardinality(String), operator LowCardinality(String), rule LowCardinality(String),
@@ -25,14 +25,15 @@ partition by toYYYYMM(fromUnixTimestamp64Milli(at, 'UTC'))
 order by (project, at)
 settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
 
--- Few rows to a mark: it is asked for single ids.
+-- A small index granularity, because queries look up single ids.
 create table if not exists events (project LowCardinality(String), id UInt64)
 engine = ReplacingMergeTree
 order by (project, id)
 settings index_granularity = 256, non_replicated_deduplication_window = 1000, fsync_after_insert = 1,
     fsync_part_directory = 1;
 
--- A page (sort 0) or an agent with its class (2), by the hash of its project and name. A site (1) has no name.
+-- Names of scopes, by a hash of project and name: pages (sort = 0) and agents with their class (2). Sites (1) have no
+-- name.
 create table if not exists scopes (
     project LowCardinality(String), sort UInt8, scope UInt64, path String, agent String, operator String, kind UInt8
 )
@@ -40,7 +41,8 @@ engine = ReplacingMergeTree
 order by (project, sort, scope)
 settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
 
--- The days a visitor came to a page or as an agent; a site's are those of its agents. All of a visitor lie together.
+-- The days on which a visitor visited a page, or visited as an agent. The visits of a site are those of its agents. The
+-- order keeps all rows of a visitor together.
 create table if not exists visits (
     project LowCardinality(String), visitor UInt64, sort UInt8, scope UInt64, day UInt16,
     bits SimpleAggregateFunction(groupBitOr, UInt8)
@@ -50,8 +52,8 @@ order by (project, visitor, sort, scope, day)
 settings index_granularity = 1024, non_replicated_deduplication_window = 1000, fsync_after_insert = 1,
     fsync_part_directory = 1;
 
--- So many visitors came on this day and before that last on day prev, 0 for never: as human, as AI, as either. Several
--- rows of the same add up, and a number may be negative.
+-- The index: how many visitors came on this day and previously on day prev (0 means never), as human, as AI and as
+-- either. Rows with the same key add up, and a number may be negative.
 create table if not exists firsts (
     project LowCardinality(String), sort UInt8, scope UInt64, day UInt16, prev UInt16,
     human Int64, ai Int64, total Int64
@@ -67,7 +69,7 @@ engine = SummingMergeTree
 order by (project, sort, day, scope, kind)
 settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
 
--- What a fold is going to add to firsts, until it is decided and added.
+-- The changes that a fold will add to firsts, until its plan is applied.
 create table if not exists staged (
     fold UInt64, made DateTime default now(), project LowCardinality(String), sort UInt8, scope UInt64,
     day UInt16, prev UInt16, human Int64, ai Int64, total Int64
@@ -77,13 +79,13 @@ partition by fold
 order by (project, sort, day, prev, scope)
 settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
 
--- The numbers of folds that are added: nothing is ever added for them again.
+-- The numbers of applied folds, which are never applied again.
 create table if not exists applied (number UInt64)
 engine = ReplacingMergeTree(number)
 order by tuple()
 settings fsync_after_insert = 1, fsync_part_directory = 1;
 
--- The fold that a table was last added to by, of those tables where adding twice would count twice.
+-- The last fold that was applied to each table where applying twice would count twice.
 create table if not exists carried (number UInt64, what LowCardinality(String))
 engine = ReplacingMergeTree(number)
 order by what

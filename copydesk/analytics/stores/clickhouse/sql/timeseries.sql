@@ -1,4 +1,4 @@
--- A visitor is counted in an interval on the first day they appear in the part of it that lies in the range.
+-- A visitor is counted in an interval on their first day in it, within the range.
 with day -> multiIf(
     {interval:String} = 'week', toInt32(day) - (day + 3) % 7,
     {interval:String} = 'month', toInt32(toStartOfMonth(toDate(day))),

@@ -1,4 +1,4 @@
--- The site as a whole comes first, then the pages asked for and one more.
+-- The first row is the whole site, then the requested pages and one more.
 with placed as (
     select path, human, ai, total, row_number() over (order by which desc, total desc, path) as place
     from (

@@ -1,5 +1,5 @@
--- A visitor is counted on the first day they appear in the range, which is the day whose previous one lies before it.
--- The site as a whole comes first, then the pages asked for and one more.
+-- A visitor is counted on their first day in the range, which is the day whose previous day is before the range.
+-- The first row is the whole site, then the requested pages and one more.
 with placed as (
     select
         path, human, ai, total,

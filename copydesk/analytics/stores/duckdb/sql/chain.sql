@@ -1,5 +1,5 @@
--- What the fresh days change in the index, for each of human (1), AI (2) and either (4). A fresh day gets a link to the
--- day before it; where the day after it was known before, that one's link now leads to the fresh day.
+-- The changes of the index for new days, for each of human (1), AI (2) and either (4). A new day gets a link to the
+-- previous day. If the next day was stored before, its link now leads to the new day.
 insert into firsts
 with fresh as (
     select scope, key, day, now & ~was as new from days where now <> was

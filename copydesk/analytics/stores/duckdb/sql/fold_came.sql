@@ -1,4 +1,4 @@
--- Who came to what on which day, and as what.
+-- The new visits: scope, visitor key, day and classes.
 create or replace temp table came as
 with seen as (
     select page, agent, visitor, (time // 86400000)::usmallint as day, kind::utinyint as kind

@@ -1,5 +1,5 @@
--- The one pass over everything stored: all days of the keys that came, what was known of them and what comes in now.
--- The lowest and the highest key are asked for so that DuckDB does not compare each with bounds that exclude hardly any.
+-- The only pass over all visits: all days of the keys in came, with their classes before this fold and after it.
+-- The lowest and the highest key are added so that DuckDB does not compare rows with bounds that exclude hardly any.
 create or replace temp table known as
 with wanted as (
     select key from came union all values (0::bigint), (9223372036854775807::bigint)

@@ -1,4 +1,4 @@
--- For scopes that were named since the last fold.
+-- Adds targets for scopes that were created since the last fold.
 insert into targets
 with new as (
     select scopes.id, project, sort, site, ai from scopes join projects on projects.id = project

@@ -1,4 +1,4 @@
--- The kinds of visitor that a visit's classes make: 1 human, 2 AI, 4 either.
+-- The kinds of visitor for a visit's class bits: 1 human, 2 AI, 4 either.
 create or replace temp macro who(bits, human, ai) as
     if(bits & human <> 0, 1, 0)::utinyint | if(bits & ai <> 0, 2, 0)::utinyint
     | if(bits & (human | ai) <> 0, 4, 0)::utinyint;

@@ -1,4 +1,4 @@
--- One part of all keys at a time, so that memory stays bounded.
+-- Selects one part of all keys at a time, which bounds the memory.
 create or replace temp table days as
 select target as scope, key, day, bit_or(who(bits, human, ai)) as now
 from visits join targets using (scope)

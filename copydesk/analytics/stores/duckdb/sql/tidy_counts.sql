@@ -1,4 +1,4 @@
--- In the order of the index.
+-- Sorted as the index is (see tidy_firsts.sql).
 create or replace temp table tidied as
 select project, scope, day, kind, sum(n)::integer as n from counts group by all having sum(n) <> 0;
 delete from counts;

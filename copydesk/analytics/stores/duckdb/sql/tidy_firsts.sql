@@ -1,4 +1,4 @@
--- Sites first, so that a report of one need not pass over its pages; then by day, so that one of few days reads little.
+-- Sites come first, so that a report on one does not read its pages; then by day, so that a short range reads little.
 create or replace temp table tidied as
 select
     project, scope, day, prev, sum(human)::integer as human, sum(ai)::integer as ai, sum(total)::integer as total

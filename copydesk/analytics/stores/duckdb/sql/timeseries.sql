@@ -1,5 +1,5 @@
--- A visitor is counted in an interval on the first day they appear in the part of it that lies in the range. Days are put
--- into intervals one by one, and not each row of the index again.
+-- A visitor is counted in an interval on their first day in it, within the range. The interval is computed once per
+-- day, not once per row of the index.
 with days as (
     select
         day, begin_of(day, $interval) as begun, coalesce(sum(n) filter (kind = 1), 0) as human,

@@ -1,5 +1,5 @@
--- Hashes of 64 bits without a sign become those of 63 that fit a signed number: of a visitor, a salt and hence a key the
--- upper ones, of an event the lower ones, just as they are made now.
+-- Converts unsigned hashes of 64 bits to 63 bits, which fit a signed integer: the upper 63 bits of visitors, salts and
+-- so keys, and the lower 63 bits of events, as new hashes are computed.
 alter table scopes alter salt type bigint using (salt >> 1)::bigint;
 alter table views alter seq type bigint;
 alter table views alter kind type integer;

@@ -1,4 +1,4 @@
--- The site as a whole comes first, then the pages up to those asked for and one more.
+-- The first row is the whole site, then all pages up to the requested ones, and one more.
 with found as (
     select
         scope, coalesce(sum(n) filter (kind = 1), 0)::bigint as human,

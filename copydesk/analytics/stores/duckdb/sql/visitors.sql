@@ -1,5 +1,5 @@
--- A visitor is counted on the first day they appear in the range, which is the day whose previous one lies before it.
--- The site as a whole comes first, then the pages up to those asked for and one more. The choice of an order is added.
+-- A visitor is counted on their first day in the range, which is the day whose previous day is before the range.
+-- The first row is the whole site, then all pages up to the requested ones, and one more. The code inserts the order.
 with found as (
     select scope, sum(human)::bigint as human, sum(ai)::bigint as ai, sum(total)::bigint as total
     from firsts

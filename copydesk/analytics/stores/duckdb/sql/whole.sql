@@ -1,4 +1,4 @@
--- The links of whole chains: of all days, not only fresh ones.
+-- The links of whole chains, for all days and not only new ones.
 insert into firsts
 with links as (
     select scope, day, coalesce(lag(day) over chain, 0) as prev, 0 as human, 0 as ai, $sign as total

@@ -1,1 +1,1 @@
-"""Receives webhooks of forges: signatures, payloads, and the changes to jobs that follow."""
+"""Webhooks of forges: signatures, payloads, and their effects on jobs."""

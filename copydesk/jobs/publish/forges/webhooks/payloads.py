@@ -1,4 +1,4 @@
-"""What a forge's webhook says happened to a pull request. No input or output; nothing here is trusted further on."""
+"""Parses webhook payloads into events of pull requests. No input or output; callers must not trust the contents."""
 
 import hashlib
 import re
@@ -53,10 +53,10 @@ class PullReopened(PullEvent):
 
 @dataclass(frozen=True)
 class AgentMentioned(PullEvent):
-    """Somebody spoke to the agent. A comment on a file says which, at what line, and quotes the lines around it."""
+    """A comment that mentions the agent. A comment on a line has its path, its line and an excerpt of the diff."""
 
     id: str
-    """The comment's own, the same in every delivery."""
+    """The comment's identifier, which is the same in every delivery."""
     user: str
     text: str
     path: str | None = None
@@ -69,7 +69,7 @@ def read_event_name(forge: str, headers: Mapping[str, str]) -> str:
 
 
 def parse_event(forge: str, event_name: str, payload: Payload, mention: str) -> PullEvent | None:
-    """None for whatever does not concern a pull request's end or a word to the agent."""
+    """Returns the event, or None if a pull request neither changed its state nor got a mention of the agent."""
     parse = {"github": parse_github, "gitlab": parse_gitlab}.get(forge, parse_gitea)
     event = parse(event_name, payload)
     if isinstance(event, AgentMentioned) and (COMMENT_MARKER in event.text or not has_mention(event.text, mention)):
@@ -139,7 +139,7 @@ def parse_gitlab(event_name: str, payload: Payload) -> PullEvent | None:
 
 
 def parse_gitea(event_name: str, payload: Payload) -> PullEvent | None:
-    """Gitea and Forgejo. Comments on lines come without their text in both; only a review's own words are sent."""
+    """Parses events of Gitea and Forgejo, which send the text of a review but not the comments on its lines."""
     action, repository = _get_value(payload, "action", str), _get_value(payload, "repository.full_name", str)
     number = _get_value(payload, "pull_request.number", int) or _get_value(payload, "issue.number", int)
     if repository is None or number is None:
@@ -156,7 +156,7 @@ def parse_gitea(event_name: str, payload: Payload) -> PullEvent | None:
             text=_get_value(payload, "comment.body", str),
         )
     if event_name in GITEA_REVIEW_EVENTS and action == "reviewed":
-        # A review has no number here: its words and the commit they were said about make it one of a kind.
+        # These forges send no id for a review, so its text and the state of the pull request identify it.
         revision = _get_value(payload, "pull_request.updated_at", str) or _get_value(payload, "commit_id", str) or ""
         user, text = _get_value(payload, "sender.login", str), _get_value(payload, "review.content", str)
         review_id = hashlib.sha256(f"{number} {revision} {user} {text}".encode()).hexdigest()[:32]
@@ -165,7 +165,7 @@ def parse_gitea(event_name: str, payload: Payload) -> PullEvent | None:
 
 
 def has_mention(text: str, mention: str) -> bool:
-    """As a word of its own, outside quotes, code and hidden text."""
+    """Returns whether the text contains the mention as a separate word outside quotes, code and HTML comments."""
     prose = text[:MAX_MENTION_SCAN_CHARS].replace("\r\n", "\n")
     for pattern in (HTML_COMMENT_PATTERN, FENCED_CODE_PATTERN, QUOTED_LINE_PATTERN, INDENTED_CODE_PATTERN):
         prose = pattern.sub(" ", prose)
@@ -174,7 +174,7 @@ def has_mention(text: str, mention: str) -> bool:
 
 
 def _remove_code_spans(text: str) -> str:
-    """Drops code between two runs of equally many ticks."""
+    """Replaces code spans, which are delimited by runs of equally many backticks, by spaces."""
     runs = [run.span() for run in BACKTICKS_PATTERN.finditer(text)]
     runs_by_length: dict[int, deque[int]] = {}
     for number, (start, end) in enumerate(runs):
@@ -191,17 +191,17 @@ def _remove_code_spans(text: str) -> str:
 
 
 def build_prompt(comment: AgentMentioned, mention: str) -> str:
-    """The comment as a message to the job, without the name it begins with; "" when there is nothing but that.
+    """Returns the comment as a message to the job, without the mention at its start; "" if nothing else is left.
 
-    Where it was said comes as data, each line quoted.
+    For a comment on a line, adds its location and quotes the diff as data.
     """
     text = re.sub(rf"^{re.escape(mention)}\b[,:;.!]*\s*", "", comment.text.strip(), flags=re.IGNORECASE)
     if comment.path is None or not text:
         return text
     location = f"{comment.path}, line {comment.line}" if comment.line else comment.path
     quoted = "\n".join(f"> {line}" for line in comment.excerpt[-MAX_EXCERPT_CHARS:].splitlines())
-    context = f" The lines around it, as data:\n\n{quoted}" if quoted else ""
-    return f"{text}\n\nThis was said in a review, about {location}.{context}"
+    context = f" These are the surrounding lines, as data:\n\n{quoted}" if quoted else ""
+    return f"{text}\n\nThis is a review comment on {location}.{context}"
 
 
 def _state_event(repository: str, number: int, action: str | None, merged: bool) -> PullEvent | None:
@@ -228,7 +228,7 @@ def _build_mention(
 
 
 def _is_new_note(payload: Payload, action: str | None) -> bool:
-    """Older servers name no action; an edit then shows in its times."""
+    """Returns whether a note was created, not edited. Older servers send no action, so timestamps are compared."""
     if action is not None:
         return action == "create"
     created = _get_value(payload, "object_attributes.created_at", str)
@@ -236,7 +236,10 @@ def _is_new_note(payload: Payload, action: str | None) -> bool:
 
 
 def _get_value(payload: Payload, path: str, expected_type: type[T]) -> T | None:
-    """The value at `a.b.c`, if there is one of this kind; text without what no database or file can hold."""
+    """Returns the value at the path `a.b.c`, or None if it is missing or of another type.
+
+    Removes NUL characters and lone surrogates from text, which databases and files cannot store.
+    """
     value: Any = payload
     for key in path.split("."):
         value = value.get(key) if isinstance(value, dict) else None

@@ -1,7 +1,7 @@
-"""What a webhook sets in motion: a job is archived, comes back, or gets a message.
+"""Handles webhook deliveries: archives or unarchives a job, or sends it a message.
 
-A payload is a hint and no more. How a pull request stands, and who may write, is asked of the forge; a comment is
-taken up once, by its own number. So a delivery that comes twice, late or out of order does no harm.
+Payloads are treated as hints only. The forge is asked for the state of the pull request and for the user's permissions,
+and each comment is processed once, by its id. So repeated, late and reordered deliveries do no harm.
 """
 
 import json
@@ -44,19 +44,21 @@ INSERT_COMMENT_IF_ABSENT = text(
 
 class SignatureRejected(RequestError):
     status, code = 401, "signature_rejected"
-    message = "The signature does not match the webhook secret, or there is no such project."
+    message = "The signature does not match the webhook secret, or the project does not exist."
 
 
 class ForgeUnreachable(RequestError):
     status, code = 503, "forge_away"
-    message = "The forge could not be reached; deliver this webhook again later."
+    message = "The forge could not be reached. Redeliver this webhook later."
 
     def __init__(self, message: str) -> None:
-        super().__init__(f"The forge could not be asked, so nothing was done: {message}", headers={"Retry-After": "60"})
+        super().__init__(
+            f"The request to the forge failed, so nothing was changed: {message}", headers={"Retry-After": "60"}
+        )
 
 
 class CommentAlreadyHandled(Exception):
-    """The comment came before, in another delivery."""
+    """The comment was already processed in an earlier delivery."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,16 @@ class WebhookReceiver:
         self.database, self.projects, self.jobs, self.secrets = database, projects, jobs, secrets
 
     def check_project(self, project_id: str, headers: Mapping[str, str]) -> None:
-        """Raises SignatureRejected where no body could be genuine: no such project, no secret, or no signature."""
+        """Raises SignatureRejected if the project, its webhook secret or the signature is missing.
+
+        The caller can check this before it reads the body.
+        """
         project, secrets = self._load_project(project_id)
         if not secrets.get("webhook_secret") or not has_signature(project.forge, headers):
             raise SignatureRejected
 
     def handle_delivery(self, project_id: str, headers: Mapping[str, str], body: bytes) -> DeliveryResult:
-        """Headers by their names in lower case."""
+        """Verifies and processes a delivery. The names of `headers` must be in lower case."""
         project, secrets = self._load_project(project_id)
         if not is_signature_valid(project.forge, headers, body, secrets.get("webhook_secret", ""), time.time()):
             raise SignatureRejected
@@ -88,7 +93,7 @@ class WebhookReceiver:
             return DeliveryResult("ignored", "Nothing to do for this event.")
         job = self._find_job(project, event.number)
         if job is None:
-            return DeliveryResult("ignored", "This pull request is not of a job of this project.")
+            return DeliveryResult("ignored", "This pull request does not belong to a job of this project.")
         with _open_forge(project, secrets) as forge:
             if event.repository.casefold() != forge.repository.casefold():
                 return DeliveryResult("ignored", "This is not the project's repository.")
@@ -97,12 +102,12 @@ class WebhookReceiver:
             return self._follow_pull_state(job, event, forge)
 
     def _follow_pull_state(self, job: Job, event: PullEvent, forge: Forge) -> DeliveryResult:
-        """The job goes where its pull request went."""
+        """Archives or unarchives the job to match the current state of its pull request."""
         pull = forge.get_pull(event.number)
         if pull.state != "open":
             if job.status is ACTIVE and pull.closed_before(self._newest_run_created_at(job)):
                 return DeliveryResult(
-                    "ignored", f"The job was given more to do after {pull.number} was {pull.state}.", job.id
+                    "ignored", f"The job got a new message after pull request {pull.number} was {pull.state}.", job.id
                 )
             self.jobs.archive(job.project_id, job.id)
             return DeliveryResult("archived", f"Pull request {pull.number} is {pull.state}.", job.id)
@@ -112,7 +117,6 @@ class WebhookReceiver:
         return DeliveryResult("ignored", f"Pull request {pull.number} is open.", job.id)
 
     def _newest_run_created_at(self, job: Job) -> int:
-        """When the job's newest run was asked for."""
         with self.database.read() as tx:
             created_at: int = tx.execute(
                 select(func.max(runs.c.created_at)).where(runs.c.job_id == job.id)
@@ -121,21 +125,21 @@ class WebhookReceiver:
 
     def _handle_mention(self, project: Project, job: Job, mention: AgentMentioned, forge: Forge) -> DeliveryResult:
         if not forge.can_write(mention.user):
-            return DeliveryResult("ignored", f"{mention.user} may not write to the repository.", job.id)
+            return DeliveryResult("ignored", f"{mention.user} does not have write access to the repository.", job.id)
         try:
             prompt = build_prompt(mention, project.policy.mention)
             if not 1 <= len(prompt) <= MAX_PROMPT_CHARS:
-                raise InvalidRequest(f"A message has 1 to {MAX_PROMPT_CHARS:,} characters.")
+                raise InvalidRequest(f"A message must have 1 to {MAX_PROMPT_CHARS:,} characters.")
             self.jobs.add_message(
                 project, job.id, prompt, before_commit=lambda tx: _record_comment(tx, project.id, mention.id)
             )
         except CommentAlreadyHandled:
-            return DeliveryResult("ignored", "This comment was taken up before.", job.id)
+            return DeliveryResult("ignored", "This comment was already processed.", job.id)
         except RequestError as refusal:
             if refusal.status >= 500:
                 raise
             return self._reply_once(project, job, mention, refusal.message, forge)
-        return DeliveryResult("taken", f"The comment of {mention.user} is a message to the job.", job.id)
+        return DeliveryResult("taken", f"The comment by {mention.user} was sent to the job as a message.", job.id)
 
     def _reply_once(
         self, project: Project, job: Job, mention: AgentMentioned, reason: str, forge: Forge
@@ -144,13 +148,17 @@ class WebhookReceiver:
             with self.database.write() as tx:
                 _record_comment(tx, project.id, mention.id)
         except CommentAlreadyHandled:
-            return DeliveryResult("ignored", "This comment was answered before.", job.id)
+            return DeliveryResult("ignored", "This comment was already answered.", job.id)
         with suppress(JobFailed):
-            forge.add_comment(mention.number, f"This was not taken up: {reason}")
+            forge.add_comment(mention.number, f"Copydesk could not process this comment: {reason}")
         return DeliveryResult("refused", reason, job.id)
 
     def _load_project(self, project_id: str) -> tuple[Project, Mapping[str, str]]:
-        """A project that is not there, or is on no forge, gets the same answer as a wrong signature."""
+        """Returns the project and its secrets.
+
+        Raises SignatureRejected if the project does not exist or is not on a remote forge, so that the response does
+        not reveal which projects exist.
+        """
         try:
             project = self.projects.get(project_id)
         except ProjectNotFound:
@@ -171,13 +179,16 @@ class WebhookReceiver:
 
 
 def _record_comment(tx: Connection, project_id: str, comment_id: str) -> None:
-    """In the transaction that acts on the comment, so that neither is there without the other."""
+    """Records that the comment was processed. Raises CommentAlreadyHandled if it already was.
+
+    Must run in the transaction that acts on the comment, so that both are committed together.
+    """
     if not tx.execute(INSERT_COMMENT_IF_ABSENT, {"project": project_id, "id": comment_id, "at": clock.now()}).rowcount:
         raise CommentAlreadyHandled
 
 
 def delete_old_comments(database: Database) -> None:
-    """For housekeeping: by then a job is archived and takes no message."""
+    """Deletes old records of processed comments. Their jobs are archived by then and accept no messages."""
     is_old = webhook_deliveries.c.at < clock.now() - COMMENT_RETENTION_MILLISECONDS
     with database.read() as tx:
         if tx.execute(select(webhook_deliveries.c.id).where(is_old).limit(1)).first() is None:
@@ -204,5 +215,5 @@ def _parse_payload(body: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         payload = None
     if not isinstance(payload, dict):
-        raise InvalidRequest("The body is not a JSON object: set the webhook's content type to application/json.")
+        raise InvalidRequest("The body is not a JSON object. Set the webhook's content type to application/json.")
     return payload

@@ -1,11 +1,11 @@
-"""Whether a webhook was sent by somebody who knows the project's secret. No input or output."""
+"""Verifies that a webhook was signed with the project's secret. No input or output."""
 
 import base64
 import binascii
 import hmac
 from collections.abc import Mapping
 
-SIGNING_TOKEN_PREFIX = "whsec_"  # noqa: S105 - what GitLab's signing tokens begin with
+SIGNING_TOKEN_PREFIX = "whsec_"  # noqa: S105 - the prefix of GitLab's signing tokens
 MAX_AGE_SECONDS = 5 * 60
 SIGNATURE_HEADERS = {
     "github": ("x-hub-signature-256",),
@@ -16,12 +16,15 @@ GITLAB_HEADERS = ("x-gitlab-token", "webhook-signature")
 
 
 def has_signature(forge: str, headers: Mapping[str, str]) -> bool:
-    """Returns whether a delivery brings anything that could be this forge's signature."""
+    """Returns whether a delivery has a header that may contain this forge's signature."""
     return any(name in headers for name in SIGNATURE_HEADERS.get(forge, GITLAB_HEADERS))
 
 
 def is_signature_valid(forge: str, headers: Mapping[str, str], body: bytes, secret: str, now: float) -> bool:
-    """By the forge's own scheme, compared in constant time. The first signature there is decides."""
+    """Returns whether the signature is valid by the forge's scheme. Compares in constant time.
+
+    If several headers are present, only the first of the forge's list is used.
+    """
     if not secret:
         return False
     if forge == "gitlab":
@@ -35,7 +38,7 @@ def is_signature_valid(forge: str, headers: Mapping[str, str], body: bytes, secr
 
 
 def _is_gitlab_signature_valid(headers: Mapping[str, str], body: bytes, secret: str, now: float) -> bool:
-    """Standard Webhooks: identifier, time and body are signed together, so that an old delivery is no good."""
+    """Verifies a Standard Webhooks signature of id, timestamp and body. Rejects old deliveries to prevent replays."""
     sent_at = headers.get("webhook-timestamp", "")
     try:
         key = base64.b64decode(secret.removeprefix(SIGNING_TOKEN_PREFIX), validate=True)

@@ -1,1 +1,1 @@
-"""What a file makes a reader's browser load or run, decided on the output of parsers; doubt counts as loaded."""
+"""Finds content that a file makes browsers load or run, with parsers. Ambiguous content counts as loaded."""

@@ -1,6 +1,6 @@
-"""What a page of AsciiDoc loads or runs, by a small parser of lines.
+"""Finds content that an AsciiDoc page loads or runs, with a small line parser.
 
-Only blocks that are certainly code are left out; backticks do not keep macros from working in AsciiDoc.
+Only blocks that are certainly code are skipped; in AsciiDoc, macros work inside backticks.
 """
 
 import re
@@ -14,7 +14,7 @@ CONDITION_PATTERN = re.compile(r"^\\?(?:ifdef|ifndef|ifeval|endif)::", re.M)
 ATTRIBUTE_DEFINITION_PATTERN = re.compile(r":(!?[\w-]+!?):[ \t]*(.*)")
 ATTRIBUTE_REFERENCE_PATTERN = re.compile(r"\{([\w-]{1,80})\}")
 MACRO_RUN_PATTERN = re.compile(r"(?<![^\s\[\]])[^\s\[\]]+\[")
-"""Characters up to a bracket: a macro, with whatever stands right before it."""
+"""Characters up to a bracket: a macro and the text right before it."""
 MACRO_NAME_PATTERN = re.compile(r"(?<![\w-])([A-Za-z_][\w-]{0,40})::?(?=.)")
 LINK_MACROS = {"link", "xref", "mailto", "footnote", "http", "https", "ftp", "irc", "term", "indexterm"}
 ASSET_ATTRIBUTE_PATTERN = re.compile(
@@ -27,7 +27,7 @@ BLOCK_START_PREFIXES = ("[", ".", "+", "====", "****", "--")
 
 
 def find_in_asciidoc(text: str) -> Iterator[Embed]:
-    """Yields what the page refers to, with the line where it stands."""
+    """Yields the embeds and links of the page with their lines."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     code_lines = frozenset[int]() if CONDITION_PATTERN.search(text) else _find_code_lines(lines)
     attributes: dict[str, str] = {}
@@ -41,10 +41,11 @@ def find_in_asciidoc(text: str) -> Iterator[Embed]:
 
 
 def _find_code_lines(lines: list[str]) -> frozenset[int]:
-    """Returns the lines of listings and literal blocks that begin plainly and end with the mark they began with.
+    """Returns the lines of listings and literal blocks that start clearly and end with their opening delimiter.
 
-    A line of dashes below a short line may be the underline of a title or begin a listing. What is code must be code
-    either way."""
+    A line of dashes below a short line may underline a title or open a listing. Only lines that are code in both
+    readings are returned.
+    """
     return _list_code_lines(lines, underlines=True) & _list_code_lines(lines, underlines=False)
 
 
@@ -62,7 +63,10 @@ def _list_code_lines(lines: list[str], underlines: bool) -> frozenset[int]:
 
 
 def _find_unclosed(lines: list[str]) -> int | None:
-    """Returns the line of a block without an end: a page that includes this one would be misread."""
+    """Returns the first line of an unclosed block, or None.
+
+    An unclosed block would change the meaning of a page that includes this one.
+    """
     for underlines in (True, False):
         unclosed = [start for start, end in _find_blocks(lines, underlines) if end is None]
         if not unclosed:
@@ -71,7 +75,7 @@ def _find_unclosed(lines: list[str]) -> int | None:
 
 
 def _find_blocks(lines: list[str], underlines: bool) -> Iterator[tuple[int, int | None]]:
-    """Yields the first and last line of each block; None for one that has no end. Marks within a block are its text."""
+    """Yields the first and last line of each block; the last is None if unclosed. Ignores delimiters inside blocks."""
     start, delimiter = 0, ""
     for number, line in enumerate(lines):
         mark = DELIMITER_PATTERN.fullmatch(line)
@@ -112,7 +116,7 @@ def _read_line(line: str, attributes: dict[str, str]) -> Iterator[Embed]:
 
 
 def _expand_attributes(text: str, attributes: dict[str, str]) -> str:
-    """Returns the text with the page's attributes in place; what grows beyond all measure stays as it is."""
+    """Replaces attribute references by their values. Returns the text unchanged if it would grow too much."""
     if "{" not in text:
         return text
     expanded = ATTRIBUTE_REFERENCE_PATTERN.sub(lambda use: attributes.get(use[1].lower(), use[0]), text)

@@ -1,4 +1,4 @@
-"""Reads any file for what it loads or runs, by the parser for its kind."""
+"""Finds embeds in any file, with the parser for its type."""
 
 import re
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ RST_DIRECTIVE = re.compile(r"^[ \t]*\.\.[ \t]+\S", re.M)
 
 @lru_cache(64)
 def find_embeds(path: str, body: str) -> tuple[Embed, ...]:
-    """Returns what the file refers to; a parser that gives up counts as a script."""
+    """Returns the embeds and links of a file. A file that cannot be parsed counts as a script."""
     if len(body) > MAX_CHARS:
         return (Embed("script", TOO_LARGE),)
     try:
@@ -87,7 +87,7 @@ def _find_in_page(body: str, is_mdx: bool) -> Iterator[Embed]:
         line_offset = head.count("\n")
         for one in find_in_markdown(page, is_mdx=is_mdx):
             yield Embed(one.kind, one.url, one.line + line_offset if one.line else 0, one.dialect)
-        # A generator without front matter shows it as text.
+        # Generators without support for front matter render it as text.
         yield from (one for one in find_in_markdown(head.strip("-+\n"), depth=1) if one.kind != "link")
     else:
         yield from find_in_markdown(body, is_mdx=is_mdx)
@@ -101,11 +101,11 @@ def _find_in_settings(path: str, body: str) -> Iterator[Embed]:
 
 
 def _find_in_other(body: str, is_text: bool) -> Iterator[Embed]:
-    """Reads a file of another kind by its words alone: what ends as a script does is one."""
+    """Finds URLs in a file of another type. URLs that end with a script's extension count as scripts."""
     if "<script" in body and not is_text:
         yield from (one for one in find_in_html(body) if one.kind == "script")
     for url in find_urls(body):
         if url.startswith("\\"):
-            continue  # an escape in a string
+            continue  # an escape sequence in a string
         is_script = url.split("?")[0].split("#")[0].lower().endswith(SCRIPT_EXTENSIONS)
         yield Embed("script" if is_script and not is_text else "link", url)

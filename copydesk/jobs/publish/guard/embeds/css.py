@@ -1,4 +1,4 @@
-"""What a style sheet or a style attribute loads."""
+"""Finds content that a style sheet or a style attribute loads."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ SCRIPT_PATTERN = re.compile(r"\bexpression\s*\(|-moz-binding|\bbehavior\s*:", re
 
 
 def find_in_css(text: str) -> Iterator[Embed]:
-    """Yields what the text loads, read as it stands and read with its escapes decoded and its comments removed."""
+    """Yields the embeds of the text, read as it is, without comments, and with escapes decoded."""
     kind: EmbedKind = "style" if IMPORT_PATTERN.search(text) else "image"
     seen: set[str] = set()
     for variant in dict.fromkeys((text, _remove_comments(text), _unescape(_remove_comments(text)))):

@@ -1,4 +1,4 @@
-"""What front matter and the settings of a site load: any address under a key that is not known to be a link."""
+"""Finds content that front matter and site settings load: URLs under keys that are not known to be links."""
 
 import json
 import re
@@ -31,11 +31,14 @@ StringsByPath = list[tuple[KeyPath, str]]
 
 
 class UnreadableData(Exception):
-    """The data cannot be parsed, so that nothing is known of it."""
+    """The data cannot be parsed."""
 
 
 def parse_data(name: str, text: str) -> Any:
-    """Returns the data as dicts, lists and strings; raises Unreadable."""
+    """Parses JSON, TOML or YAML by the file's name. Raises UnreadableData.
+
+    Values of YAML are strings, with their tags if they are not strings.
+    """
     if len(text) > MAX_CHARS:
         raise UnreadableData
     try:
@@ -49,7 +52,7 @@ def parse_data(name: str, text: str) -> Any:
 
 
 def _plain_from_node(node: yaml.Node | None, converted: dict[int, Any]) -> Any:
-    """Returns what a node says; no tag is obeyed, and an alias is the same object as its anchor."""
+    """Converts a YAML node to dicts, lists and strings. Applies no tags; an alias is the same object as its anchor."""
     if node is None:
         return None
     if id(node) not in converted:
@@ -72,7 +75,7 @@ def _key_from_node(node: yaml.Node) -> str:
 
 
 def list_strings(data: Any) -> StringsByPath:
-    """Returns every string with the keys that lead to it; what several aliases share is listed once."""
+    """Returns every string with the path of its keys. Lists objects that several aliases share only once."""
     strings: StringsByPath = []
     pending: list[tuple[KeyPath, Any]] = [((), data)]
     seen: set[int] = set()
@@ -92,7 +95,7 @@ def list_strings(data: Any) -> StringsByPath:
 
 
 def find_in_data(data: Any) -> Iterator[Embed]:
-    """Yields what the strings refer to, keys included: a menu's titles are keys, and may be written as HTML."""
+    """Yields the embeds and links of all strings, including keys: titles of menus are keys and may contain HTML."""
     for path, text in list_strings(data):
         link_urls = set[str]()
         if "<" in text:
@@ -112,7 +115,7 @@ def find_in_data(data: Any) -> Iterator[Embed]:
 
 
 def _is_endpoint(path: KeyPath, text: str) -> bool:
-    """Whether a page names the request that it describes, such as `api: POST https://api.example.com/users`."""
+    """Returns whether the text is the endpoint that a page documents, as in `api: POST https://api.example.com/users`."""
     return path == ("api",) and ENDPOINT_PATTERN.match(text) is not None
 
 
@@ -133,7 +136,7 @@ def _find_kind(path: KeyPath) -> EmbedKind:
 
 
 def find_in_front_matter(head: str) -> Iterator[Embed]:
-    """Yields what the fields at the top of a page refer to; fields that cannot be read load all they name."""
+    """Yields the embeds and links of front matter. If it cannot be parsed, all its URLs count as loaded."""
     inner = head.strip().strip("-+.").strip("\n") + "\n"
     try:
         data = parse_data("x.toml" if head.startswith("+++") else "x.yml", inner)

@@ -1,4 +1,4 @@
-"""What a piece of HTML loads or runs, by the tokens of an HTML5 parser."""
+"""Finds content that HTML loads or runs, with the tokens of an HTML5 parser."""
 
 import re
 from collections.abc import Generator, Iterator, Mapping
@@ -23,14 +23,14 @@ LOADING_TAGS: dict[str, EmbedKind] = {
     **dict.fromkeys(("pattern", "filter", "mask", "clippath", "lineargradient", "radialgradient"), "image"),
     **dict.fromkeys(("textpath", "tref", "mpath", "cursor", "animatetransform", "animatemotion"), "image"),
 }  # fmt: skip
-"""Elements of which every address is loaded, `href` too."""
+"""Elements that load the URLs of all their attributes, including `href`."""
 LINK_ATTRIBUTES = {"href", "to", "link"}
 TEXT_ATTRIBUTES = {
     "alt", "title", "cite", "value", "placeholder", "label", "name", "content", "description", "summary", "caption",
     "id", "class", "classname", "key", "lang", "property", "itemtype", "itemid", "vocab", "about", "resource", "prefix",
     "default", "example", "repo", "repository",
 }  # fmt: skip
-"""Attributes that are shown or compared, and never loaded."""
+"""Attributes whose values are displayed or compared, and never loaded."""
 NOT_HANDLERS = {"on", "once", "one", "only", "online", "ontology", "onboarding"}
 HANDLER_PREFIXES = (
     "@",
@@ -75,13 +75,12 @@ QUOTE_PATTERN = re.compile("[\"'`]")
 
 
 def find_in_html(text: str, depth: int = 0) -> Iterator[Embed]:
-    """Yields what the text refers to; text that ends within a tag or a comment is read again without quotes."""
+    """Yields the embeds and links of the text. Text that ends inside a tag or comment is read again without quotes."""
     if "<" not in text:
         yield from (Embed("link", url) for url in find_urls(text))
         return
-    if (
-        text.count("<!--") * len(text) > MAX_COMMENT_COST
-    ):  # the tokenizer looks through the rest of the text at each comment
+    # The tokenizer searches the rest of the text at each comment.
+    if text.count("<!--") * len(text) > MAX_COMMENT_COST:
         yield Embed("script", TOO_LARGE)
         return
     is_complete = yield from _read_tokens(f"{text}<{END_TAG}>", depth)
@@ -92,7 +91,7 @@ def find_in_html(text: str, depth: int = 0) -> Iterator[Embed]:
 
 
 def _read_tokens(text: str, depth: int) -> Generator[Embed, None, bool]:
-    """Yields what the tokens refer to, and returns whether the text ends outside tags and comments."""
+    """Yields the embeds and links of the tokens. Returns whether the text ends outside tags and comments."""
     from justhtml import stream
 
     open_tag = ""
@@ -112,7 +111,7 @@ def _read_tokens(text: str, depth: int) -> Generator[Embed, None, bool]:
 
 
 def _find_in_text(text: str, open_tag: str, depth: int) -> Iterator[Embed]:
-    """Reads the text of an element; an element whose text is no markup is also read as if it were markup."""
+    """Yields the embeds and links in an element's text. Raw text, as in `<noscript>`, is also read as markup."""
     if open_tag == "script":
         if text.strip():
             yield Embed("script", shorten(text))
@@ -130,7 +129,7 @@ def _find_in_text(text: str, open_tag: str, depth: int) -> Iterator[Embed]:
 
 
 def find_in_attributes(tag: str, attributes: Mapping[str, str | None], depth: int = 0) -> Iterator[Embed]:
-    """Yields what the attributes of one element refer to."""
+    """Yields the embeds and links in the attributes of one element."""
     for name, value in attributes.items():
         name = name.lower()
         if _is_handler(name):
@@ -140,7 +139,7 @@ def find_in_attributes(tag: str, attributes: Mapping[str, str | None], depth: in
 
 
 def _is_handler(name: str) -> bool:
-    """Whether the value of the attribute is run, by the browser or by a library that gives attributes a meaning."""
+    """Returns whether the attribute's value is code for the browser or for a library such as Vue, Alpine or htmx."""
     if name.startswith(HANDLER_PREFIXES) or name in ("dangerouslysetinnerhtml", "innerhtml"):
         return True
     if name.startswith(":"):
@@ -184,7 +183,7 @@ def _find_in_address(tag: str, name: str, value: str) -> Iterator[Embed]:
 
 
 def _holds_code(tag: str, name: str, kind: EmbedKind, value: str) -> bool:
-    """Whether an address that leads nowhere else holds a page or a script, or is put into an attribute later."""
+    """Returns whether a value without a host is a data: URL of a page or script, or sets an attribute by animation."""
     if holds_data(value):
         return kind in ("script", "frame", "style") or tag == "use"
     return tag in ("animate", "set") and name in ("to", "from", "values", "by")

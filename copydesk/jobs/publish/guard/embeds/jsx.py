@@ -1,4 +1,4 @@
-"""Reads one JSX tag or one expression in braces, each character once."""
+"""Reads one JSX tag or one expression in braces in a single pass."""
 
 import html
 import re
@@ -31,7 +31,10 @@ OBJECT_KEY_PATTERN = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*+\s*+:")
 
 @dataclass
 class Expression:
-    """`is_plain` means that nothing in it can call, construct or assign anything of the page's choice."""
+    """An expression in braces.
+
+    `is_plain` means that it calls only harmless methods, and constructs or assigns nothing.
+    """
 
     source: str = ""
     end: int = 0
@@ -39,11 +42,11 @@ class Expression:
     strings: list[str] = field(default_factory=list)
     tags: list["Tag"] = field(default_factory=list)
     code: str = ""
-    """The source with nothing in place of strings, comments and tags."""
+    """The source with empty strings, and without comments and tags."""
 
     @property
     def literal(self) -> str | None:
-        """The text that it stands for, where it is one string without escapes or placeholders."""
+        """The value, if the expression is a single string without escapes and placeholders; else None."""
         text = self.source.strip()
         if len(self.strings) == 1 and self.is_plain and len(text) >= 2 and text[1:-1] == self.strings[0]:
             return None if "\\" in text else self.strings[0]
@@ -51,7 +54,7 @@ class Expression:
 
     @property
     def is_static(self) -> bool:
-        """Whether no name stands where a value is expected."""
+        """Whether the values contain no variable names."""
         values = OBJECT_KEY_PATTERN.sub(" ", self.code)
         return all(word in ("true", "false", "null") for word in WORD_PATTERN.findall(values))
 
@@ -65,7 +68,7 @@ class Tag:
 
 
 def read_tag(text: str, start: int) -> Tag:
-    """Reads the tag that begins at `start`; one that nothing ends is read as far as the text goes."""
+    """Reads the tag that begins at `start`. An unclosed tag extends to the end of the text."""
     name = NAME_PATTERN.match(text, start + 1)
     tag = Tag(name.group() if name else "")
     position = name.end() if name else start + 1
@@ -101,7 +104,7 @@ def _read_attribute(text: str, name: re.Match[str], tag: Tag) -> int:
         return value.end
     if delimiter in ('"', "'"):
         end = text.find(delimiter, position + 1)
-        if end < 0:  # a browser may read on right after the quote
+        if end < 0:  # a browser may continue right after the quote
             return position + 1
         tag.attributes.append((name.group(), decode_entities(text[position + 1 : end])))
         return end + 1
@@ -135,9 +138,9 @@ class _ExpressionReader:
         while self.position < len(text) and self.depth:
             self._step(text[self.position])
         if self.depth:
-            expression.is_plain = False  # nothing ends it
+            expression.is_plain = False  # the expression is not closed
         if expression.tags and any(CALL_PATTERN.search(text) for text in (*expression.strings, *self.comments)):
-            expression.is_plain = False  # in the text of an element, quotes and slashes are only signs
+            expression.is_plain = False  # in an element's text, quotes and slashes are plain characters
         expression.end = self.position
         expression.source = text[self.start + 1 : self.position - (0 if self.depth else 1)]
         expression.code = "".join(self.code_parts)
@@ -210,7 +213,7 @@ class _ExpressionReader:
         self.position += 1
 
     def _is_unsafe_call(self) -> bool:
-        """Whether a parenthesis calls more than a method that runs at most a function written right there."""
+        """Returns whether a parenthesis calls anything but a harmless method or one with an inline arrow function."""
         if self.previous_lexeme == "word" and self.method in CALLBACK_METHODS:
             return ARROW_FUNCTION_PATTERN.match(self.text, self.position) is None
         if self.previous_lexeme == "word":
@@ -226,5 +229,5 @@ class _ExpressionReader:
 
 
 def read_expression(text: str, start: int) -> Expression:
-    """Reads the expression whose opening brace stands at `start`."""
+    """Reads the expression whose opening brace is at `start`."""
     return _ExpressionReader(text, start).read()

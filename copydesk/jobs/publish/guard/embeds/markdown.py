@@ -1,6 +1,6 @@
-"""What a page of Markdown loads or runs, by the tokens of a CommonMark parser.
+"""Finds content that a Markdown page loads or runs, with the tokens of a CommonMark parser.
 
-Generators read Markdown in dialects. Where they differ on what is code, the page is read in both ways.
+Where the dialects of generators disagree on what is code, the page is read in both ways.
 """
 
 import html
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_NESTING = 40
 MAX_BRACKETS = 20
-"""So deep brackets may be nested; the parser leaves deeper ones unread, and takes long over them."""
+"""How deep brackets may be nested. The parser is slow on deeper ones and does not parse them."""
 MAX_DEPTH = 3
 FENCE_PATTERN = re.compile(r"`{3,}|~{3,}")
 TAG_IN_TEXT = re.compile(r"<[A-Za-z]")
@@ -35,20 +35,20 @@ SNIPPET = re.compile(r"(?<!-)-+8<-+[^\n]*")
 
 
 def find_in_markdown(text: str, *, is_mdx: bool = False, depth: int = 0) -> Iterator[Embed]:
-    """Yields what the page refers to, with the line where it stands."""
+    """Yields the embeds and links of the page with their lines."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if is_mdx and depth == 0:
         yield from _find_in_mdx(text)
         return
     yield from MarkdownReader(text, is_mdx, depth).read()
-    if depth == 0:  # some generators read every page as MDX
+    if depth == 0:  # some generators parse every page as MDX
         yield from (
             Embed(embed.kind, embed.url, embed.line, "mdx") for embed in MdxReader(text).read() if embed.kind != "link"
         )
 
 
 def _find_in_mdx(text: str) -> Iterator[Embed]:
-    """Reads a page of MDX; where it is in doubt which lines are fenced code, once more as if none were."""
+    """Reads an MDX page. If it is unclear which lines are fenced code, reads it again as if none were."""
     mdx = MdxReader(text)
     yield from mdx.read()
     lines = text.split("\n")
@@ -63,14 +63,14 @@ def _find_in_mdx(text: str) -> Iterator[Embed]:
 
 
 class MarkdownReader:
-    """One reading of a page; `depth` counts how often a piece of code was read as a page of its own."""
+    """Reads a page once. `depth` counts how many levels of code were read as separate pages."""
 
     def __init__(self, text: str, is_mdx: bool, depth: int) -> None:
         self.text, self.is_mdx, self.depth = text, is_mdx, depth
         self.lines = text.split("\n")
         self.fences: list[tuple[int, int]] = []
         self.html_pieces: list[str] = []
-        """The page as the generator writes it, but without code: for tags that run over several blocks."""
+        """The rendered page without code, to find tags that extend over several blocks."""
         self.open_tags = 0
         self.has_open_image = False
 
@@ -82,7 +82,7 @@ class MarkdownReader:
             line = token.map[0] + 1 if token.map else 0
             for embed in self._read_token(token):
                 yield Embed(embed.kind, embed.url, embed.line or line, embed.dialect)
-        if self.has_open_image:  # other dialects take more for an image, and for the definition of one
+        if self.has_open_image:  # other dialects accept more syntax for images and their definitions
             for match in DEFINITION.finditer(self.text):
                 if find_host(match[1]):
                     yield Embed("image", match[1], self.text.count("\n", 0, match.start()) + 1)
@@ -94,7 +94,7 @@ class MarkdownReader:
             yield Embed("script", shorten(f"nested too deeply: {token.content}"))
         if token.type == "fence":
             yield from self._read_fence(token)
-        elif token.type == "code_block":  # in a list, an admonition or a definition other dialects read text here
+        elif token.type == "code_block":  # in lists, admonitions and definitions, other dialects read this as text
             yield from self._read_code(token.content)
         elif token.type == "html_block":
             self.html_pieces.append(token.content)
@@ -123,13 +123,16 @@ class MarkdownReader:
             yield from self._read_code(token.content, "strict fences")
 
     def _is_ambiguous_fence(self, token: "Token", closing: str, info: str) -> bool:
-        """Whether Python-Markdown or kramdown may read the fence as text: in a list, in HTML, with another end."""
+        """Returns whether Python-Markdown or kramdown may read the fence as text.
+
+        They may do so in lists, in HTML, and if the fences differ or the info string is unusual.
+        """
         opening = self.lines[token.map[0]] if token.map else ""
         is_plain = opening.startswith(token.markup) and closing == token.markup and SIMPLE_INFO.fullmatch(info)
         return token.level > 0 or self.open_tags > 0 or not is_plain
 
     def _read_directive(self, name: str, argument: str, content: str) -> Iterator[Embed]:
-        """Reads a directive of MyST, which looks like a fence."""
+        """Reads a MyST directive, which has the syntax of a fence."""
         if name in CODE_DIRECTIVES:
             return
         if name.startswith("code-cell"):
@@ -144,7 +147,7 @@ class MarkdownReader:
         yield from self._read_code(content)
 
     def _read_code(self, content: str, dialect: Dialect = "") -> Iterator[Embed]:
-        """Reads code as text, since another dialect may; links in it are not worth telling."""
+        """Reads code as text, because another dialect may do so. Leaves out links."""
         if self.depth < MAX_DEPTH:
             embeds = find_in_markdown(content, is_mdx=self.is_mdx, depth=self.depth + 1)
         else:
@@ -152,7 +155,7 @@ class MarkdownReader:
         yield from (Embed(embed.kind, embed.url, 0, dialect) for embed in embeds if embed.kind != "link")
 
     def _read_text_between_tags(self, content: str) -> Iterator[Embed]:
-        """Reads the text of a block of HTML as Markdown, which some dialects do."""
+        """Reads the text of an HTML block as Markdown, as some dialects do."""
         text = re.sub(r"<[^<>]*>", " ", content)
         if "![" in text:
             for token in _build_parser(self.is_mdx).parseInline(text):
@@ -166,7 +169,7 @@ class MarkdownReader:
         plain = "".join(_render_plain_text(child) for child in children)
         if "![" in plain:
             self.has_open_image = True
-        if not self.is_mdx and TAG_IN_TEXT.search(plain):  # no tag to CommonMark, and one to laxer dialects
+        if not self.is_mdx and TAG_IN_TEXT.search(plain):  # not a tag in CommonMark, but in more lenient dialects
             yield from (embed for embed in find_in_html(plain) if embed.kind != "link")
         yield from _find_in_extensions(plain)
 
@@ -190,7 +193,7 @@ class MarkdownReader:
 
 
 def _find_in_extensions(text: str) -> Iterator[Embed]:
-    """Yields what attribute lists, shortcodes, templates and directives in a text refer to."""
+    """Yields the embeds of attribute lists, shortcodes, templates and directives in a text."""
     if "{" in text:
         for match in BRACES.finditer(text):
             if "=" in match[1]:
@@ -217,7 +220,7 @@ def _render_token(token: "Token") -> str:
 
 
 def _render_plain_text(token: "Token") -> str:
-    """Returns the text as it stands, without code, and without signs that were escaped."""
+    """Returns the token's text without code and escaped characters."""
     if token.type == "code_inline":
         return " "
     if token.type == "text_special" and token.content in ("<", "{", "!"):
@@ -226,7 +229,7 @@ def _render_plain_text(token: "Token") -> str:
 
 
 def _flatten_brackets(text: str) -> Generator[Embed, None, str]:
-    """Takes the brackets from paragraphs that nest them too deeply, and yields what these may load."""
+    """Removes brackets from paragraphs that nest them too deeply, and yields what these may load. Returns the text."""
     if text.count("[") < MAX_BRACKETS:
         return text
     paragraphs = text.split("\n\n")
@@ -252,7 +255,7 @@ def _build_parser(is_mdx: bool) -> "MarkdownIt":
     from markdown_it.rules_inline import StateInline, backtick
 
     def mark_lines(state: StateInline, silent: bool) -> bool:
-        """Reads a piece of code, and notes when it runs over several lines: there dialects differ."""
+        """Reads a code span, and marks one that extends over several lines, because dialects disagree on these."""
         start = state.pos
         is_code = backtick(state, silent)
         if is_code and not silent and state.tokens and state.tokens[-1].type == "code_inline":
@@ -262,7 +265,7 @@ def _build_parser(is_mdx: bool) -> "MarkdownIt":
     parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING, "html": not is_mdx}).enable("table")
     if is_mdx:
         parser.disable("code")
-    parser.disable("text_join")  # so that what was escaped can be told
+    parser.disable("text_join")  # keeps escaped characters as separate tokens
     parser.inline.ruler.at("backticks", mark_lines)
     parser.validateLink = lambda url: True  # type: ignore[method-assign]
     parser.normalizeLink = lambda url: url  # type: ignore[method-assign]

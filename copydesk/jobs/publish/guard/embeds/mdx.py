@@ -1,6 +1,6 @@
-"""What a page of MDX runs and loads: its imports and exports, its JSX tags, and its expressions in braces.
+"""Finds content that an MDX page loads or runs in its imports and exports, JSX tags and expressions in braces.
 
-A small tokenizer, since no parser of MDX exists for Python. It reads left to right, as MDX does: outside tags and
+Uses a small tokenizer, because there is no MDX parser for Python. It reads left to right, as MDX does: outside tags and
 expressions a backtick begins code; inside them it begins a template. Expressions that are not plain count as scripts.
 """
 
@@ -33,7 +33,7 @@ PATH_HELPER_PATTERN = re.compile(
 
 @dataclass
 class MdxReader:
-    """Collects what a page refers to; `names` are the local files that the page imports."""
+    """Collects the embeds and links of a page. `imported_names` are names that the page imports from local files."""
 
     text: str
     embeds: list[Embed] = field(default_factory=list)
@@ -42,7 +42,7 @@ class MdxReader:
     fences: list[tuple[int, int]] = field(default_factory=list)
     """The first line of each fence and the line after its last, counted from 0."""
     has_closed_fences: bool = True
-    """False where a fence has no end, so that it is in doubt what is code."""
+    """False if a fence is unclosed, so that it is unclear what is code."""
 
     def __post_init__(self) -> None:
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
@@ -73,7 +73,7 @@ class MdxReader:
         return self._read_module(match)
 
     def _skip_code(self, match: re.Match[str]) -> int:
-        """Skips a piece of code within one line; a backtick without its like is a letter."""
+        """Skips a code span within one line. An unmatched backtick is plain text."""
         stop = self.text.find("\n", match.end())
         line = self.text[match.end() : stop if stop >= 0 else len(self.text)][:2000]
         closing = re.search(rf"(?<!`){match.group()}(?!`)", line)
@@ -98,7 +98,10 @@ class MdxReader:
         return closing.end()
 
     def _is_fence_in_block(self, prefix: str, first: int, last: int) -> bool:
-        """Whether all lines of a fence are in the list item or quotation that it begins in, which would else end it."""
+        """Returns whether a fence stays in the list item or quotation where it begins.
+
+        The end of that block would also end the fence.
+        """
         column, quotes = len(prefix.expandtabs(4)), prefix.count(">")
         for line in self.text[
             self._line_starts[first] : self._line_starts[last] if last < len(self._line_starts) else None
@@ -109,7 +112,7 @@ class MdxReader:
         return True
 
     def _read_module(self, match: re.Match[str]) -> int:
-        """Reads imports and exports, which stand at the beginning of a block and run to the next empty line."""
+        """Reads imports and exports, which begin a block and extend to the next empty line."""
         start = position = match.start()
         if (statement := IMPORT_PATTERN.match(self.text, start)) and find_host(statement["source"]):
             self._read_import(statement)
@@ -153,7 +156,7 @@ class MdxReader:
                 self._add("link", url, line)
 
     def _read_raw_text(self, tag: Tag) -> None:
-        """Reads the text of a style or script up to its end; one that nothing ends has all the rest, once."""
+        """Reads the text of a style or script element. An unclosed one extends to the end, and is read only once."""
         name = tag.name.lower()
         if name not in ("style", "script") or name in self.unclosed_tags:
             return
@@ -179,7 +182,7 @@ class MdxReader:
                 self._add("script", shorten(f"{{{spread.source}}}"), line)
 
     def _read_computed(self, tag: str, attribute: str, value: Expression, line: int) -> None:
-        """Reads an attribute in braces: a literal as what it says, anything else that is loaded as a script."""
+        """Reads an attribute in braces. A literal is read as its value; a computed value that is loaded is a script."""
         name = attribute.lower()
         literal = value.literal
         if literal is not None:
@@ -197,7 +200,7 @@ class MdxReader:
             self._read_tag(inner, 0)
 
     def _is_harmless(self, name: str, value: Expression) -> bool:
-        """Whether a loaded attribute names a file of the site or a style, and any other one is plain."""
+        """Returns whether an attribute is a local file, a static style, or a plain value that is not loaded."""
         source = value.source.strip()
         if source in self.imported_names or PATH_HELPER_PATTERN.fullmatch(source):
             return True
@@ -216,7 +219,7 @@ class MdxReader:
 
 
 def _find_element(name: str) -> str:
-    """Returns the element that a tag stands for; a capital letter begins a component, whatever it is called."""
+    """Returns the HTML element of a tag. A name with a capital letter is a component, and gets the prefix `x-`."""
     last = name.rpartition(".")[2]
     return last.lower() if last[:1].islower() or last == "Script" else f"x-{last.lower()}"
 

@@ -1,4 +1,4 @@
-"""What a page of reStructuredText loads or runs, by the nodes of docutils. Nothing is included, fetched or run."""
+"""Finds content that a reStructuredText page loads or runs, with docutils. Does not include, fetch or run anything."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ CODE_DIRECTIVES = {
     "code-block", "sourcecode", "highlight", "literalinclude", "prompt", "doctest", "testcode", "testoutput",
     "graphviz", "productionlist", "toctree", "index", "autosummary",
 }  # fmt: skip
-"""Directives of Sphinx whose text is shown, and not read as a page."""
+"""Sphinx directives whose content is displayed and not parsed."""
 EXECUTED_DIRECTIVES = {
     "ipython",
     "jupyter-execute",
@@ -41,12 +41,12 @@ TEXT_DIRECTIVES = {
     "button-link", "button-ref", "card", "collapse", "deprecated", "dropdown", "grid-item-card", "seealso", "tab",
     "tab-item", "todo", "versionadded", "versionchanged", "versionremoved",
 }  # fmt: skip
-"""Directives whose argument is shown as text, or linked to."""
+"""Directives whose argument is displayed as text or used as a link."""
 LINK_OPTIONS = {"target", "link", "link-alt", "alt", "caption", "name", "ref"}
 
 
 def find_in_rst(text: str) -> Iterator[Embed]:
-    """Yields what the page refers to; a page that docutils cannot read to its end is a script."""
+    """Yields the embeds and links of the page. A page that docutils cannot parse counts as a script."""
     if len(text) > MAX_CHARS or any(len(line) > MAX_LINE_CHARS for line in text.splitlines()) or _is_costly(text):
         yield Embed("script", TOO_LARGE)
         return
@@ -54,7 +54,7 @@ def find_in_rst(text: str) -> Iterator[Embed]:
 
     try:
         document = _parse(text)
-    except Exception:  # whatever a hostile page makes of the parser, it is not read
+    except Exception:  # a hostile page may cause any error in the parser
         yield Embed("script", UNREADABLE)
         return
     for node in document.findall():
@@ -62,7 +62,7 @@ def find_in_rst(text: str) -> Iterator[Embed]:
 
 
 def _is_costly(text: str) -> bool:
-    """Whether docutils may take long: it looks for the end of each mark to the end of the paragraph."""
+    """Returns whether docutils may be slow: at each markup character it searches the rest of the paragraph."""
     cost = sum(len(MARKUP_PATTERN.findall(paragraph)) * len(paragraph) for paragraph in text.split("\n\n"))
     return cost > MAX_PARSE_COST
 
@@ -74,7 +74,7 @@ def _parse(text: str) -> Any:
 
     settings = frontend.get_default_settings(Parser)
     settings.file_insertion_enabled = False
-    settings.raw_enabled = True  # a node with the text, which nothing runs here
+    settings.raw_enabled = True  # creates a node with the text; nothing runs it
     settings.report_level, settings.halt_level, settings.warning_stream = 5, 6, False
     settings.line_length_limit = MAX_LINE_CHARS
     document = utils.new_document("page", settings)
@@ -116,7 +116,7 @@ def _read_address(kind: EmbedKind, address: str, line: int) -> Iterator[Embed]:
 
 
 def _read_directive(node: Any, line: int) -> Iterator[Embed]:
-    """Reads a directive that docutils does not know: its argument and options may be loaded."""
+    """Reads a directive that docutils does not know, whose argument and options may be loaded."""
     if node["directive"].lower() in EXECUTED_DIRECTIVES:
         yield Embed("script", shorten(node["directive"]), line)
     kind: EmbedKind = "link" if node["directive"].lower() in TEXT_DIRECTIVES else "image"
@@ -129,7 +129,7 @@ def _read_directive(node: Any, line: int) -> Iterator[Embed]:
 
 @cache
 def _make_directive() -> Any:
-    """Returns a directive with any arguments and options, whose text is read as part of the page."""
+    """Returns a directive that accepts any arguments and options, and parses its content as part of the page."""
     from docutils import nodes
     from docutils.parsers.rst import Directive
 

@@ -1,4 +1,4 @@
-"""Files that hold the settings of a site."""
+"""Settings files of site generators."""
 
 import posixpath
 from fnmatch import fnmatchcase
@@ -20,7 +20,7 @@ HARMLESS_KEYS: dict[str, tuple[str, ...]] = {
     "theme.toml": (),
     "gitbook.y*ml": (),
 }
-"""Settings of sites, by pattern, and the keys that hold no more than titles and menus."""
+"""Glob patterns of settings files, each with the keys that contain only titles and menus."""
 
 
 def is_site_settings(path: str) -> bool:
@@ -28,6 +28,6 @@ def is_site_settings(path: str) -> bool:
 
 
 def find_harmless_keys(path: str) -> tuple[str, ...] | None:
-    """Returns the keys that hold no more than titles and menus; None if the file holds no settings of a site."""
+    """Returns the keys that contain only titles and menus, or None if the file is not a settings file."""
     name = posixpath.basename(path).lower()
     return next((keys for pattern, keys in HARMLESS_KEYS.items() if fnmatchcase(name, pattern)), None)

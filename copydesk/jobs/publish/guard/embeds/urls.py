@@ -1,4 +1,4 @@
-"""Addresses as browsers read them, and what a file refers to by one."""
+"""Parses URLs as browsers do, and defines the references that a file can contain."""
 
 import re
 import unicodedata
@@ -10,7 +10,7 @@ from urllib.parse import unquote
 EmbedKind = Literal["link", "image", "style", "frame", "script"]
 Dialect = Literal["", "strict fences", "mdx", "templates"]
 
-# Any number of slashes of either kind; a scheme needs none.
+# Browsers accept any number of slashes and backslashes, and none after a scheme.
 URL_PATTERN = re.compile(
     r"https?:(?:[/\\]+(?:\[[0-9a-f:.]+\]|[^\s\"'<>()\[\]{}|^`])|(?=[\w-]+\.\w))[^\s\"'<>()\[\]{}|^`]*"
     r"|(?:(?<=[\"'(=<\s,])|^)[/\\]{2,}(?:\[[0-9a-f:.]+\]|[\w-]+[.\u3002\uff0e\uff61])[^\s\"'<>()\[\]{}|^`]*",
@@ -22,18 +22,18 @@ DATA_SCHEME_PATTERN = re.compile(r"(?:data|blob|filesystem):", re.I)
 IGNORED_PATTERN = re.compile(r"[\t\n\r]")
 TRIMMED_CHARACTERS = "".join(chr(code) for code in range(33))
 TRAILING_PUNCTUATION = ".,;:!?*_"
-TOO_LARGE = "a file that is too large to be read"
-TOO_DEEP = "a file that is nested too deeply to be read"
-UNREADABLE = "a file that its parser cannot read"
+TOO_LARGE = "a file that is too large to parse"
+TOO_DEEP = "a file that is nested too deeply to parse"
+UNREADABLE = "a file that cannot be parsed"
 UNREAD_REASONS = (TOO_LARGE, TOO_DEEP, UNREADABLE)
-"""In place of an address: nothing is known of the file, neither now nor as it was."""
+"""Used in place of a URL when a file could not be parsed, so that its embeds are unknown."""
 
 
 @dataclass(frozen=True)
 class Embed:
-    """A reference of a page: `link` waits for a click, every other kind is loaded or run without one.
+    """A reference in a file. A `link` needs a click; all other kinds are loaded or run without one.
 
-    `dialect` names the way of reading a page in which the reference is live; empty means in all of them.
+    `line` 0 means unknown. `dialect` is the only dialect in which the reference is active; "" means all dialects.
     """
 
     kind: EmbedKind
@@ -43,12 +43,12 @@ class Embed:
 
 
 def clean_address(value: str) -> str:
-    """Returns the address without the characters that browsers leave out."""
+    """Returns the address without the characters that browsers ignore."""
     return IGNORED_PATTERN.sub("", value).strip(TRIMMED_CHARACTERS)
 
 
 def find_host(address: str) -> str:
-    """Returns the host that an address leads to, or nothing where it leads into the site itself."""
+    """Returns the host of an address, or "" for an address within the site."""
     address = clean_address(address)
     scheme = SCHEME_PATTERN.match(address)
     if scheme is None:
@@ -67,11 +67,11 @@ def holds_data(address: str) -> bool:
 
 
 def find_urls(text: str) -> Iterator[str]:
-    """Yields the addresses that stand in a text, without the punctuation after them."""
+    """Yields the URLs in a text, without trailing punctuation."""
     for match in URL_PATTERN.finditer(text):
         yield match.group().rstrip(TRAILING_PUNCTUATION)
 
 
 def shorten(text: str) -> str:
-    """Returns the first words of a piece of code, by which a reviewer recognizes it."""
+    """Returns the beginning of a piece of code as one line, so that a reviewer can recognize it."""
     return " ".join(text[:400].split())[:80]

@@ -69,7 +69,7 @@ MOVES = [
 
 
 @pytest.mark.parametrize(("forge", "event", "payload", "kind"), MOVES)
-def test_a_pull_requests_end_is_understood(forge: str, event: str, payload: Any, kind: type) -> None:
+def test_merged_or_closed_pull_request_is_parsed(forge: str, event: str, payload: Any, kind: type) -> None:
     assert parse_event(forge, event, payload, "@copydesk") == kind("acme/docs", 7)
 
 
@@ -89,7 +89,7 @@ SPOKEN = [
 
 
 @pytest.mark.parametrize(("forge", "event", "payload"), SPOKEN)
-def test_a_word_to_the_agent_is_understood(forge: str, event: str, payload: Any) -> None:
+def test_mention_of_the_agent_is_parsed(forge: str, event: str, payload: Any) -> None:
     said = parse_event(forge, event, payload, "@copydesk")
     assert isinstance(said, AgentMentioned)
     assert (said.repository, said.number, said.user, said.text) == ("acme/docs", 7, "rosa", "@copydesk shorten this")
@@ -141,7 +141,7 @@ def test_everything_else_is_ignored(forge: str, event: str, payload: Any) -> Non
         {"project": {"path_with_namespace": "a/b"}, "object_attributes": {"action": ["merge"], "iid": None}},
     ],
 )
-def test_a_payload_of_another_shape_is_ignored(forge: str, event: str, payload: Any) -> None:
+def test_malformed_payload_is_ignored(forge: str, event: str, payload: Any) -> None:
     assert parse_event(forge, event, payload, "@copydesk") is None
 
 
@@ -157,7 +157,7 @@ def test_a_payload_of_another_shape_is_ignored(forge: str, event: str, payload: 
         "Thanks @copydesk.",
     ],
 )
-def test_a_mention_is_a_word_of_its_own(text: str) -> None:
+def test_mention_must_be_a_separate_word(text: str) -> None:
     assert has_mention(text, "@copydesk")
 
 
@@ -184,21 +184,21 @@ def test_a_mention_is_a_word_of_its_own(text: str) -> None:
         "",
     ],
 )
-def test_quotes_code_and_other_names_are_no_mention(text: str) -> None:
+def test_quotes_code_and_other_names_are_not_mentions(text: str) -> None:
     assert not has_mention(text, "@copydesk")
 
 
-def test_a_comment_on_a_line_says_where_and_quotes_the_lines_as_data() -> None:
+def test_line_comment_has_its_place_and_quotes_the_lines_as_data() -> None:
     comment = github_comment(path="docs/setup.md", line=2, diff_hunk=HUNK)
     payload = github("created", pull_request=github_pull(), comment=comment)
     said = parse_event("github", "pull_request_review_comment", payload, "@copydesk")
     assert isinstance(said, AgentMentioned)
     prompt = build_prompt(said, "@copydesk")
-    assert prompt.startswith("shorten this\n\nThis was said in a review, about docs/setup.md, line 2.")
+    assert prompt.startswith("shorten this\n\nThis is a review comment on docs/setup.md, line 2.")
     assert prompt.endswith("> @@ -1,3 +1,3 @@\n>  # Setup\n> -Run it.\n> +Run `make`.")
 
 
-def test_a_note_on_a_line_of_gitlab_says_where() -> None:
+def test_gitlab_line_note_has_its_place() -> None:
     said = parse_event(
         "gitlab", "Note Hook", gitlab_note(position={"new_path": "docs/setup.md", "new_line": 2}), "@copydesk"
     )
@@ -206,14 +206,14 @@ def test_a_note_on_a_line_of_gitlab_says_where() -> None:
     assert (said.path, said.line) == ("docs/setup.md", 2)
 
 
-def test_text_that_no_database_can_hold_is_mended() -> None:
+def test_characters_that_no_database_can_store_are_replaced() -> None:
     payload = github("created", issue=ISSUE, comment=github_comment("@copydesk\0 one \ud800 two"))
     said = parse_event("github", "issue_comment", payload, "@copydesk")
     assert isinstance(said, AgentMentioned)
     assert said.text == "@copydesk one ? two"
 
 
-def test_two_reviews_with_the_same_words_are_two() -> None:
+def test_two_reviews_with_the_same_text_are_two_messages() -> None:
     def review(at: str) -> Any:
         pull = {"number": 7, "updated_at": at}
         payload = gitea("reviewed", pull_request=pull, review={"content": "@copydesk again"})
@@ -233,5 +233,5 @@ def test_two_reviews_with_the_same_words_are_two() -> None:
         ("@copydesk!", ""),
     ],
 )
-def test_a_message_does_not_begin_with_the_agents_name(text: str, prompt: str) -> None:
+def test_leading_mention_is_removed_from_the_message(text: str, prompt: str) -> None:
     assert build_prompt(AgentMentioned("acme/docs", 7, "comment-1", "rosa", text), "@copydesk") == prompt

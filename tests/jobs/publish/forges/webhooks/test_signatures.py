@@ -30,12 +30,12 @@ def standard(at: float = NOW, body: bytes = BODY, key: bytes = KEY) -> dict[str,
 
 
 @pytest.mark.parametrize(("forge", "headers"), GOOD)
-def test_a_signed_delivery_is_genuine(forge: str, headers: dict[str, str]) -> None:
+def test_correctly_signed_delivery_is_accepted(forge: str, headers: dict[str, str]) -> None:
     assert is_signature_valid(forge, headers, BODY, SECRET, NOW)
 
 
 @pytest.mark.parametrize(("forge", "headers"), GOOD)
-def test_another_secret_or_none_is_not(forge: str, headers: dict[str, str]) -> None:
+def test_wrong_or_missing_secret_is_rejected(forge: str, headers: dict[str, str]) -> None:
     assert not is_signature_valid(forge, headers, BODY, "other", NOW)
     assert not is_signature_valid(forge, headers, BODY, "", NOW)
     assert not is_signature_valid(forge, {}, BODY, SECRET, NOW)
@@ -44,21 +44,21 @@ def test_another_secret_or_none_is_not(forge: str, headers: dict[str, str]) -> N
 
 
 @pytest.mark.parametrize(("forge", "headers"), [case for case in GOOD if case[0] != "gitlab"])
-def test_another_body_is_not(forge: str, headers: dict[str, str]) -> None:
+def test_changed_body_is_rejected(forge: str, headers: dict[str, str]) -> None:
     assert not is_signature_valid(forge, headers, BODY + b" ", SECRET, NOW)
 
 
-def test_a_bad_signature_is_not_mended_by_a_good_one_of_another_kind() -> None:
+def test_valid_signature_of_another_scheme_does_not_outweigh_an_invalid_one() -> None:
     assert not is_signature_valid("forgejo", {"x-forgejo-signature": "00", "x-gitea-signature": HEX}, BODY, SECRET, NOW)
 
 
-def test_one_forges_scheme_does_not_open_anothers() -> None:
+def test_signature_scheme_of_another_forge_is_rejected() -> None:
     assert not is_signature_valid("github", {"x-gitlab-token": SECRET, "x-gitea-signature": HEX}, BODY, SECRET, NOW)
     assert not is_signature_valid("gitlab", {"x-hub-signature-256": f"sha256={HEX}"}, BODY, SECRET, NOW)
     assert not is_signature_valid("local", {"x-hub-signature-256": f"sha256={HEX}"}, BODY, SECRET, NOW)
 
 
-def test_gitlabs_signing_token_covers_body_and_time() -> None:
+def test_gitlab_signing_token_covers_body_and_time() -> None:
     assert is_signature_valid("gitlab", standard(), BODY, SIGNING, NOW)
     assert not is_signature_valid("gitlab", standard(), BODY + b" ", SIGNING, NOW)
     assert not is_signature_valid("gitlab", standard(at=NOW - 301), BODY, SIGNING, NOW)
@@ -68,5 +68,5 @@ def test_gitlabs_signing_token_covers_body_and_time() -> None:
     assert not is_signature_valid("gitlab", standard(), BODY, "whsec_not base64!", NOW)
 
 
-def test_a_signing_token_is_never_taken_as_a_plain_one() -> None:
+def test_signing_token_is_never_accepted_as_a_plain_token() -> None:
     assert not is_signature_valid("gitlab", {"x-gitlab-token": SIGNING}, BODY, SIGNING, NOW)
