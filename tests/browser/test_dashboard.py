@@ -74,7 +74,7 @@ def test_first_link_creates_the_administrator(page: Page, service: Service) -> N
     page.get_by_label("Email address").fill("ada@example.org")
     page.get_by_label("Name").fill("Ada")
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Create the account").click()
+    page.get_by_role("button", name="Create account").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Projects")
     assert service.desk.people.create_first_admin_link() is None
 
@@ -96,7 +96,7 @@ def test_a_key_is_shown_once(page: Page, service: Service, walk: Walk) -> None:
     assert page.locator("#project-id").inner_text() == walk.project
     walk.site = page.locator("#site-id").inner_text()
     page.get_by_label("Name").fill("From the terminal")
-    page.get_by_role("button", name="Create the key").click()
+    page.get_by_role("button", name="Create key").click()
     walk.key = page.locator("#key").input_value()
     assert walk.key.startswith("desk_")
     page.goto(f"{service.url}/projects/{walk.project}/keys")

@@ -1,1 +1,1 @@
-"""What happens to a request before routing: keys, fast path, metrics."""
+"""Middleware that runs before routing: authentication, the fast path, pacing and metrics."""

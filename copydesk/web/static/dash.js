@@ -24,7 +24,7 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
   const label = button.textContent;
   button.hidden = false;
   button.addEventListener("click", async () => {
-    button.textContent = (await copied(document.getElementById(button.dataset.copy))) ? "Copied" : "Select and copy it";
+    button.textContent = (await copied(document.getElementById(button.dataset.copy))) ? "Copied" : "Copy it manually";
     setTimeout(() => { button.textContent = label; }, 1500);
   });
 }

@@ -191,7 +191,7 @@ class OidcProvider:
         )
         if endpoints.issuer.rstrip("/") != issuer.rstrip("/"):
             raise ProviderUnavailable(
-                f"The identity provider has the issuer {endpoints.issuer} instead of {issuer}. Correct COPYDESK_OIDC_ISSUER."
+                f"The provider's issuer is {endpoints.issuer}, not {issuer}. Correct COPYDESK_OIDC_ISSUER."
             )
         return endpoints
 

@@ -116,7 +116,7 @@ def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
         case "pushed":
             return TimelineStep(f"Pushed commit {data['commit'][:10]} to {data['branch']}")
         case "pull_request":
-            return TimelineStep("Opened the pull request")
+            return TimelineStep("Opened or updated the pull request")
         case "finished" if data["status"] == Status.COMPLETED:
             return TimelineStep("Completed" + (f": {data['message']}" if data.get("message") else ""), "good")
         case "finished":

@@ -16,7 +16,7 @@ from copydesk.web.dashboard.projects.snippets import build_snippets
 from copydesk.web.responses.html import render_page
 
 router = APIRouter()
-EXPIRY_LABELS = {"7": "7 days", "30": "30 days", "60": "60 days", "90": "90 days", "none": "No expiry"}
+EXPIRY_LABELS = {"7": "7 days", "30": "30 days", "60": "60 days", "90": "90 days", "none": "Never"}
 SCOPE_LABELS = {"write": "Read and write", "read": "Read only", "events": "Send events only"}
 DEFAULT_FORM = {"name": "", "use": "write", "expiry": "90", "allow": ""}
 EXPIRY_WARNING_MS = 7 * clock.DAY

@@ -18,7 +18,7 @@ PROJECT_FIELD_HELP = {
     "ref": "The branch that jobs start from and that pull requests go to.",
     "root": "The documentation folder. Leave empty for the repository root.",
     "model": "The model that runs this project's jobs. Leave empty for the server's default.",
-    "token_env": "The server's environment variable with the repository's token. It has precedence over the stored token. "
+    "token_env": "The server's environment variable with the repository's token. It is used before the stored one. "
     "It can only be set with copydesk project set; here you can remove it.",
 }
 FIELD_LABELS = {

@@ -111,7 +111,7 @@ def test_unverified_email_opens_no_account(
 ) -> None:
     known = person(service, "viewer", f"known-{next(numbers)}@example.org")
     provider.claims |= {"email": known.email, "email_verified": verified}
-    assert "has not verified your e-mail address" in refused(browser, there(browser))
+    assert "has not verified your email address" in refused(browser, there(browser))
     provider.claims["email_verified"] = True
     browser.get(there(browser))
     assert is_in(browser), "and it was not linked by the first try"
@@ -184,9 +184,9 @@ def test_a_state_of_another_browser_is_refused(service: Service, provider: OidcP
     """Else whoever sends a link could let others sign in as themselves."""
     with httpx.Client(base_url=service.url, timeout=60) as attacker:
         link = there(attacker)
-    assert "did not begin here" in refused(browser, link)
+    assert "was not started in this browser" in refused(browser, link)
     there(browser)
-    assert "did not begin here" in refused(browser, link), "nor while a way of one's own is open"
+    assert "was not started in this browser" in refused(browser, link), "nor while a way of one's own is open"
 
 
 def test_tampered_state_cookie_is_refused(provider: OidcProvider, browser: httpx.Client) -> None:
@@ -213,7 +213,7 @@ def test_person_of_another_domain_needs_an_invitation(
     service: Service, provider: OidcProvider, browser: httpx.Client
 ) -> None:
     provider.claims["email"] = "ada@elsewhere.example"
-    assert "Nobody has invited this address" in refused(browser, there(browser))
+    assert "This address has not been invited" in refused(browser, there(browser))
     service.desk.people.invite("ada@elsewhere.example", "viewer", actor="test")
     browser.get(there(browser))
     assert service.desk.people.get_by_email("ada@elsewhere.example").role == "viewer"
@@ -272,13 +272,13 @@ def test_removing_a_person_who_can_sign_in_again_shows_a_warning(service: Servic
         person(service, "viewer", f"removed@{domain}") for domain in ("example.org", "elsewhere.example")
     )
     with signed_in(service) as admin:
-        assert "they can come back from there as editor" in admin.get(f"/people/{inside.id}/remove").text
-        assert "come back" not in admin.get(f"/people/{outside.id}/remove").text
+        assert "they can sign in with it again as editor" in admin.get(f"/people/{inside.id}/remove").text
+        assert "sign in with it again" not in admin.get(f"/people/{outside.id}/remove").text
 
 
 def test_denied_consent_is_reported(provider: OidcProvider, browser: httpx.Client) -> None:
     back = there(browser).replace("code=", "error=access_denied&ignored=")
-    assert "did not let you in" in refused(browser, back)
+    assert "rejected the sign-in" in refused(browser, back)
 
 
 def test_rotated_provider_key_is_fetched(provider: OidcProvider, browser: httpx.Client, monkeypatch: Any) -> None:
@@ -300,8 +300,8 @@ def test_unavailable_provider_or_wrong_issuer_is_reported(
 ) -> None:
     provider.says = {"issuer": "https://login.example.org"}
     for issuer, says in (
-        (provider.address, "calls itself https://login.example.org"),
-        ("http://127.0.0.1:1", "cannot"),
+        (provider.address, "issuer is https://login.example.org"),
+        ("http://127.0.0.1:1", "is unavailable"),
     ):
         folder = tmp_path_factory.mktemp("away")
         with serve(folder, repository=service.repository, with_worker=False, **of(issuer)) as other:

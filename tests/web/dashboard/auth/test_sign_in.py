@@ -65,7 +65,7 @@ def test_first_link_creates_the_first_administrator(tmp_path: Path, service: Ser
         with httpx.Client(base_url=new.url, headers={"Accept": "text/html"}, timeout=60) as browser:
             assert "There is no administrator yet" in browser.get("/sign-in").text
             link = f"/join/{new.desk.people.create_first_admin_link()}"
-            assert "There is no administrator yet" in browser.get(link).text
+            assert "This account will be the administrator." in browser.get(link).text
             form = {"email": "Ada@example.org", "name": "Ada", "password": PASSWORD}
             assert "at least 10 characters" in browser.post(link, data={**form, "password": "short"}).text
             assert browser.post(link, data=form).headers["location"] == "/"
@@ -341,7 +341,7 @@ def test_used_or_expired_invitation_is_refused(browser: httpx.Client, service: S
     for secret in (used, old, "0" * 32, "none"):
         for answer in (browser.get(f"/join/{secret}"), browser.post(f"/join/{secret}", data=form)):
             assert answer.status_code == 404
-            assert "used before, has expired, or never was" in answer.text
+            assert "already used, has expired or never existed" in answer.text
 
 
 def test_sign_in_pages_cannot_be_framed_or_cached(browser: httpx.Client, service: Service) -> None:

@@ -280,7 +280,7 @@ def listed(page: str) -> list[str]:
 def test_list_version_changes_when_a_job_changes(quiet: Service) -> None:
     viewer, job = viewer_of(quiet), ask(quiet)
     before = viewer.get(at(quiet, "/jobs")).text
-    assert "1 at work now." in before
+    assert "1 running." in before
     live = html.unescape(re.findall(r'data-live="([^"]+)"', before)[0])
     [version] = re.findall(r'data-version="([^"]+)"', before)
     assert viewer.get(live).json() == {"version": version}
@@ -309,7 +309,7 @@ def test_disallowed_action_is_refused_with_a_message(quiet: Service) -> None:
     editor, job = editor_of(quiet), ask(quiet)
     here = at(quiet, f"/jobs/{job.id}")
     refused = post(editor, f"{here}/retry")
-    assert (refused.status_code, "still at work; cancel it" in refused.text) == (409, True)
+    assert (refused.status_code, "still running; cancel it" in refused.text) == (409, True)
     post(editor, f"{here}/archive")
     for act, said in (("cancel", "The job is archived; only"), ("message", "The job is archived; unarchive it first.")):
         refused = post(editor, f"{here}/{act}", prompt="More")
@@ -438,7 +438,7 @@ def test_too_large_diff_is_truncated_with_a_note(quiet: Service) -> None:
         save_changed_files(tx, job.id, [create_patch("a.md", old, lines), create_patch("b.md", None, b"text\n")])
     for look in ("unified", "split"):
         shown = viewer.get(at(quiet, f"/jobs/{job.id}?view={look}"))
-        assert "more than a page can show" in shown.text
+        assert "too long for one page" in shown.text
         assert MAX_DIFF_LINES < len(shown.content) < LARGEST_PAGE
     assert "line 2999, " in viewer.get(at(quiet, f"/jobs/{job.id}?view=raw")).text
 
@@ -457,7 +457,7 @@ def test_binary_file_rename_and_missing_newline_are_described(quiet: Service) ->
     for words in (
         "old.md → new.md",
         "Only the name changed.",
-        "A binary file",
+        "Binary file, not shown.",
         "no newline at the end of the file",
         ">added</span>",
         ">deleted</span>",
@@ -502,15 +502,15 @@ def test_duration_is_formatted_with_at_most_two_units(seconds: float, said: str)
     ("kind", "data", "said"),
     [
         ("phase", {"phase": "thinking"}, "Thinking"),
-        ("resumed", {"phase": "preparing", "attempt": 2}, "Taken up again after an interruption (attempt 2)"),
+        ("resumed", {"phase": "preparing", "attempt": 2}, "Resumed after an interruption (attempt 2)"),
         ("tool", {"tool": "search", "ok": True, "result": "3 lines match."}, "Searched the files: 3 lines match"),
         ("tool", {"tool": "move", "ok": True, "result": "Moved a to b."}, "Moved a to b"),
         ("tool", {"tool": "dance", "ok": False, "result": "No."}, "Could not use dance: No."),
-        ("checked", {"passed": False, "faults": ["a", "b"]}, "The checks found 2 faults"),
+        ("checked", {"passed": False, "faults": ["a", "b"]}, "Checks found 2 problems"),
         ("waiting", {"seconds": 5, "why": "it is away"}, "Waiting 5 s: it is away"),
         ("finished", {"status": "failed", "message": "Out of time."}, "Failed: Out of time."),
         ("archived", {"from": "failed"}, "Archived"),
-        ("unarchived", {"status": "failed"}, "Taken out of the archive"),
+        ("unarchived", {"status": "failed"}, "Unarchived"),
     ],
 )
 def test_an_event_is_a_short_sentence(kind: str, data: dict[str, Any], said: str) -> None:

@@ -100,7 +100,7 @@ def test_form_sent_twice_creates_one_key(service: Service, admin: httpx.Client) 
     before = service.desk.keys.list_for_project(service.project.id)
     again = admin.post(page_of(service), data=form)
     assert again.status_code == 409
-    assert "was sent before" in again.text
+    assert "was already submitted" in again.text
     assert not KEY.search(again.text)
     assert service.desk.keys.list_for_project(service.project.id) == before
     assert admin.post(page_of(service), data={**form, "id": "key_1"}).status_code == 400
@@ -126,7 +126,7 @@ def test_a_key_may_be_for_reading_only(service: Service, admin: httpx.Client) ->
 
 def test_a_key_may_be_for_sending_events_only(service: Service, admin: httpx.Client) -> None:
     made = admin.post(page_of(service), data=form_on(admin, page_of(service), use="events"))
-    assert "It may send events" in made.text
+    assert "This key may send events" in made.text
     assert newest(service).scopes == ("events",)
     assert "may send events<" in admin.get(page_of(service)).text
 
@@ -136,8 +136,8 @@ def test_a_key_may_be_for_sending_events_only(service: Service, admin: httpx.Cli
     [
         ({"allow": "nonsense"}, "not an IP address"),
         ({"allow": "0.0.0.0/0"}, "every address"),
-        ({"expiry": "365"}, "is not one of"),
-        ({"use": "admin"}, "is not one of"),
+        ({"expiry": "365"}, "is not valid. Use one of: 7 days"),
+        ({"use": "admin"}, "is not valid. Use one of: Read and write"),
         ({"name": "a\r\nSet-Cookie: x=y"}, "printable characters"),
         ({"name": "n" * 201}, "200 printable characters"),
     ],
@@ -160,7 +160,7 @@ def test_key_limit_is_reported_in_one_sentence(service: Service, admin: httpx.Cl
     assert refused.status_code == 429
     assert int(refused.headers["retry-after"]) > 0
     assert "The limit of 6 per 60 minutes is reached" in refused.text
-    assert "At most 6 keys can be made in an hour." in refused.text
+    assert "At most 6 keys can be created per hour." in refused.text
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def test_a_wrong_token_is_not_repeated_in_the_refusal(service: Service, admin: h
             service, posted(admin, "/projects/new", name="A", repository=git.url("docs.git"), secret="right")
         )
         path = f"/projects/{project.id}"
-        assert "can be used" in posted(admin, f"{path}/check", f"{path}/settings").text
+        assert "Access works." in posted(admin, f"{path}/check", f"{path}/settings").text
         service.desk.secrets.set(project.id, "forge_token", TOKEN, actor="test")
         checked = posted(admin, f"{path}/check", f"{path}/settings").text
         assert "refused the token" in checked

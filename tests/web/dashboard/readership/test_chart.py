@@ -132,11 +132,11 @@ def test_all_time_has_no_previous_period() -> None:
     ("days", "2026-02-30", "2026-03-01", "first day must be a date"),
     ("days", "2026-03-01", "tomorrow", "last day must be a date"),
     ("days", "2026-03-01", "2026-03-01T00:00", "last day must be a date"),
-    ("days", "2026-03-02", "2026-03-01", "swap them"),
+    ("days", "2026-03-02", "2026-03-01", "Swap them"),
     ("days", "1960-01-01", "1961-01-01", "from 1970-01-02 to 2149-06-05"),
     ("days", "2149-01-01", "9999-12-31", "from 1970-01-02 to 2149-06-05"),
     ("days", "1980-01-01", "2026-01-01", "at most ten years"),
-    ("fortnight", "", "", "no range of this name"),
+    ("fortnight", "", "", "Unknown range"),
 ])  # fmt: skip
 def test_invalid_range_is_refused_with_a_message(name: str, first: str, last: str, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):

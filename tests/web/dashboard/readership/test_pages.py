@@ -214,7 +214,7 @@ def test_agents_of_every_class_are_listed_with_their_rules(viewer: httpx.Client,
         ["Finder", "Example", "search", "not", "counted", "1", "1", "token:finder"],
         ["Reader", "Example", "assistant", "AI", "1", "2", "range:example", "token:reader"],
     ]
-    assert "Nobody came in this range" in look(viewer, site, "/agents", range="today")
+    assert "No visitors in this range" in look(viewer, site, "/agents", range="today")
 
 
 def test_feedback_is_listed_by_page_and_newest_first(viewer: httpx.Client, site: Service) -> None:
@@ -227,19 +227,19 @@ def test_feedback_is_listed_by_page_and_newest_first(viewer: httpx.Client, site:
     assert earlier
     rest = viewer.get(html.unescape(earlier[1])).text
     assert re.findall(r"Remark (\d+)\.", rest) == ["4", "3", "2", "1", "0"]
-    assert "No reader has said anything" in look(viewer, site, "/feedback", range="yesterday")
+    assert "No feedback in this range" in look(viewer, site, "/feedback", range="yesterday")
 
 
 def test_project_without_views_links_to_the_setup(viewer: httpx.Client, site: Service) -> None:
     text = look(viewer, site)
-    assert "Nothing has been counted yet" in text
+    assert "No data yet" in text
     assert f'href="/projects/{site.project.id}/start"' in text
 
 
 def test_empty_range_of_a_project_with_views_says_so(viewer: httpx.Client, read: Service) -> None:
-    assert "Nobody came in this range" in look(viewer, read, range="yesterday")
+    assert "No visitors in this range" in look(viewer, read, range="yesterday")
     picked: dict[str, Any] = {"from": "2001-01-01", "to": "2001-01-02"}
-    assert "Nobody came in this range" in look(viewer, read, **picked)
+    assert "No visitors in this range" in look(viewer, read, **picked)
 
 
 @pytest.mark.parametrize("report", ["visitors", "views", "agents", "timeseries"])
@@ -276,7 +276,7 @@ def test_invalid_range_is_refused_with_a_message(
     viewer: httpx.Client, read: Service, part: str, query: dict[str, Any]
 ) -> None:
     text = look(viewer, read, part, 400, **query)
-    assert re.search(r"(must be a date|swap them|Pick days from|at most ten years|no range of this name)", text)
+    assert re.search(r"(must be a date|Swap them|Pick days from|at most ten years|Unknown range)", text)
     assert "<script>alert" not in text
     assert "/guide/" not in text
 
