@@ -142,7 +142,7 @@ class Desk:
 
         return bool(self.settings.analytics_url) or (self.settings.data / DUCKDB_FILE).exists()
 
-    def up_to_date_store(self, project: Project) -> "Store":
+    def get_folded_store(self, project: Project) -> "Store":
         """Returns the store after it has applied the project's AI classes and folded all views so far.
 
         Blocks, so call it in a thread.

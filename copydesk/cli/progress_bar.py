@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from copydesk.cli.output import find_terminal
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Drawn
+    from rich.progress import Progress as RichProgress
 
     from copydesk.transfer.progress import Progress
 
@@ -21,17 +21,17 @@ def show_progress() -> Iterator["Progress"]:
         yield SilentProgress()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Drawn
+    from rich.progress import Progress as RichProgress
 
     columns = (BarColumn(), TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
-    with Drawn(*columns, console=console, transient=True) as rich_progress:
+    with RichProgress(*columns, console=console, transient=True) as rich_progress:
         yield ProgressBar(rich_progress)
 
 
 class ProgressBar:
     """A Rich progress bar that restarts with each table."""
 
-    def __init__(self, rich_progress: "Drawn") -> None:
+    def __init__(self, rich_progress: "RichProgress") -> None:
         self._rich_progress, self._task = rich_progress, rich_progress.add_task("", total=None)
 
     def start_stage(self, stage: str, total: int | None = None) -> None:

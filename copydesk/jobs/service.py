@@ -177,7 +177,7 @@ class Jobs:
         job_id: str,
         prompt: str,
         *,
-        before_commit: Callable[[Connection], None] = lambda tx: None,
+        before_write: Callable[[Connection], None] = lambda tx: None,
     ) -> tuple[Job, dict[str, str]]:
         """Adds a message to a job. A finished job becomes active again; an active one reads it at its next turn.
 
@@ -185,7 +185,7 @@ class Jobs:
         """
         with self.database.write() as tx:
             job = self._lock_job(tx, project.id, job_id)
-            before_commit(tx)
+            before_write(tx)
             if job.status is ARCHIVED:
                 raise WrongState("The job is archived; unarchive it first.")
             headers = consume(self.database, tx, self.limit, project.id)
@@ -217,7 +217,7 @@ class Jobs:
             job = self._lock_job(tx, project_id, job_id)
             if job.status is ACTIVE:
                 self._stop_job(tx, job_id)
-            archive(self.database, tx, job)
+            archive_job(self.database, tx, job)
         return self.get(project_id, job_id)
 
     def unarchive(self, project_id: str, job_id: str) -> Job:
@@ -348,7 +348,7 @@ class Jobs:
         return existing_job_id
 
 
-def archive(database: Database, tx: Connection, job: Job) -> None:
+def archive_job(database: Database, tx: Connection, job: Job) -> None:
     """Archives the job; does nothing when it is archived already. The caller stops an active job first."""
     if job.status is ARCHIVED:
         return

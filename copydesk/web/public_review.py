@@ -22,7 +22,7 @@ async def pull_page(
     desk: OpenDesk,
     view: DiffLayout = "unified",
 ) -> Response:
-    pull = await run_in_thread(desk.pulls.get_by_token, token, number)
+    pull = await run_in_thread(desk.pulls.get_pull_by_token, token, number)
     if view == "raw":
         return raw_diff_response(await run_in_thread(desk.jobs.diff, pull.project_id, pull.job_id))
     dashboard_url = f"/projects/{pull.project_id}/pulls/{pull.number}"

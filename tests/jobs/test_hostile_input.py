@@ -217,7 +217,9 @@ def test_hooks_and_configuration_of_a_repository_run_nothing(
     assert (job["status"], job["reason"]) == ("completed", None), job["message"]
     assert file_on(repository, job["branch"], "docs/index.md") == PAGE.replace(b"colour", b"color")
     pulls, project = scripted_service.desk.pulls, scripted_service.desk.projects.all()[-1]
-    pulls.merge(pulls.get(project.id, 1), Mirror.for_project(scripted_service.desk.settings.mirrors_folder, project))
+    pulls.merge(
+        pulls.get_pull(project.id, 1), Mirror.for_project(scripted_service.desk.settings.mirrors_folder, project)
+    )
     assert file_on(repository, "main", "docs/index.md") == PAGE.replace(b"colour", b"color")
     assert [mark.name for mark in trap.iterdir()] == []
 

@@ -31,7 +31,7 @@ CrawlerLookup = Callable[[str], VisitorClass | None]
 """Looks up a user agent in an external list, for agents that our table does not have."""
 
 
-def find_no_crawler(user_agent: str) -> None:
+def no_crawler_lookup(user_agent: str) -> None:
     return None
 
 
@@ -41,7 +41,7 @@ class Classifier:
     Caches results.
     """
 
-    def __init__(self, table: AgentTable, ranges: IpRanges, crawler_lookup: CrawlerLookup = find_no_crawler) -> None:
+    def __init__(self, table: AgentTable, ranges: IpRanges, crawler_lookup: CrawlerLookup = no_crawler_lookup) -> None:
         self.version = table.version
         self._table, self._ranges, self._crawler_lookup = table, ranges, crawler_lookup
         self._classification_by_signer = {

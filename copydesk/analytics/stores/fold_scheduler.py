@@ -69,7 +69,7 @@ class FoldScheduler:
         self._next_drop_at = math.inf
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="fold-scheduler", daemon=True)
         self._thread.start()
 
     def stop(self, timeout_seconds: float = 5) -> None:

@@ -46,7 +46,7 @@ def list_pulls(project: ProjectOption, json: JsonOption = False) -> None:
 def show(number: NumberArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Shows a pull request and its diff."""
     with open_configured_desk() as desk:
-        pull = desk.pulls.get(project, number)
+        pull = desk.pulls.get_pull(project, number)
         _print_pull(desk, pull, json)
         if not json:
             sys.stdout.flush()
@@ -58,14 +58,14 @@ def merge(number: NumberArgument, project: ProjectOption, json: JsonOption = Fal
     """Merges a pull request into its base branch and archives its job."""
     with open_configured_desk() as desk:
         mirror = desk.open_mirror(desk.projects.get(project))
-        _print_pull(desk, desk.pulls.merge(desk.pulls.get(project, number), mirror, current_actor()), json)
+        _print_pull(desk, desk.pulls.merge(desk.pulls.get_pull(project, number), mirror, current_actor()), json)
 
 
 @app.command()
 def close(number: NumberArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Closes a pull request without merging it and archives its job."""
     with open_configured_desk() as desk:
-        _print_pull(desk, desk.pulls.close(desk.pulls.get(project, number), current_actor()), json)
+        _print_pull(desk, desk.pulls.close(desk.pulls.get_pull(project, number), current_actor()), json)
 
 
 def _print_pull(desk: "Desk", pull: "LocalPull", json: bool) -> None:

@@ -33,7 +33,7 @@ class CachedProbe(Generic[T]):
             future = self._future
             if future is None or (future.done() and time.monotonic() > self._finished_at + CACHE_SECONDS):
                 future = self._future = Future()
-                threading.Thread(target=self._run, args=(future,), name="asked", daemon=True).start()
+                threading.Thread(target=self._run, args=(future,), name="probe", daemon=True).start()
             return future
 
     def _run(self, future: "Future[T]") -> None:

@@ -14,7 +14,7 @@ from copydesk.core.runtime.futures import resolve_futures
 P = ParamSpec("P")
 T = TypeVar("T")
 
-THREADS_PER_POOL = {"call": 16, "together": 1, "read": 1, "health": 2, "door": 4}
+THREADS_PER_POOL = {"default": 16, "write": 1, "read": 1, "health": 2, "sign-in": 4}
 """Maximum threads of each pool; they start on demand. More would only wait for the interpreter lock."""
 
 
@@ -62,7 +62,7 @@ async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwa
     Costs less than the framework's own function, which goes through cancel scopes and limiters.
     """
     task = partial(copy_context().run, function, *args, **kwargs)
-    return await asyncio.get_running_loop().run_in_executor(get_thread_pools().get("call"), task)
+    return await asyncio.get_running_loop().run_in_executor(get_thread_pools().get("default"), task)
 
 
 class WriteBatcher:
@@ -88,7 +88,7 @@ class WriteBatcher:
         batch, self._pending = self._pending, []
         self._is_busy = bool(batch)
         if batch:
-            future = run_in_pool("together", self._run_batch, [task for task, _ in batch])
+            future = run_in_pool("write", self._run_batch, [task for task, _ in batch])
             future.add_done_callback(lambda done: self._finish_batch(batch, done.result()))
 
     def _run_batch(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -125,7 +125,7 @@ class Worker:
         """Claims and executes runs until stop() or drain() is called, then releases the runs in progress."""
         heartbeat = threading.Thread(target=self._run_heartbeat, name="heartbeat", daemon=True)
         heartbeat.start()
-        threading.Thread(target=self._run_maintenance, name="housekeeping", daemon=True).start()
+        threading.Thread(target=self._run_maintenance, name="maintenance", daemon=True).start()
         poll_seconds = min(MAX_POLL_SECONDS, self.queue.limits.lease_ms / 2000)
         while not self._stopping.is_set():
             mark = self._signals.mark(QUEUE_TOPIC)

@@ -58,7 +58,7 @@ class PullRequestReport:
     """Problems that the change introduces and that the model did not fix."""
     executed_files: Sequence[ExecutedFile] = ()
     """Changed files that a build, a host or a browser executes."""
-    external_addresses: Sequence[str] = ()
+    external_urls: Sequence[str] = ()
     """External URLs that the change adds; those that browsers load without a click come first."""
     usage: Usage = field(default_factory=Usage)
 
@@ -156,7 +156,7 @@ def render_pull_body(job: Job, prompts: Sequence[str], report: PullRequestReport
         f"**Unsure:** {neutralize_markup(report.unsure.strip())}" if report.unsure.strip() else "",
         _render_list("**Files**", [_describe_file(patch) for patch in report.files], MAX_FILES_LISTED),
         _render_list("**Checks**", report.checks),
-        _render_addresses(report.external_addresses, job_link),
+        _render_addresses(report.external_urls, job_link),
         "**Request**" if prompts else "",
         *(_quote_prompt(prompt) for prompt in prompts),
         f"Created by {job.model} ({_format_usage(report.usage)}) in job [`{job.id}`]({job_link}).",

@@ -159,7 +159,7 @@ class RunExecutor:
                 job.model,
                 url=self.settings.model_url,
                 keys=select_model_keys(secrets),
-                window=self.settings.model_window,
+                window_tokens=self.settings.model_window,
             )
         except ModelUnavailable as error:
             raise JobFailed(str(error), Reason.MODEL_ERROR) from None

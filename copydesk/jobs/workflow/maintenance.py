@@ -14,7 +14,7 @@ from copydesk.jobs.publish.forges.local import LocalPulls
 from copydesk.jobs.publish.forges.polling import log_polling_failure
 from copydesk.jobs.publish.forges.webhooks.receiver import delete_old_comments
 from copydesk.jobs.publish.git.mirror import Mirror, pack_mirror
-from copydesk.jobs.service import IDEMPOTENCY_KEY_TTL_MS, archive
+from copydesk.jobs.service import IDEMPOTENCY_KEY_TTL_MS, archive_job
 from copydesk.jobs.storage.records import get_job_for_update
 from copydesk.jobs.storage.tables import idempotency, jobs
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
@@ -66,7 +66,7 @@ def archive_and_expire(database: Database, settings: Settings) -> None:
         with database.write() as tx:
             job = get_job_for_update(database, tx, job_id)
             if job is not None and job.status in (COMPLETED, FAILED):
-                archive(database, tx, job)
+                archive_job(database, tx, job)
     delete_old_comments(database)
     if expired_key:
         with database.write() as tx:

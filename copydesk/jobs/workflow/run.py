@@ -243,7 +243,7 @@ class Run:
             checks=review.summary_lines,
             findings=review.faults,
             executed_files=change_notes.executed_files,
-            external_addresses=change_notes.external_addresses,
+            external_urls=change_notes.external_addresses,
             usage=self.journal.load_job().usage,
         )
         link = f"{self.settings.base_url}/v2/agent/{self.project.id}/job/{self.job.id}"

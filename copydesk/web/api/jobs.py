@@ -52,12 +52,12 @@ JobId = Annotated[str, Path(alias="id", description="The job ID.")]
 router = APIRouter(prefix="/v2/agent/{projectId}", tags=["jobs"], dependencies=[Depends(bearer)])
 
 
-async def _load_job_view(desk: Desk, job: Job) -> JobResponse:
+async def _load_job_response(desk: Desk, job: Job) -> JobResponse:
     return JobResponse.from_job(job, (await run_in_thread(desk.jobs.changed_files, [job.id]))[job.id])
 
 
 async def _run_on_job(desk: Desk, operation: Callable[[str, str], Job], project: Project, job_id: str) -> JobResponse:
-    return await _load_job_view(desk, await run_in_thread(operation, project.id, job_id))
+    return await _load_job_response(desk, await run_in_thread(operation, project.id, job_id))
 
 
 @router.post("/job", status_code=201, responses=error_responses(409, 413, 415, 429), operation_id="createJob")
@@ -83,7 +83,7 @@ async def create_job(
     response.headers["Location"] = f"/v2/agent/{project.id}/job/{created.job.id}"
     if created.replayed:
         response.headers["Idempotent-Replayed"] = "true"
-        return await _load_job_view(desk, created.job)
+        return await _load_job_response(desk, created.job)
     return JobResponse.from_job(created.job, [])
 
 
@@ -105,7 +105,7 @@ async def message_job(
     """Sends a follow-up. The job becomes active again, on the same branch and pull request."""
     job, headers = await run_in_thread(desk.jobs.add_message, project, job_id, body.prompt)
     response.headers.update(headers)
-    return await _load_job_view(desk, job)
+    return await _load_job_response(desk, job)
 
 
 @router.get("/jobs", responses=error_responses(), operation_id="listJobs")

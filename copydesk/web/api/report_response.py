@@ -40,7 +40,7 @@ class ReportRequest:
             "Copydesk-Visitor-Key": options.privacy,
             "Copydesk-AI-Classes": ", ".join(options.ai_classes) or "none",
         }
-        return await self.run_query(lambda: query(self.desk.up_to_date_store(self.project)))
+        return await self.run_query(lambda: query(self.desk.get_folded_store(self.project)))
 
     def render_table(self, name: str, report: ApiModel, next_offset: int | None = None) -> Response:
         """Returns the report as JSON or CSV, as the client prefers. Its rows are in the field of this name."""

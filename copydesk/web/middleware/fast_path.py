@@ -63,5 +63,5 @@ class FastPath:
         )
 
 
-def _json_response(status: int, view: JobResponse, headers: dict[str, str]) -> Response:
-    return Response(view.model_dump_json(by_alias=True), status, headers, "application/json")
+def _json_response(status: int, response: JobResponse, headers: dict[str, str]) -> Response:
+    return Response(response.model_dump_json(by_alias=True), status, headers, "application/json")

@@ -239,7 +239,7 @@ def test_stopping_is_quick_and_leaves_no_reader_waiting(store: Watched) -> None:
     keeper.stop(timeout_seconds=600)
     keeper.wait_until_folded()
     assert time.monotonic() - begun < 60
-    assert "keeper" not in {thread.name for thread in threading.enumerate()}
+    assert "fold-scheduler" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_schedulers_of_several_processes_do_not_interfere(tmp_path: Path) -> None:

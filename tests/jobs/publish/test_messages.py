@@ -84,7 +84,7 @@ def test_pull_request_text_has_everything_for_a_reviewer() -> None:
         files=[FilePatch("docs/b`.md", "renamed", "docs/a.md", 3, 1, b"")],
         checks=["links: passed"],
         findings=["docs/b.md:3 leads nowhere"],
-        external_addresses=["https://example.org/x (docs/b.md:9)"],
+        external_urls=["https://example.org/x (docs/b.md:9)"],
         usage=Usage(requests=3, input_tokens=1200, output_tokens=34, cost_usd=0.0123),
     )
     text = render_pull_body(a_job(id="job_1", model="openai:x"), ["Rename a\nto b"], told, "https://desk.example/j")
@@ -103,7 +103,7 @@ def test_pull_request_text_has_everything_for_a_reviewer() -> None:
 
 
 def list_many(count: int, address: str = "https://example.org/{} (link, docs/a.md:1)") -> str:
-    told = PullRequestReport(summary="Words.", external_addresses=[address.format(n) for n in range(count)])
+    told = PullRequestReport(summary="Words.", external_urls=[address.format(n) for n in range(count)])
     return render_pull_body(a_job(id="job_1"), [], told, "https://desk.example/job_1")
 
 

@@ -22,7 +22,7 @@ ASKED: Conversation = [Prompt(text="Fix the typo.")]
 
 def talking_to(server: ModelServer, name: str = COMPATIBLE, **changed: Any) -> LanguageModel:
     """With pauses that a test can wait for."""
-    model = create_model(name, url=server.url, keys=KEYS, addresses=server.addresses)
+    model = create_model(name, url=server.url, keys=KEYS, base_urls=server.addresses)
     assert isinstance(model, LanguageModel)
     return replace(model, **{"backoff_seconds": (0.01, 0.01, 0.01), **changed})
 

@@ -16,7 +16,7 @@ from tests.support.service import Service, serve
 from tests.support.sockets import chunk, code_of, connect, read_answer, read_one_answer, send_all, status_of
 
 HALF_MEBIBYTE = b"a" * (512 * 1024)
-POOLS = ("call", "together", "read", "health", "door", "collect")
+POOLS = ("default", "write", "read", "health", "sign-in", "collect")
 
 
 @pytest.fixture(scope="module")
@@ -343,5 +343,5 @@ def test_a_stopped_server_leaves_no_thread(tmp_path: Path, repository: Path) -> 
         assert running.http.get("/readyz").status_code == 200
         event = [{"url": "https://docs.example.com/a", "userAgent": "x" * 9000}]
         assert running.http.post(f"/v1/analytics/{running.project.id}/events", json=event).status_code == 202
-        assert {name.partition("_")[0] for name in left()} >= {"call", "health", "read"}
+        assert {name.partition("_")[0] for name in left()} >= {"default", "health", "read"}
     assert wait_for(lambda: not left())

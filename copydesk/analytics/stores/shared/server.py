@@ -91,7 +91,7 @@ class StoreServer:
             try:
                 connection, _ = self._listener.accept()
                 threading.Thread(
-                    target=self._serve_connection, args=(connection,), name="analytics line", daemon=True
+                    target=self._serve_connection, args=(connection,), name="analytics-connection", daemon=True
                 ).start()
             except (OSError, RuntimeError):
                 if not self._closing:

@@ -171,7 +171,7 @@ class LinkFixer:
             or NOT_HEADING_PATTERN.match(anchor)
         ):
             return target
-        similar_anchors = self._group_anchors(file).get(_letters_only(anchor), [])
+        similar_anchors = self._group_anchors(file).get(_letters_and_digits(anchor), [])
         if anchor in similar_anchors:
             return target
         return f"{target[:hash_index]}#{similar_anchors[0]}" if len(similar_anchors) == 1 else None
@@ -183,7 +183,7 @@ class LinkFixer:
             body = DecodedText.decode(data).body if is_text(data) else ""
             groups = self._anchors[file] = {}
             for anchor in find_anchors(body, mask_non_prose(file, body)):
-                groups.setdefault(_letters_only(anchor), []).append(anchor)
+                groups.setdefault(_letters_and_digits(anchor), []).append(anchor)
         return self._anchors[file]
 
 
@@ -228,5 +228,5 @@ def _file_kind(path: str) -> str:
     return "" if extension(path) in (*PAGE_EXTENSIONS, ".html", "") else extension(path)
 
 
-def _letters_only(anchor: str) -> str:
+def _letters_and_digits(anchor: str) -> str:
     return re.sub(r"[\W_]+", "", anchor.casefold())

@@ -47,9 +47,9 @@ class LanguageModel:
     """Maximum tokens of a request. A model whose context window is known to be smaller gets fewer."""
     backoff_seconds: tuple[float, ...] = (1.0, 4.0, 15.0, 30.0, 60.0)
     """Seconds before each retry, with jitter added, unless the provider names a delay."""
-    idle: float = 300.0
+    idle_timeout_seconds: float = 300.0
     """Seconds without data after which a stream counts as stalled. Some models think that long before they send any."""
-    timeout: float = 1200.0
+    attempt_timeout_seconds: float = 1200.0
     """Seconds that one attempt may take."""
     brief: Brief | None = None
 
@@ -121,7 +121,7 @@ class LanguageModel:
 
         # Retries are made in this class and not in the SDK, which does not know the job's deadline.
         settings = OpenAIResponsesModelSettings(
-            max_retries=0, timeout=self.idle, request_timeout=self.timeout, cache=True
+            max_retries=0, timeout=self.idle_timeout_seconds, request_timeout=self.attempt_timeout_seconds, cache=True
         )
         if self.name.startswith("openai:"):
             settings["openai_store"] = False  # otherwise OpenAI stores every response for a month

@@ -28,8 +28,8 @@ def create_model(
     *,
     url: str | None = None,
     keys: Mapping[str, str] | None = None,
-    window: int = DEFAULT_WINDOW_TOKENS,
-    addresses: Mapping[str, str] | None = None,
+    window_tokens: int = DEFAULT_WINDOW_TOKENS,
+    base_urls: Mapping[str, str] | None = None,
 ) -> Model:
     """Creates the model of this name. Raises ModelUnavailable when its URL, its key or the extra is missing.
 
@@ -45,8 +45,8 @@ def create_model(
         return Mechanic()
     provider = name.partition(":")[0]
     api_key = _find_api_key(provider, keys or {})
-    base_url = url if provider == "openai-compatible" else (addresses or {}).get(provider)
-    return LanguageModel(name, partial(create_client, name, base_url, api_key), api_key, window_tokens=window)
+    base_url = url if provider == "openai-compatible" else (base_urls or {}).get(provider)
+    return LanguageModel(name, partial(create_client, name, base_url, api_key), api_key, window_tokens=window_tokens)
 
 
 def _missing_requirement(name: str, url: str | None, keys: Mapping[str, str]) -> str | None:

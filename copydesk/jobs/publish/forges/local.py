@@ -11,7 +11,7 @@ from copydesk.core.db.tables import projects
 from copydesk.core.errors import Conflict, NotFound
 from copydesk.core.ids import random_text
 from copydesk.jobs.job import ACTIVE, Job
-from copydesk.jobs.service import Jobs, archive
+from copydesk.jobs.service import Jobs, archive_job
 from copydesk.jobs.storage.records import get_job_for_update
 from copydesk.jobs.storage.tables import jobs, pulls
 
@@ -102,10 +102,10 @@ class LocalPulls:
                 pulls_by_project.setdefault(row.project_id, []).append(_pull_from_row(row))
         return pulls_by_project
 
-    def get(self, project_id: str, number: int) -> LocalPull:
+    def get_pull(self, project_id: str, number: int) -> LocalPull:
         return self._get_one((pulls.c.project_id == project_id) & (pulls.c.number == number))
 
-    def get_by_token(self, token: str, number: int) -> LocalPull:
+    def get_pull_by_token(self, token: str, number: int) -> LocalPull:
         return self._get_one((pulls.c.token == token) & (pulls.c.number == number))
 
     def merge(self, pull: LocalPull, mirror: "Mirror", actor: str = "") -> LocalPull:
@@ -143,7 +143,7 @@ class LocalPulls:
             if job is None or job.status is ACTIVE or (row.state, row.head) != (OPEN, pull.head):
                 return False
             tx.execute(update(pulls).where(same_pull).values(state=MERGED, updated_at=clock.now()))
-            archive(self.database, tx, job)
+            archive_job(self.database, tx, job)
         return True
 
     def _finish(self, pull: LocalPull, state: str, actor: str) -> LocalPull:

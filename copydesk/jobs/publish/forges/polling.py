@@ -15,7 +15,7 @@ from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, create_forge, load_credentials
-from copydesk.jobs.service import archive
+from copydesk.jobs.service import archive_job
 from copydesk.jobs.storage.records import get_job_for_update
 from copydesk.jobs.storage.tables import jobs
 
@@ -61,7 +61,7 @@ def archive_if_closed(database: Database, forge: Forge, candidates: Sequence[tup
                 raise
             continue  # the pull request may be deleted, or the repository hidden from the token
         if is_closed:
-            archive_job(database, job_id)
+            _archive_if_finished(database, job_id)
 
 
 def next_batch(candidates: Sequence[T], at: int) -> Sequence[T]:
@@ -72,13 +72,13 @@ def next_batch(candidates: Sequence[T], at: int) -> Sequence[T]:
     return [*candidates[start:], *candidates[:start]][:MAX_CALLS_PER_ROUND]
 
 
-def archive_job(database: Database, job_id: str) -> bool:
+def _archive_if_finished(database: Database, job_id: str) -> bool:
     """Archives a finished job. Returns False if it is active again or already archived."""
     with database.write() as tx:
         job = get_job_for_update(database, tx, job_id)
         if job is None or job.status not in (COMPLETED, FAILED):
             return False
-        archive(database, tx, job)
+        archive_job(database, tx, job)
         return True
 
 

@@ -9,7 +9,7 @@ from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, is_page
 from copydesk.jobs.publish.guard.added_lines import FilesBefore, ProposedFile, list_proposed_files
 from copydesk.jobs.publish.guard.embeds.by_file_type import ASCIIDOC_EXTENSIONS, find_embeds
 from copydesk.jobs.publish.guard.embeds.urls import (
-    UNREAD_REASONS,
+    UNPARSED_PLACEHOLDERS,
     Dialect,
     Embed,
     EmbedKind,
@@ -97,7 +97,7 @@ def find_in_file(file: ProposedFile, dialects: Callable[[], Collection[Dialect]]
             continue
         if (embed.kind, clean_address(embed.url)) in seen or (embed.kind == "link" and embed.url in text_before):
             continue
-        if embed.url in UNREAD_REASONS and _is_plain_edit(file):
+        if embed.url in UNPARSED_PLACEHOLDERS and _is_plain_edit(file):
             continue
         if not embed.dialect or embed.dialect in dialects():
             seen.add((embed.kind, clean_address(embed.url)))
@@ -110,7 +110,9 @@ def _list_known_embeds(before: FilesBefore) -> frozenset[tuple[EmbedKind, str]]:
     """Returns the embeds that the files had before the change, without addresses in code and comments."""
     embeds = (embed for path, body in before.bodies for embed in find_embeds(path, body))
     return frozenset(
-        (one.kind, clean_address(one.url)) for one in embeds if one.kind != "link" and one.url not in UNREAD_REASONS
+        (one.kind, clean_address(one.url))
+        for one in embeds
+        if one.kind != "link" and one.url not in UNPARSED_PLACEHOLDERS
     )
 
 

@@ -30,12 +30,12 @@ def apply_limits(limits: ChildLimits) -> None:
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     used = usage.ru_utime + usage.ru_stime
-    _lower_limit(resource.RLIMIT_CPU, math.ceil(used + limits.cpu_seconds))
+    _set_soft_limit(resource.RLIMIT_CPU, math.ceil(used + limits.cpu_seconds))
     # RLIMIT_AS would also count mapped pack files, whose memory the kernel can free at any time.
-    _lower_limit(resource.RLIMIT_DATA, limits.memory_bytes)
+    _set_soft_limit(resource.RLIMIT_DATA, limits.memory_bytes)
 
 
-def _lower_limit(kind: int, limit: int) -> None:
+def _set_soft_limit(kind: int, limit: int) -> None:
     """Sets a soft limit, at most the hard limit that the service was started with."""
     hard = resource.getrlimit(kind)[1]
     resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
@@ -49,13 +49,13 @@ def describe_memory_limit(limits: ChildLimits) -> str:
     return f"more than {limits.memory_bytes // MIB:,} MiB of memory"
 
 
-def explain_end(status: int | None, limits: ChildLimits) -> Exception:
+def explain_end(exit_code: int | None, limits: ChildLimits) -> Exception:
     """Returns the exception for a child that ended during a call.
 
     `status` is its exit code: negative for a signal, None if unknown."""
-    number = None if status is None or status >= 0 else -status
+    number = None if exit_code is None or exit_code >= 0 else -exit_code
     if number == signal.SIGXCPU:
         return LimitExceeded(describe_cpu_limit(limits))
     if number == signal.SIGKILL:  # from the kernel's out-of-memory killer or an operator, not from the pool
         return LimitExceeded("more memory than the machine has")
-    return ChildDied(f"A child process ended unexpectedly ({'unknown status' if status is None else status}).")
+    return ChildDied(f"A child process ended unexpectedly ({'unknown status' if exit_code is None else exit_code}).")

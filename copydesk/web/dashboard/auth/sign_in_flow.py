@@ -23,7 +23,7 @@ async def run_password_check(function: Callable[P, T], *args: P.args, **kwargs: 
 
     A hash takes much memory and CPU time. The separate pool limits how many run at once, and keeps sign-ins from
     delaying the requests of people who are signed in."""
-    return await run_in_pool("door", function, *args, **kwargs)
+    return await run_in_pool("sign-in", function, *args, **kwargs)
 
 
 async def start_session(request: Request, desk: Desk, person: Person, next_path: str) -> Response:

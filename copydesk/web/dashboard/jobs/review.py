@@ -54,7 +54,7 @@ async def _finish_pull(
     post: SignedInPost, project_id: str, number: int, finish: Callable[[SignedInRequest, Project, LocalPull], None]
 ) -> Response:
     project = await post.get_project(project_id)
-    pull = await run_in_thread(post.desk.pulls.get, project.id, number)
+    pull = await run_in_thread(post.desk.pulls.get_pull, project.id, number)
     try:
         await run_in_thread(finish, post, project, pull)
     except RequestError as error:
@@ -69,7 +69,7 @@ async def _render_pull_page(
     layout: DiffLayout = "unified",
     error: RequestError | None = None,
 ) -> Response:
-    pull = await run_in_thread(visit.desk.pulls.get, project.id, number)
+    pull = await run_in_thread(visit.desk.pulls.get_pull, project.id, number)
     if layout == "raw":
         return raw_diff_response(await run_in_thread(visit.desk.jobs.diff, project.id, pull.job_id))
     return await run_in_thread(

@@ -184,7 +184,7 @@ def _render_error(
 def _build_report(
     desk: Desk, project: Project, selected: SelectedRange, page_query: PageQuery, offset: int
 ) -> ReadershipReport:
-    store = desk.up_to_date_store(project)
+    store = desk.get_folded_store(project)
     pages = store.count_visitors_by_page(project.id, selected.days, ROWS_PER_PAGE, offset, page_query)
     interval, span, series = _load_series(store, project.id, selected.chart_days)
     views = sum(each.views.total for each in series if interval != "day" or each.day >= selected.days.first)
@@ -208,7 +208,7 @@ def _build_report(
 
 
 def _list_agents(desk: Desk, project: Project, days: DayRange, offset: int) -> tuple[Sequence[AgentTableRow], bool]:
-    store = desk.up_to_date_store(project)
+    store = desk.get_folded_store(project)
     rows, has_more = store.list_agents(project.id, days, ROWS_PER_PAGE, offset)
     rule_days = DayRange(max(days.first, min(days.end, clock.today() + 1) - RULE_DAYS), days.end)
     return build_agent_rows(rows, store.list_rules(project.id, rule_days), project.collecting.ai_classes), has_more
@@ -231,7 +231,7 @@ def _load_series(store: Store, project_id: str, days: DayRange) -> tuple[Interva
 
 def _render_csv(desk: Desk, project: Project, days: DayRange, report: str) -> str:
     """Returns the same CSV as the API, with every row of the range."""
-    store = desk.up_to_date_store(project)
+    store = desk.get_folded_store(project)
     response: ApiModel
     if report == "timeseries":
         interval, _, series = _load_series(store, project.id, days)

@@ -79,18 +79,18 @@ def test_truncated_stream_that_closes_normally_is_retried(name: str, docs: Works
 @pytest.mark.parametrize("name", drills(PROVIDERS, but=tuple(PROVIDERS)[:1]))
 def test_a_stalled_stream_is_noticed(name: str, docs: Workspace) -> None:
     begun = time.monotonic()
-    reply, requests = heard([stall(LONG, 600), say("Done.")], ASKED, docs, name, idle=1.5)
+    reply, requests = heard([stall(LONG, 600), say("Done.")], ASKED, docs, name, idle_timeout_seconds=1.5)
     assert (reply.text, len(requests)) == ("Done.", 2)
     assert time.monotonic() - begun < 60
 
 
 def test_a_long_answer_that_keeps_coming_is_not_cut_off(docs: Workspace) -> None:
-    reply, requests = heard([slowly(LONG, 0.2)], ASKED, docs, idle=1.5)
+    reply, requests = heard([slowly(LONG, 0.2)], ASKED, docs, idle_timeout_seconds=1.5)
     assert (reply.text, len(requests)) == (LONG.text, 1)
 
 
 def test_one_attempt_has_a_timeout_even_while_streaming(docs: Workspace) -> None:
-    reply, requests = heard([slowly(LONG, 0.3), say("Done.")], ASKED, docs, timeout=1.5)
+    reply, requests = heard([slowly(LONG, 0.3), say("Done.")], ASKED, docs, attempt_timeout_seconds=1.5)
     assert (reply.text, len(requests)) == ("Done.", 2)
 
 
@@ -289,7 +289,7 @@ def test_one_model_serves_many_jobs_in_several_event_loops(docs: Workspace) -> N
 
 def test_resumed_conversation_gets_the_same_scripted_turn(docs: Workspace) -> None:
     with ModelServer([call("diff", {}), [hang(600), say("Done.")]], by_turn=True) as server:
-        model = replace(talking_to(server), idle=1.5)
+        model = replace(talking_to(server), idle_timeout_seconds=1.5)
         first = asyncio.run(model.reply(ASKED, docs))
         assert asyncio.run(model.reply(ASKED, docs)) == first
         seen = ToolResults(results=tuple(Toolbox(docs).call(made) for made in first.calls))

@@ -73,7 +73,7 @@ def test_the_projects_own_key_wins_over_the_environment(
     for variable in VARIABLES:
         monkeypatch.setenv(variable, "of-the-environment")
     with ModelServer([say("Done.")]) as server:
-        model = create_model(name, keys=KEYS, addresses=server.addresses)
+        model = create_model(name, keys=KEYS, base_urls=server.addresses)
         asyncio.run(model.reply(ASKED, workspace({})))
     assert KEY in str(server.requests[0].headers)
     assert "of-the-environment" not in str(server.requests[0].headers)
@@ -95,7 +95,7 @@ def test_self_hosted_server_needs_no_key(workspace: MakeWorkspace, monkeypatch: 
 
 def test_self_hosted_address_is_not_used_for_other_providers(workspace: MakeWorkspace) -> None:
     with ModelServer([]) as mine, ModelServer([say("Done.")]) as openai:
-        model = create_model("openai:gpt-5", url=mine.url, keys=KEYS, addresses=openai.addresses)
+        model = create_model("openai:gpt-5", url=mine.url, keys=KEYS, base_urls=openai.addresses)
         asyncio.run(model.reply(ASKED, workspace({})))
     assert (len(mine.requests), len(openai.requests)) == (0, 1)
 

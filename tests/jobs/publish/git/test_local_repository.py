@@ -76,7 +76,7 @@ def run_job(service: Service, repository: Path | str) -> tuple[Project, Job]:
 
 
 def merge(service: Service, project: Project) -> None:
-    service.desk.pulls.merge(service.desk.pulls.get(project.id, 1), service.desk.open_mirror(project))
+    service.desk.pulls.merge(service.desk.pulls.get_pull(project.id, 1), service.desk.open_mirror(project))
 
 
 def test_a_merge_into_a_checked_out_branch_is_refused_and_runs_nothing(service: Service, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_merge_into_a_checked_out_branch_is_refused_and_runs_nothing(service: 
     assert job["status"] == "completed", job["message"]
     with pytest.raises(RepositoryFailed, match=r"main is checked out in .*Merge it there with git, or check out"):
         merge(service, project)
-    assert service.desk.pulls.get(project.id, 1).state == "open"
+    assert service.desk.pulls.get_pull(project.id, 1).state == "open"
     assert branches(checkout)["main"] == before
     assert (checkout / "docs" / "index.md").read_bytes() == PAGE
     assert marks(trap) == []

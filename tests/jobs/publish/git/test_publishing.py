@@ -116,7 +116,7 @@ def test_merging_brings_the_change_to_main_and_archives_the_job(repository: Path
     with running(repository, edit("docs/page.md", "one", "ONE"), finish("Louder")) as service:
         job_id = done(service.client)
         mirror = Mirror.for_project(service.desk.settings.mirrors_folder, service.project)
-        merged = service.desk.pulls.merge(service.desk.pulls.get(service.project.id, 1), mirror)
+        merged = service.desk.pulls.merge(service.desk.pulls.get_pull(service.project.id, 1), mirror)
         assert merged.state == "merged"
         assert service.client.get_job(job_id)["status"] == "archived"
         with pytest.raises(PullConflict, match="merged"):
@@ -128,7 +128,7 @@ def test_closing_leaves_main_alone_and_archives_the_job(repository: Path) -> Non
     before = branches(repository)["main"]
     with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
         job_id = done(service.client)
-        closed = service.desk.pulls.close(service.desk.pulls.get(service.project.id, 1))
+        closed = service.desk.pulls.close(service.desk.pulls.get_pull(service.project.id, 1))
         assert closed.state == "closed"
         assert service.client.get_job(job_id)["status"] == "archived"
     assert branches(repository)["main"] == before
@@ -202,7 +202,7 @@ def test_a_pull_request_merged_with_git_alone_is_noticed(repository: Path) -> No
         opened.lookup_reference("refs/heads/main").set_target(branches(repository)[branch_name(job_id)])
         detect_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
         assert service.client.get_job(job_id)["status"] == "archived"
-        assert service.desk.pulls.get(service.project.id, 1).state == "merged"
+        assert service.desk.pulls.get_pull(service.project.id, 1).state == "merged"
 
 
 def test_merge_noticed_late_does_not_end_a_newer_message(repository: Path) -> None:
@@ -213,7 +213,7 @@ def test_merge_noticed_late_does_not_end_a_newer_message(repository: Path) -> No
     desk.jobs.add_message(desk.projects.get(pull.project_id), job_id, "One more thing")
     assert not desk.pulls.mark_merged(pull)
     assert desk.jobs.get(pull.project_id, job_id).status == "active"
-    assert desk.pulls.get(pull.project_id, pull.number).state == "open"
+    assert desk.pulls.get_pull(pull.project_id, pull.number).state == "open"
     desk.close()
 
 

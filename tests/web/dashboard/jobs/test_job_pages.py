@@ -406,7 +406,7 @@ def test_text_of_a_job_is_escaped_everywhere(quiet: Service) -> None:
     alter(quiet, job, summary=f"{EVIL} it says", message=EVIL, model=EVIL, branch=EVIL, ref=EVIL, base=EVIL, head=EVIL,
           checks=[check, {**check, "status": "passed"}])  # fmt: skip
     editor = editor_of(quiet)
-    public = quiet.desk.pulls.get(quiet.project.id, number).link("")
+    public = quiet.desk.pulls.get_pull(quiet.project.id, number).link("")
     pages = [at(quiet, "/jobs"), at(quiet, f"/jobs?text={EVIL}&status={EVIL}"), at(quiet, f"/jobs/{job.id}"),
              at(quiet, f"/jobs/{job.id}?view=split"), at(quiet, f"/pulls/{number}"), public]  # fmt: skip
     for path in pages:
@@ -477,7 +477,7 @@ def test_review_page_waits_for_a_running_job(quiet: Service) -> None:
 
 def test_public_review_page_links_to_the_dashboard_when_signed_in(quiet: Service) -> None:
     number = pull_for(quiet, ask(quiet))
-    public = quiet.desk.pulls.get(quiet.project.id, number).link("")
+    public = quiet.desk.pulls.get_pull(quiet.project.id, number).link("")
     inside = f'href="{at(quiet, f"/pulls/{number}")}"'
     assert inside in viewer_of(quiet).get(public).text
     stranger = httpx.get(quiet.url + public, headers={"Accept": "text/html"}, timeout=60)

@@ -141,7 +141,9 @@ class ShardLeases:
             cleanup.callback(self._local_lock.release)
             leases: list[ShardLease] = []
             stopped = threading.Event()
-            threading.Thread(target=self._keep_renewing, args=[leases, stopped], name="turn", daemon=True).start()
+            threading.Thread(
+                target=self._keep_renewing, args=[leases, stopped], name="shard-lease", daemon=True
+            ).start()
             cleanup.callback(stopped.set)
             for shard in sorted(shards):
                 lease = self._acquire_one(shard, deadline)

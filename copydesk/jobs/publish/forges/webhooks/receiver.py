@@ -47,7 +47,7 @@ class SignatureRejected(RequestError):
     message = "The signature does not match the webhook secret, or the project does not exist."
 
 
-class ForgeUnreachable(RequestError):
+class ForgeRequestFailed(RequestError):
     status, code = 503, "forge_away"
     message = "The forge could not be reached. Redeliver this webhook later."
 
@@ -131,7 +131,7 @@ class WebhookReceiver:
             if not 1 <= len(prompt) <= MAX_PROMPT_CHARS:
                 raise InvalidRequest(f"A message must have 1 to {MAX_PROMPT_CHARS:,} characters.")
             self.jobs.add_message(
-                project, job.id, prompt, before_commit=lambda tx: _record_comment(tx, project.id, mention.id)
+                project, job.id, prompt, before_write=lambda tx: _record_comment(tx, project.id, mention.id)
             )
         except CommentAlreadyHandled:
             return DeliveryResult("ignored", "This comment was already processed.", job.id)
@@ -206,7 +206,7 @@ def _open_forge(project: Project, secrets: Mapping[str, str]) -> Iterator[Forge]
         finally:
             forge.close()
     except JobFailed as failure:
-        raise ForgeUnreachable(str(failure)) from None
+        raise ForgeRequestFailed(str(failure)) from None
 
 
 def _parse_payload(body: bytes) -> Mapping[str, Any]:

@@ -48,7 +48,7 @@ TEMPLATE_EXTENSIONS = (
 STYLE_EXTENSIONS = (".css", ".scss", ".sass", ".less", ".styl")
 NOTEBOOK_EXTENSIONS = (".qmd", ".rmd")
 SCRIPT_EXTENSIONS = (".js", ".mjs", ".cjs", ".css", ".wasm")
-RST_DIRECTIVE = re.compile(r"^[ \t]*\.\.[ \t]+\S", re.M)
+RST_DIRECTIVE_PATTERN = re.compile(r"^[ \t]*\.\.[ \t]+\S", re.M)
 
 
 @lru_cache(64)
@@ -65,7 +65,7 @@ def find_embeds(path: str, body: str) -> tuple[Embed, ...]:
 def _find_by_extension(path: str, kind: str, body: str) -> Iterator[Embed]:
     if kind in (*MARKDOWN_EXTENSIONS, *NOTEBOOK_EXTENSIONS):
         yield from _find_in_page(body, is_mdx=kind == ".mdx")
-    elif kind == ".rst" or (kind == ".txt" and RST_DIRECTIVE.search(body)):
+    elif kind == ".rst" or (kind == ".txt" and RST_DIRECTIVE_PATTERN.search(body)):
         yield from find_in_rst(body)
     elif kind in ASCIIDOC_EXTENSIONS:
         yield from find_in_asciidoc(body)

@@ -22,16 +22,16 @@ MAX_BRACKETS = 20
 """How deep brackets may be nested. The parser is slow on deeper ones and does not parse them."""
 MAX_DEPTH = 3
 FENCE_PATTERN = re.compile(r"`{3,}|~{3,}")
-TAG_IN_TEXT = re.compile(r"<[A-Za-z]")
-DEFINITION = re.compile(r"^[ \t>]*\[[^\]\n]+\]:[ \t]*\n?[ \t]*<?([^\s>]+)", re.M)
-SIMPLE_INFO = re.compile(r"[\w#.+-]*")
+TAG_IN_TEXT_PATTERN = re.compile(r"<[A-Za-z]")
+DEFINITION_PATTERN = re.compile(r"^[ \t>]*\[[^\]\n]+\]:[ \t]*\n?[ \t]*<?([^\s>]+)", re.M)
+SIMPLE_INFO_PATTERN = re.compile(r"[\w#.+-]*")
 CODE_DIRECTIVES = {"code", "code-block", "sourcecode", "math", "literalinclude", "parsed-literal", "prompt", "mermaid"}
-DIRECTIVE = re.compile(r"\{([\w:+=-]*)\}[ \t]*([^\n]*)")
-COLON_DIRECTIVE = re.compile(r"^[ \t>]*:{2,}[^\n]*", re.M)
-BRACES = re.compile(r"\{:?([^{}\n]*)\}")
-SHORTCODE = re.compile(r"\{\{[<%]([^{}\n]*)[%>]\}\}|\{%([^{}\n]*)%\}")
-TEMPLATE = re.compile(r"\{\{(?![<%])[^{}\n]*\}\}")
-SNIPPET = re.compile(r"(?<!-)-+8<-+[^\n]*")
+DIRECTIVE_PATTERN = re.compile(r"\{([\w:+=-]*)\}[ \t]*([^\n]*)")
+COLON_DIRECTIVE_PATTERN = re.compile(r"^[ \t>]*:{2,}[^\n]*", re.M)
+BRACES_PATTERN = re.compile(r"\{:?([^{}\n]*)\}")
+SHORTCODE_PATTERN = re.compile(r"\{\{[<%]([^{}\n]*)[%>]\}\}|\{%([^{}\n]*)%\}")
+TEMPLATE_PATTERN = re.compile(r"\{\{(?![<%])[^{}\n]*\}\}")
+SNIPPET_PATTERN = re.compile(r"(?<!-)-+8<-+[^\n]*")
 
 
 def find_in_markdown(text: str, *, is_mdx: bool = False, depth: int = 0) -> Iterator[Embed]:
@@ -83,7 +83,7 @@ class MarkdownReader:
             for embed in self._read_token(token):
                 yield Embed(embed.kind, embed.url, embed.line or line, embed.dialect)
         if self.has_open_image:  # other dialects accept more syntax for images and their definitions
-            for match in DEFINITION.finditer(self.text):
+            for match in DEFINITION_PATTERN.finditer(self.text):
                 if find_host(match[1]):
                     yield Embed("image", match[1], self.text.count("\n", 0, match.start()) + 1)
         if not self.is_mdx:
@@ -110,7 +110,7 @@ class MarkdownReader:
         last = self.lines[end - 1].strip(" \t>") if 0 < end <= len(self.lines) else ""
         is_closed = end - start > 1 and set(last) == {token.markup[0]} and len(last) >= len(token.markup)
         self.fences.append((start, end))
-        if directive := DIRECTIVE.match(info):
+        if directive := DIRECTIVE_PATTERN.match(info):
             yield from self._read_directive(directive[1], directive[2], token.content)
         elif re.search(r"\blive\b", info):
             yield Embed("script", shorten(token.content), dialect="mdx")
@@ -128,7 +128,7 @@ class MarkdownReader:
         They may do so in lists, in HTML, and if the fences differ or the info string is unusual.
         """
         opening = self.lines[token.map[0]] if token.map else ""
-        is_plain = opening.startswith(token.markup) and closing == token.markup and SIMPLE_INFO.fullmatch(info)
+        is_plain = opening.startswith(token.markup) and closing == token.markup and SIMPLE_INFO_PATTERN.fullmatch(info)
         return token.level > 0 or self.open_tags > 0 or not is_plain
 
     def _read_directive(self, name: str, argument: str, content: str) -> Iterator[Embed]:
@@ -169,7 +169,9 @@ class MarkdownReader:
         plain = "".join(_render_plain_text(child) for child in children)
         if "![" in plain:
             self.has_open_image = True
-        if not self.is_mdx and TAG_IN_TEXT.search(plain):  # not a tag in CommonMark, but in more lenient dialects
+        if not self.is_mdx and TAG_IN_TEXT_PATTERN.search(
+            plain
+        ):  # not a tag in CommonMark, but in more lenient dialects
             yield from (embed for embed in find_in_html(plain) if embed.kind != "link")
         yield from _find_in_extensions(plain)
 
@@ -195,20 +197,24 @@ class MarkdownReader:
 def _find_in_extensions(text: str) -> Iterator[Embed]:
     """Yields the embeds of attribute lists, shortcodes, templates and directives in a text."""
     if "{" in text:
-        for match in BRACES.finditer(text):
+        for match in BRACES_PATTERN.finditer(text):
             if "=" in match[1]:
                 yield from (embed for embed in find_in_html(f"<img {match[1]}>") if embed.kind != "link")
-        for match in SHORTCODE.finditer(text):
+        for match in SHORTCODE_PATTERN.finditer(text):
             shortcode = match[1] or match[2] or ""
             yield from find_in_html(f"<x-{shortcode.strip()}>")
             yield from (Embed("image", url) for url in find_urls(shortcode))
-        for match in TEMPLATE.finditer(text):
+        for match in TEMPLATE_PATTERN.finditer(text):
             if not PLAIN_TEMPLATE_PATTERN.fullmatch(match.group()):
                 yield Embed("script", shorten(match.group()), dialect="templates")
     if "8<" in text:
-        yield from (Embed("script", url) for match in SNIPPET.finditer(text) for url in find_urls(match.group()))
+        yield from (
+            Embed("script", url) for match in SNIPPET_PATTERN.finditer(text) for url in find_urls(match.group())
+        )
     if "::" in text:
-        yield from (Embed("image", url) for match in COLON_DIRECTIVE.finditer(text) for url in find_urls(match.group()))
+        yield from (
+            Embed("image", url) for match in COLON_DIRECTIVE_PATTERN.finditer(text) for url in find_urls(match.group())
+        )
 
 
 def _render_token(token: "Token") -> str:

@@ -81,7 +81,7 @@ def _parse(text: str) -> Any:
     unknown = {name.lower() for name in DIRECTIVE_PATTERN.findall(text)}
     unknown = {name for name in unknown if not directives.directive(name, en, document)[0]}
     for name in unknown:
-        directives.register_directive(name, _make_directive())
+        directives.register_directive(name, _build_directive())
     try:
         Parser().parse(text, document)
     finally:
@@ -128,7 +128,7 @@ def _read_directive(node: Any, line: int) -> Iterator[Embed]:
 
 
 @cache
-def _make_directive() -> Any:
+def _build_directive() -> Any:
     """Returns a directive that accepts any arguments and options, and parses its content as part of the page."""
     from docutils import nodes
     from docutils.parsers.rst import Directive

@@ -25,7 +25,7 @@ TRAILING_PUNCTUATION = ".,;:!?*_"
 TOO_LARGE = "a file that is too large to parse"
 TOO_DEEP = "a file that is nested too deeply to parse"
 UNREADABLE = "a file that cannot be parsed"
-UNREAD_REASONS = (TOO_LARGE, TOO_DEEP, UNREADABLE)
+UNPARSED_PLACEHOLDERS = (TOO_LARGE, TOO_DEEP, UNREADABLE)
 """Used in place of a URL when a file could not be parsed, so that its embeds are unknown."""
 
 
