@@ -26,7 +26,7 @@ from copydesk.web.operations.readiness import Readiness
 
 log = logging.getLogger(__name__)
 
-GRACE_SECONDS = 5
+GRACE_SECONDS = 10
 TICKS_PER_SECOND = 10
 ACCEPTS_PER_TURN = 8
 """How many copies of each listening socket there are. More accept faster, but each costs CPU time per connection."""
