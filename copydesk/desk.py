@@ -78,7 +78,7 @@ class Desk:
         projects = self.projects
         return FoldScheduler(
             self.store,
-            lambda: {project.id: project.collecting.raw_days for project in projects.all()},
+            lambda: {project.id: project.collecting.raw_retention_days for project in projects.all()},
             drop_expired=self.drop_old_feedback,
         )
 

@@ -127,7 +127,7 @@ def test_every_command_is_documented_with_its_options() -> None:
 
 def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
     below = getattr(command, "commands", None)
-    if below is None:
+    if below is None and not command.hidden:
         yield name, command
     for word, found in (below or {}).items():
         yield from commands(found, f"{name} {word}")

@@ -1,5 +1,7 @@
 """All settings, read from the environment and validated once at start."""
 
+import logging
+import os
 from collections.abc import Sequence
 from ipaddress import ip_network
 from pathlib import Path
@@ -12,6 +14,10 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from copydesk.core.errors import UserFacingError
 
 ENV_PREFIX = "COPYDESK_"
+FORMER_VARIABLES = {"COPYDESK_MOST_ATTEMPTS": "max_attempts"}
+"""Variables of settings that were renamed. They are still read, with a warning."""
+
+log = logging.getLogger(__name__)
 
 
 class BadSettings(UserFacingError):
@@ -138,7 +144,7 @@ class Settings(BaseSettings):
     """Jobs that run at the same time, over all projects and workers."""
     lease_seconds: float = Field(10, gt=0)
     """How long a worker's lease on a job lasts without a heartbeat. After that, another worker takes the job over."""
-    most_attempts: int = Field(5, ge=1)
+    max_attempts: int = Field(5, ge=1)
     """The maximum number of attempts. If the worker dies in each of them, the job ends as failed."""
     archive_days: float = Field(30, gt=0)
     """Days after which a job that has ended is archived."""
@@ -222,9 +228,18 @@ def env_variable(field: str) -> str:
 def read_settings(**overrides: Any) -> Settings:
     """Reads the settings from the environment. Raises BadSettings, which names each invalid variable."""
     try:
-        return Settings(**overrides)
+        return Settings(**{**_read_former_variables(), **overrides})
     except ValidationError as error:
         raise BadSettings("; ".join(_describe_error(e["loc"], e["msg"], e["input"]) for e in error.errors())) from None
+
+
+def _read_former_variables() -> dict[str, str]:
+    values = {}
+    for former, field in FORMER_VARIABLES.items():
+        if former in os.environ and env_variable(field) not in os.environ:
+            log.warning("%s is now called %s", former, env_variable(field))
+            values[field] = os.environ[former]
+    return values
 
 
 def _describe_error(location: Sequence[int | str], message: str, value: Any) -> str:

@@ -46,7 +46,7 @@ def test_commands_that_use_duckdb_print_no_binding_warnings(environment: dict[st
         (("analytics", "backup", str(tmp_path / "copy.duckdb")), 0),
         (("analytics", "backup", str(tmp_path / "missing" / "copy.duckdb")), 1),
         (("backup", str(tmp_path / "backup")), 0),
-        (("analytics", "forget", "--yes"), 0),
+        (("analytics", "delete", "--yes"), 0),
     ):
         done = run(environment, *arguments)
         assert done.returncode == status, done.stderr

@@ -40,7 +40,7 @@ def test_a_projects_settings_are_changed_and_shown(run: Run, project: str) -> No
     assert shown.count("sign_off") == 1
 
 
-@pytest.mark.parametrize("value", ["labels", "colour=red", "ignored_checks=lnk", "model=gpt", "on_findings=maybe"])
+@pytest.mark.parametrize("value", ["labels", "colour=red", "ignored_checks=lnk", "model=gpt", "on_check_failure=maybe"])
 def test_a_wrong_setting_is_refused_with_a_sentence(run: Run, project: str, value: str) -> None:
     refused = run("project", "set", project, value)
     assert refused.exit_code == 1

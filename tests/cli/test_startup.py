@@ -62,7 +62,7 @@ ON_DATABASE = (
     "key list",
     "key create",
     "person list",
-    "person link",
+    "person first-link",
     "secret list",
     "pull list",
 )

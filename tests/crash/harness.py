@@ -171,7 +171,7 @@ class Case:
 def new_desk(database: str, folder: Path, **settings: Any) -> Iterator[tuple[Desk, dict[str, Any]]]:
     """On a fresh database of this kind, with the settings that its workers need as well."""
     url = migrated.new_database(database, folder)
-    chosen = {"data": folder / "data", "database_url": url, "lease_seconds": LONG_LEASE, "most_attempts": 5, **settings}
+    chosen = {"data": folder / "data", "database_url": url, "lease_seconds": LONG_LEASE, "max_attempts": 5, **settings}
     desk = open_desk(Settings(**chosen))
     try:
         yield desk, chosen

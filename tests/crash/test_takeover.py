@@ -91,8 +91,8 @@ def test_worker_paused_within_a_transaction_blocks_no_other_job(case: Case, poin
 @SQLITE_FIRST
 def test_a_job_that_kills_its_workers_ends_as_failed(case: Case) -> None:
     for _ in range(2):
-        case.crash("turn-1-acts:middle", most_attempts=2)
-    case.recover(most_attempts=2)
+        case.crash("turn-1-acts:middle", max_attempts=2)
+    case.recover(max_attempts=2)
     assert (case.job.status, case.job.reason) == (FAILED, Reason.INTERNAL_ERROR)
     assert case.job.message
     assert case.asked == {0: 1}
@@ -102,8 +102,8 @@ def test_a_job_that_kills_its_workers_ends_as_failed(case: Case) -> None:
 @SQLITE
 @pytest.mark.parametrize("point", drills(("push:recorded", "open:recorded"), but=("push:recorded",)))
 def test_message_after_a_failed_publish_continues_from_the_pushed_branch(case: Case, point: str) -> None:
-    case.crash(point, most_attempts=1)
-    case.recover(most_attempts=1)
+    case.crash(point, max_attempts=1)
+    case.recover(max_attempts=1)
     assert case.job.status is FAILED
     case.send_message()
     case.recover()

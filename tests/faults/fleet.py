@@ -100,7 +100,7 @@ def new_fleet(
         "base_url": "http://copydesk.example.org",
         "lease_seconds": LEASE,
         "jobs_per_hour": 100_000,
-        "most_attempts": 100,
+        "max_attempts": 100,
         **settings,
     }
     if model is not None:

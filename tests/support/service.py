@@ -106,7 +106,7 @@ def _new_keeper(desk: Desk) -> FoldScheduler:
     """Returns a keeper for this desk that has time."""
     return FoldScheduler(
         desk.store,
-        lambda: {project.id: project.collecting.raw_days for project in desk.projects.all()},
+        lambda: {project.id: project.collecting.raw_retention_days for project in desk.projects.all()},
         PATIENT,
         desk.drop_old_feedback,
     )

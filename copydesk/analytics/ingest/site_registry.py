@@ -57,7 +57,7 @@ class SiteRegistry:
             return cached[2]
         secret = bytes.fromhex(self._secrets.get_or_create(project.id, "visitor_key"))
         hasher = VisitorHasher(project.id, secret, Rotation(options.privacy))
-        site = SiteConfig(project.id, classifier, hasher, options.base_path, frozenset(options.kept_parameters))
+        site = SiteConfig(project.id, classifier, hasher, options.base_path, frozenset(options.page_parameters))
         with self._lock:
             _put_bounded(self._sites, project.id, (options, classifier, site))
         return site

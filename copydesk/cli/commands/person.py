@@ -102,8 +102,9 @@ def reset(email: EmailArgument, json: JsonOption = False) -> None:
         _print_link(desk, secret, {"email": person.email, "role": person.role}, json)
 
 
-@app.command()
-def link(json: JsonOption = False) -> None:
+@app.command("first-link")
+@app.command("link", hidden=True, deprecated=True)
+def create_first_link(json: JsonOption = False) -> None:
     """Creates a new link for the first administrator. The first start prints such a link, too."""
     with open_configured_desk() as desk:
         secret = desk.people.create_first_admin_link()

@@ -132,7 +132,7 @@ def set_options(
 
     The settings are name, ref, root, model, token_env, and those for pull requests and analytics.
     For example: draft=true, labels=docs,agent, reviewers=ada, required_fields=title,description,
-    check_command="mkdocs build --strict", on_findings=fail, sign_off=true, origins=https://docs.example.com,
+    check_command="mkdocs build --strict", on_check_failure=fail, sign_off=true, origins=https://docs.example.com,
     base_path=/docs, ai_classes=assistant,search, privacy=monthly. `show` lists all settings and their values.
     """
     from copydesk.jobs.projects.option_checks import validate_options
@@ -169,7 +169,18 @@ def _parse_assignments(values: list[str]) -> dict[str, str]:
         if "=" not in value:
             raise InvalidRequest(f"'{value[:80]}' is not in the form NAME=VALUE.")
     pairs = (value.split("=", 1) for value in values)
-    return {name.strip().replace("-", "_"): value.strip() for name, value in pairs}
+    assignments = {name.strip().replace("-", "_"): value.strip() for name, value in pairs}
+    _warn_of_former_names(assignments)
+    return assignments
+
+
+def _warn_of_former_names(assignments: dict[str, str]) -> None:
+    from copydesk.core.projects.collection_options import CollectionOptions
+    from copydesk.core.projects.policy import Policy
+
+    for current, former in (Policy.former_names | CollectionOptions.former_names).items():
+        if former in assignments:
+            typer.echo(f"The setting {former} is now called {current}.", err=True)
 
 
 def _print_project(project: "Project", json: bool) -> None:

@@ -143,12 +143,9 @@ def _announce(desk: "Desk", settings: "Settings") -> None:
         f"Copydesk is running at {settings.base_url} (data in {settings.data.absolute()}). Press Ctrl-C to stop.",
     )
     if secret := desk.people.create_first_admin_link():
-        link = f"at {settings.base_url}/join/{secret}"
         is_shown = settings.log_format == "text"
-        _print_or_log(
-            settings,
-            f"There is no administrator yet. Create the first one {link if is_shown else 'with: copydesk person link'}",
-        )
+        how = f"at {settings.base_url}/join/{secret}" if is_shown else "with: copydesk person first-link"
+        _print_or_log(settings, f"There is no administrator yet. Create the first one {how}")
 
 
 def _print_or_log(settings: "Settings", message: str) -> None:

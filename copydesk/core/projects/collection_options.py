@@ -1,7 +1,7 @@
 """Options for how the page views of a project are collected and counted."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -12,11 +12,13 @@ NON_HUMAN_CLASSES = ("assistant", "search", "training", "other")
 
 
 class CollectionOptions(ProjectOptions):
+    former_names: ClassVar = {"page_parameters": "kept_parameters", "raw_retention_days": "raw_days"}
+
     origins: CommaSeparated = ()
     """Sites whose pages may send views from a browser, such as https://docs.example.com. Leave empty for any site."""
     base_path: Annotated[str, Field(max_length=200)] = ""
     """The path prefix of the documentation, such as /docs. It is cut from paths; views outside it are dropped."""
-    kept_parameters: CommaSeparated = ()
+    page_parameters: CommaSeparated = ()
     """Query parameters that identify a separate page. All others are dropped."""
     ai_classes: CommaSeparated = ("assistant",)
     """The classes of visitors that count as AI."""
@@ -24,7 +26,7 @@ class CollectionOptions(ProjectOptions):
     """How long a visitor is recognized: forever (lasting), within a day (daily) or within a month (monthly)."""
     do_not_track: bool = False
     """Do not count browsers that ask not to be tracked."""
-    raw_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
+    raw_retention_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     """Days after which raw page views are deleted; the counts stay. Leave empty to keep them."""
     feedback_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     """Days after which feedback is deleted. Leave empty to keep it."""
@@ -54,7 +56,7 @@ class CollectionOptions(ProjectOptions):
                 raise ValueError(f"must be one or more of {', '.join(NON_HUMAN_CLASSES)}")
         return tuple(sorted(set(value)))
 
-    @field_validator("raw_days", "feedback_days", mode="before")
+    @field_validator("raw_retention_days", "feedback_days", mode="before")
     @classmethod
     def _empty_to_none(cls, value: Any) -> Any:
         return None if value == "" else value

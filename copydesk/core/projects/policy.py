@@ -1,7 +1,7 @@
 """A project's policy for its pull requests. People set it; the agent cannot override it."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -13,6 +13,8 @@ CO_AUTHOR_PATTERN = re.compile(r"[^<>\x00-\x1f]+ <[^\s<>@]+@[^\s<>@]+>")
 
 
 class Policy(ProjectOptions):
+    former_names: ClassVar = {"unprotected_paths": "allowed_paths", "on_check_failure": "on_findings"}
+
     draft: bool = False
     """Open every pull request as a draft."""
     labels: CommaSeparated = ()
@@ -21,7 +23,7 @@ class Policy(ProjectOptions):
     """Reviewers to request for every pull request, by their names on the forge."""
     branch_prefix: Annotated[str, Field(max_length=60)] = "copydesk/"
     """The prefix of the job branches."""
-    allowed_paths: CommaSeparated = ()
+    unprotected_paths: CommaSeparated = ()
     """Protected paths that jobs may change after all, as shell patterns such as .github/*.md."""
     required_fields: CommaSeparated = ()
     """Front-matter fields that every page must have."""
@@ -31,7 +33,7 @@ class Policy(ProjectOptions):
     """A command that a change must pass, such as a site build. It runs in a sandbox."""
     check_minutes: float = Field(5, gt=0, le=60)
     """How many minutes the check command may take."""
-    on_findings: Literal["draft", "fail"] = "draft"
+    on_check_failure: Literal["draft", "fail"] = "draft"
     """What to do when checks still fail after the model's fixes: open a draft with the findings, or fail the job."""
     author_name: Annotated[str, Field(min_length=1, max_length=100)] = "Copydesk"
     """The author of the commits."""

@@ -128,8 +128,8 @@ class RunExecutor:
             return self._sandbox
 
     def _run_workflow(self, journal: Journal, attempt: Attempt) -> JobOutcome:
-        if attempt.claim.crashes >= self.settings.most_attempts:
-            raise JobFailed(f"The job failed because its worker crashed in {self.settings.most_attempts} attempts.")
+        if attempt.claim.crashes >= self.settings.max_attempts:
+            raise JobFailed(f"The job failed because its worker crashed in {self.settings.max_attempts} attempts.")
         job, project = journal.load_job(), self.projects.get(attempt.claim.project_id)
         try:
             secrets = self.secrets.all(project.id)

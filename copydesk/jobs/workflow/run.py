@@ -106,7 +106,7 @@ class Run:
     @cached_property
     def work(self) -> IsolatedWork:
         """Returns an object that reads untrusted text in child processes, which end when this attempt is stopped."""
-        return IsolatedWork(self.children, self.attempt.stoppable, self.project.policy.allowed_paths)
+        return IsolatedWork(self.children, self.attempt.stoppable, self.project.policy.unprotected_paths)
 
     def _read_prompts(self) -> Sequence[str]:
         """Returns the prompts of this run so far."""
@@ -185,7 +185,7 @@ class Run:
                 result = {"passed": not review.faults, "faults": review.faults[:20]}
                 step.save(review, events=[NewEvent(EventKind.CHECKED, result)], job={"checks": review.checks})
         review = step.result
-        if review.faults and self.project.policy.on_findings == "fail":
+        if review.faults and self.project.policy.on_check_failure == "fail":
             count = f"{len(review.faults)} problem{'' if len(review.faults) == 1 else 's'}"
             raise JobFailed(
                 f"The checks found {count} in the change. The first one: {review.faults[0]}", Reason.CHECKS_FAILED
@@ -193,7 +193,7 @@ class Run:
         return review
 
     def _refuse_protected_path(self, path: str) -> None:
-        publish_guard.refuse_protected(path, self.project.policy.allowed_paths, self.project.root)
+        publish_guard.refuse_protected(path, self.project.policy.unprotected_paths, self.project.root)
 
     def _check_publishable(self, workspace: Workspace, texts: Sequence[str] = ()) -> None:
         self.work.check_publishable(

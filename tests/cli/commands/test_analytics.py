@@ -134,10 +134,10 @@ def test_a_rebuilt_index_gives_the_same_numbers(site: Service, run: Run) -> None
 
 def test_deleting_analytics_of_a_project_asks_for_confirmation(site: Service, run: Run) -> None:
     site.desk.feedback.add(site.project.id, "/a", True, None, FIRST * DAY)
-    kept = run("forget", input="n\n")
+    kept = run("delete", input="n\n")
     assert kept.exit_code == 1
     assert len(lines(run("visitors"))) == 3
-    assert "Deleted all views" in run("forget", "--yes").stdout
+    assert "Deleted all views" in run("delete", "--yes").stdout
     assert lines(run("visitors")) == []
     assert lines(run("feedback")) == []
     assert list_entries(site.desk.database, site.project.id)[0]["action"] == "analytics.forgotten"
@@ -147,11 +147,11 @@ def test_feedback_is_deleted_for_a_range_of_days(site: Service, run: Run) -> Non
     for number in range(3):
         site.desk.feedback.add(site.project.id, f"/{number}", True, None, (FIRST + number) * DAY)
     some = ("--from", format_day(FIRST + 1), "--to", format_day(FIRST + 2))
-    assert run("forget", *some, "--yes").exit_code == 1, "which days of what?"
-    assert run("forget", "--feedback", "--from", "soon", "--yes").exit_code == 1
-    assert "Deleted 1 feedback entries" in run("forget", "--feedback", *some, "--yes").stdout
+    assert run("delete", *some, "--yes").exit_code == 1, "which days of what?"
+    assert run("delete", "--feedback", "--from", "soon", "--yes").exit_code == 1
+    assert "Deleted 1 feedback entries" in run("delete", "--feedback", *some, "--yes").stdout
     assert [remark.path for remark in site.desk.feedback.list_entries(site.project.id)[0]] == ["/2", "/0"]
-    assert "Deleted 2 feedback entries" in run("forget", "--feedback", "--yes").stdout
+    assert "Deleted 2 feedback entries" in run("delete", "--feedback", "--yes").stdout
     assert len(lines(run("visitors"))) == 3
     assert list_entries(site.desk.database, site.project.id)[0]["action"] == "analytics.feedback_forgotten"
 
@@ -165,7 +165,7 @@ def test_visitor_is_deleted_by_the_sites_own_id(site: Service, run: Run) -> None
             visitors = [key.hash_visitor(day * DAY, visitor_id, None, None) for visitor_id in ("ada", "grace")]
             site.desk.store.log_views([viewed(site, "/new", visitor, day) for visitor in visitors])
     assert "/new\t10\t0\t10" in lines(run("visitors")), "each is one visitor, two, and two"
-    forgotten = run("forget", "--visitor-id", "ada", "--yes")
+    forgotten = run("delete", "--visitor-id", "ada", "--yes")
     assert forgotten.exit_code == 0, forgotten.output
     assert "/new\t5\t0\t5" in lines(run("visitors"))
     assert "/new\t12\t0\t12" in lines(run("views")), "the views stay, as nobody's"

@@ -46,9 +46,11 @@ def secret(facts: dict[str, str]) -> str:
 
 def test_first_link_can_be_printed_again_until_there_is_an_administrator(run: Run, desk: Desk) -> None:
     assert "There are no accounts yet" in run("list").stderr
-    made = desk.people.accept_invitation(secret(printed(run("link", "--json"))), "ada@example.org", "Ada", PASSWORD)
+    made = desk.people.accept_invitation(
+        secret(printed(run("first-link", "--json"))), "ada@example.org", "Ada", PASSWORD
+    )
     assert made.role == "admin"
-    refused = run("link")
+    refused = run("first-link")
     assert refused.exit_code == 1
     assert "There is an administrator already" in refused.stderr
 

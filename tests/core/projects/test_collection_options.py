@@ -13,20 +13,20 @@ def test_typed_values_are_parsed() -> None:
         {
             "origins": "https://Docs.example.com/, https://*.example.org",
             "base_path": "docs/",
-            "kept_parameters": "version,lang",
+            "page_parameters": "version,lang",
             "ai_classes": "training,assistant,training",
             "privacy": "daily",
             "do_not_track": "true",
-            "raw_days": "90",
+            "raw_retention_days": "90",
         }
     )
     assert chosen.origins == ("https://docs.example.com", "https://*.example.org")
     assert chosen.base_path == "/docs"
-    assert chosen.kept_parameters == ("version", "lang")
+    assert chosen.page_parameters == ("version", "lang")
     assert chosen.ai_classes == ("assistant", "training")
-    assert (chosen.privacy, chosen.do_not_track, chosen.raw_days) == ("daily", True, 90)
-    assert chosen.with_values({"raw_days": "", "base_path": "/"}) == chosen.with_values(
-        {"raw_days": None, "base_path": ""}
+    assert (chosen.privacy, chosen.do_not_track, chosen.raw_retention_days) == ("daily", True, 90)
+    assert chosen.with_values({"raw_retention_days": "", "base_path": "/"}) == chosen.with_values(
+        {"raw_retention_days": None, "base_path": ""}
     )
 
 
@@ -42,8 +42,8 @@ def test_typed_values_are_parsed() -> None:
         ("base_path", "/a\nb"),
         ("ai_classes", "human"),
         ("privacy", "hourly"),
-        ("raw_days", "0"),
-        ("raw_days", "soon"),
+        ("raw_retention_days", "0"),
+        ("raw_retention_days", "soon"),
         ("collect", "yes"),
     ],
 )
@@ -75,3 +75,11 @@ def test_service_secret_is_created_once_and_hidden_from_people(desk: Desk) -> No
     with pytest.raises((InvalidRequest, NotFound)):
         desk.secrets.remove(project.id, "visitor_key", actor="test")
     assert desk.secrets.get_or_create(project.id, "visitor_key") == made
+
+
+def test_former_names_are_accepted_and_stored() -> None:
+    options = CollectionOptions().with_values({"raw_days": "30", "kept_parameters": "version"})
+    assert (options.raw_retention_days, options.page_parameters) == (30, ("version",))
+    stored = options.to_stored()
+    assert (stored["raw_days"], stored["kept_parameters"]) == (30, ["version"])
+    assert CollectionOptions.model_validate(stored) == options

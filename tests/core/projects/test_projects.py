@@ -62,7 +62,7 @@ def test_created_project_is_stored_unchanged(desk: Desk) -> None:
         repository="https://example.org/docs.git",
         ref="main",
         root="/site/docs/",
-        policy=Policy(allowed_paths=(".github/*",), labels=("docs",)),
+        policy=Policy(unprotected_paths=(".github/*",), labels=("docs",)),
         actor="ada",
     )
     assert made.root == "site/docs"
@@ -103,7 +103,7 @@ def test_typed_project_changes_are_applied_and_audited(desk: Desk) -> None:
         {"author_email": "nobody"},
         {"author_name": "A\nSigned-off-by: B"},
         {"co_authors": "Ada"},
-        {"on_findings": "ignore"},
+        {"on_check_failure": "ignore"},
         {"check_minutes": "0"},
         {"mention": "all"},
         {"root": "../x"},

@@ -86,7 +86,7 @@ def test_unfixed_finding_makes_the_pull_request_a_draft_that_names_it(tmp_path: 
 
 
 def test_unfixed_finding_fails_the_job_if_the_project_says_so(tmp_path: Path) -> None:
-    with staged(tmp_path, BAD, *[finish()] * 4, policy=Policy(on_findings="fail")) as stage:
+    with staged(tmp_path, BAD, *[finish()] * 4, policy=Policy(on_check_failure="fail")) as stage:
         job = stage.job()
         assert (job.status, job.reason, job.pr_link) == (Status.FAILED, "checks_failed", None)
         assert "gone.md" in (job.message or "")

@@ -24,8 +24,9 @@ FETCH_TIMEOUT_SECONDS = 30
 
 
 def register_commands(app: typer.Typer) -> None:
-    for command in (rebuild, forget, backup):
+    for command in (rebuild, delete, backup):
         app.command()(command)
+    app.command("forget", hidden=True, deprecated=True)(delete)
     app.command("refresh-ranges")(refresh_ranges)
 
 
@@ -38,7 +39,7 @@ def rebuild() -> None:
     typer.echo(f"Rebuilt in {time.monotonic() - began:.1f} s.")
 
 
-def forget(
+def delete(
     project: ProjectOption,
     visitor_id: Annotated[
         str | None,

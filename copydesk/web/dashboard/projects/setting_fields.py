@@ -26,9 +26,9 @@ FIELD_LABELS = {
     "root": "Documentation folder",
     "token_env": "Token variable",
     "ai_classes": "Classes that count as AI",
-    "on_findings": "When checks still fail",
+    "on_check_failure": "When checks still fail",
     "check_minutes": "Check command timeout (minutes)",
-    "raw_days": "Keep raw page views for (days)",
+    "raw_retention_days": "Keep raw page views for (days)",
     "feedback_days": "Keep feedback for (days)",
     "do_not_track": "Honor Do Not Track",
     "app_id": "GitHub App ID",
@@ -70,12 +70,12 @@ SETTING_GROUPS = (
     SettingGroup(
         "pulls",
         "Pull requests",
-        ("branch_prefix", "draft", "labels", "reviewers", "on_findings", "allowed_paths", "mention", "app_id"),
+        ("branch_prefix", "draft", "labels", "reviewers", "on_check_failure", "unprotected_paths", "mention", "app_id"),
     ),
     SettingGroup("commits", "Commits", ("author_name", "author_email", "sign_off", "co_authors")),
     SettingGroup("checks", "Checks", ("required_fields", "ignored_checks", "check_command", "check_minutes")),
-    SettingGroup("collecting", "Page views", ("origins", "base_path", "kept_parameters", "ai_classes")),
-    SettingGroup("privacy", "Privacy", ("privacy", "do_not_track", "raw_days", "feedback_days")),
+    SettingGroup("collecting", "Page views", ("origins", "base_path", "page_parameters", "ai_classes")),
+    SettingGroup("privacy", "Privacy", ("privacy", "do_not_track", "raw_retention_days", "feedback_days")),
 )
 
 

@@ -220,7 +220,7 @@ def test_only_changed_settings_are_saved(service: Service, admin: httpx.Client, 
     response = posted(admin, path, path, group="project", name="Guide", ref="next", root="site/docs", model="mechanic")
     assert response.headers["location"] == f"{path}?saved=project#project"
     posted(admin, path, path, group="pulls", branch_prefix="docs/", draft="true", labels="docs, agent",
-           on_findings="fail", mention="@copydesk")  # fmt: skip
+           on_check_failure="fail", mention="@copydesk")  # fmt: skip
     response = admin.post(path, data={"token": token_of(admin.get(path).text), "group": "collecting",
                                       "base_path": "/docs", "ai_classes": ["search", "assistant"]})  # fmt: skip
     assert response.status_code == 303
@@ -231,7 +231,7 @@ def test_only_changed_settings_are_saved(service: Service, admin: httpx.Client, 
     assert changed.collecting.ai_classes == ("assistant", "search")
     assert "Saved." in admin.get(f"{path}?saved=pulls").text
     for _ in range(2):
-        posted(admin, path, path, group="pulls", branch_prefix="docs/", labels="docs, agent", on_findings="fail",
+        posted(admin, path, path, group="pulls", branch_prefix="docs/", labels="docs, agent", on_check_failure="fail",
                mention="@copydesk")  # fmt: skip
     newest, before = audit_log.list_entries(service.desk.database, project.id, 2)
     assert (newest["actor"], newest["details"]) == ("admin@example.org", {"fields": ["draft"]})
@@ -252,7 +252,7 @@ def test_invalid_value_is_shown_at_its_field_and_changes_nothing(
     service: Service, admin: httpx.Client, project: Project
 ) -> None:
     path = f"/projects/{project.id}/settings"
-    response = posted(admin, path, path, group="pulls", branch_prefix="no end", on_findings="draft", mention="ok")
+    response = posted(admin, path, path, group="pulls", branch_prefix="no end", on_check_failure="draft", mention="ok")
     assert response.status_code == 400
     assert 'id="branch_prefix-fault"' in response.text
     assert 'id="mention-fault"' in response.text
