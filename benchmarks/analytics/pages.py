@@ -19,7 +19,7 @@ from copydesk.core.accounts.people import People
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.service import NewJob
-from copydesk.web.dashboard.auth.session import cookie_name
+from copydesk.web.dashboard.auth.cookies import cookie_name
 
 JOBS = 10_000
 MOST = 300.0

@@ -17,11 +17,12 @@ from copydesk.web import dashboard, public_review
 from copydesk.web.api import analytics, jobs, reference, webhooks
 from copydesk.web.api.job_streams import StreamRegistry
 from copydesk.web.collection import routes as collection_routes
-from copydesk.web.dashboard.auth.session import SignInRequired, redirect_to_sign_in
+from copydesk.web.dashboard.auth.session import SignInRequired
 from copydesk.web.middleware.request_gate import RequestGate, error_response
 from copydesk.web.operations import health
 from copydesk.web.responses import static_files
 from copydesk.web.responses.html import render_page
+from copydesk.web.responses.redirects import redirect_to_sign_in
 from copydesk.web.responses.validation_errors import to_invalid_request
 
 PAGE_PATH = re.compile(r"/(?:$|projects|people|system|account|sign-|join/|review/)")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from copydesk.web.dashboard.auth.session import cookie_name
+from copydesk.web.dashboard.auth.cookies import cookie_name
 from tests.browser import chromium
 from tests.support.lived_in import FILES, live_in
 from tests.support.people import person

@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Response
 
-from copydesk.web.dashboard.auth.session import cookie_name
+from copydesk.web.dashboard.auth.cookies import cookie_name
 from tests.support.drills import drills
 from tests.support.lived_in import FILES, live_in
 from tests.support.people import person

@@ -36,7 +36,7 @@ def test_a_projects_settings_are_changed_and_shown(run: Run, project: str) -> No
     facts = json.loads(done.stdout)
     assert (facts["root"], facts["policy"]["labels"], facts["policy"]["draft"]) == ("docs", ["docs", "agent"], True)
     shown = run("project", "show", project).stdout
-    assert "labels           docs, agent" in shown
+    assert "labels              docs, agent" in shown
     assert shown.count("sign_off") == 1
 
 

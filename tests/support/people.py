@@ -11,7 +11,7 @@ from copydesk.core.accounts.person import Person
 from copydesk.core.db.tables import people
 from copydesk.core.ids import new_id
 from copydesk.desk import Desk
-from copydesk.web.dashboard.auth.session import cookie_name
+from copydesk.web.dashboard.auth.cookies import cookie_name
 from tests.support.service import Service
 
 PASSWORD = "correct horse battery"

@@ -14,7 +14,7 @@ from copydesk.core.ids import id_pattern
 from copydesk.core.rate_limits.in_memory import SharedRateLimiter
 from copydesk.core.rate_limits.limits import RateLimit
 from copydesk.desk import Desk
-from copydesk.web.api.jobs import CurrentProject, OpenDesk, ProjectId, bearer, error_responses
+from copydesk.web.api.dependencies import CurrentProject, OpenDesk, ProjectId, bearer, error_responses
 from copydesk.web.api.report_response import ReportRequest
 from copydesk.web.api.report_schemas import (
     AgentsResponse,

@@ -1,10 +1,9 @@
 """The jobs API: /v2/agent/{projectId}/…"""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
-from fastapi.security import HTTPBearer
 
 from copydesk.core.ids import id_pattern
 from copydesk.core.projects.projects import Project
@@ -13,10 +12,10 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import Job, Status
+from copydesk.web.api.dependencies import CurrentProject, OpenDesk, ProjectId, bearer, error_responses
 from copydesk.web.api.job_events import CurrentStreams, EventStreamResponse, build_events_response, wants_json
 from copydesk.web.api.job_streams import StreamHolder
 from copydesk.web.api.schemas import (
-    ErrorResponse,
     JobEventListResponse,
     JobListResponse,
     JobMessageRequest,
@@ -26,27 +25,6 @@ from copydesk.web.api.schemas import (
     NewJobRequest,
 )
 
-bearer = HTTPBearer(bearerFormat="desk_…", description="An API key of the project.", auto_error=False)
-
-
-async def get_desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
-
-
-async def get_current_project(request: Request) -> Project:
-    """Returns the project of the request's API key."""
-    project: Project = request.state.project
-    return project
-
-
-def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": ErrorResponse} for status in (400, 401, 403, 404, *statuses, 500, 503)}
-
-
-OpenDesk = Annotated[Desk, Depends(get_desk)]
-CurrentProject = Annotated[Project, Depends(get_current_project)]
-ProjectId = Annotated[str, Path(alias="projectId", description="The project ID, as shown on the page API keys.")]
 JobId = Annotated[str, Path(alias="id", description="The job ID.")]
 
 router = APIRouter(prefix="/v2/agent/{projectId}", tags=["jobs"], dependencies=[Depends(bearer)])

@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 
 from copydesk.desk import Desk
 from copydesk.jobs.publish.forges.webhooks.receiver import WebhookReceiver
-from copydesk.web.api.jobs import OpenDesk, ProjectId
+from copydesk.web.api.dependencies import OpenDesk, ProjectId
 
 router = APIRouter(include_in_schema=False)
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 
 from copydesk.analytics.ingest.event_schema import Event
 from copydesk.analytics.page_view import DropReason
-from copydesk.web.api.jobs import CurrentProject, ProjectId, bearer, error_responses
+from copydesk.web.api.dependencies import CurrentProject, ProjectId, bearer, error_responses
 from copydesk.web.api.schemas import ApiModel, ErrorResponse
 from copydesk.web.collection.cors import CROSS_ORIGIN_HEADERS
 from copydesk.web.collection.intake import ViewIntake, collect_request_from_scope

@@ -40,11 +40,11 @@ class SlowCluster:
 
     def __init__(self) -> None:
         self.began, self.finish = threading.Event(), threading.Event()
-        self.admin = SimpleNamespace(ask=lambda *_: [])
+        self.admin = SimpleNamespace(query=lambda *_: [])
         self.address = SimpleNamespace(database="copydesk")
         self.shards: list[Any] = []
 
-    def make(self) -> None:
+    def create_tables(self) -> None:
         self.began.set()
         assert self.finish.wait(PATIENCE_SECONDS)
 

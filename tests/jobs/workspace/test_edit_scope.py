@@ -86,7 +86,7 @@ RENORMALISED: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("how", RENORMALISED)
 def test_pure_reformatting_is_always_refused(how: str) -> None:
     assert judged(RENORMALISED[how](TWICE), TWICE)
-    assert judged(RENORMALISED[how](TWICE), TWICE, whole=True)
+    assert judged(RENORMALISED[how](TWICE), TWICE, allow_rewrite=True)
 
 
 @pytest.mark.parametrize("how", RENORMALISED)
@@ -137,7 +137,7 @@ def test_ordinary_edits_are_accepted(what: str) -> None:
 def test_rewriting_a_page_needs_the_whole_flag() -> None:
     translated = re.sub(r"[A-Za-z]{3,}", lambda word: word.group()[::-1] + "a", PAGE)
     assert "'whole'" in (judged(translated) or "")
-    assert judged(translated, whole=True) is None
+    assert judged(translated, allow_rewrite=True) is None
     assert judged("short\n", "an old one\n") is None
 
 

@@ -15,17 +15,12 @@ from copydesk.core.ids import random_text
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk
-from copydesk.web.api.jobs import OpenDesk
+from copydesk.web.api.dependencies import OpenDesk
+from copydesk.web.dashboard.auth.cookies import delete_cookie, set_cookie, uses_https
+from copydesk.web.dashboard.auth.csrf import constant_time_equals
 from copydesk.web.dashboard.auth.oidc_provider import IdentityRejected, OidcProvider
-from copydesk.web.dashboard.auth.session import (
-    constant_time_equals,
-    delete_cookie,
-    redirect,
-    safe_redirect_path,
-    set_cookie,
-    uses_https,
-)
 from copydesk.web.dashboard.auth.sign_in_flow import render_sign_in_page, role_for_new_person, start_session
+from copydesk.web.responses.redirects import redirect, safe_redirect_path
 
 router = APIRouter()
 FLOW_LIFETIME_SECONDS = 600

@@ -11,20 +11,14 @@ from copydesk.core.errors import RequestError
 from copydesk.core.rate_limits.limits import TooManyRequests
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
-from copydesk.web.api.jobs import OpenDesk
+from copydesk.web.api.dependencies import OpenDesk
 from copydesk.web.dashboard.auth import sign_in_flow
+from copydesk.web.dashboard.auth.cookies import cookie_name, delete_session_cookie
+from copydesk.web.dashboard.auth.csrf import check_origin
 from copydesk.web.dashboard.auth.form_data import FormData, read_form
-from copydesk.web.dashboard.auth.session import (
-    SIGN_IN_PATH,
-    Viewer,
-    ViewerPost,
-    check_origin,
-    cookie_name,
-    delete_session_cookie,
-    redirect,
-    safe_redirect_path,
-)
+from copydesk.web.dashboard.auth.session import Viewer, ViewerPost
 from copydesk.web.responses.html import render_page
+from copydesk.web.responses.redirects import SIGN_IN_PATH, redirect, safe_redirect_path
 
 router = APIRouter()
 log = logging.getLogger(__name__)

@@ -11,8 +11,9 @@ from copydesk.core.errors import RequestError
 from copydesk.core.runtime.thread_pool import run_in_pool, run_in_thread
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk
-from copydesk.web.dashboard.auth.session import redirect, set_session_cookie
+from copydesk.web.dashboard.auth.cookies import set_session_cookie
 from copydesk.web.responses.html import render_page
+from copydesk.web.responses.redirects import redirect
 
 P = ParamSpec("P")
 T = TypeVar("T")

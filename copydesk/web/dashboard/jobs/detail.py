@@ -16,12 +16,13 @@ from copydesk.jobs.service import NewJob, WrongState
 from copydesk.web.api.job_events import CurrentStreams, EventStreamResponse
 from copydesk.web.api.job_streams import StreamHolder
 from copydesk.web.api.schemas import JobMessageRequest
-from copydesk.web.dashboard.auth.session import EditorPost, SignedInPost, SignedInRequest, Viewer, redirect
+from copydesk.web.dashboard.auth.session import EditorPost, SignedInPost, SignedInRequest, Viewer
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
 from copydesk.web.dashboard.jobs.job_list import form_idempotency_key, to_form_error
 from copydesk.web.dashboard.jobs.job_rows import build_job_rows
 from copydesk.web.dashboard.jobs.timeline import EVENT_KINDS, build_event_payload, group_by_prompt
 from copydesk.web.responses.html import render_page
+from copydesk.web.responses.redirects import redirect
 
 router = APIRouter()
 JOB_PATH = "/projects/{project_id}/jobs/{job_id}"

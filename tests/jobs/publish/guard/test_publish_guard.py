@@ -127,15 +127,15 @@ def test_known_secret_is_refused_in_any_encoding(secret: str, before: bytes) -> 
 
 def test_known_secret_is_refused_in_files_names_titles_and_texts(refused: Refused) -> None:
     known = [RANDOM]
-    assert "docs/page.md, line 4," in refused({"docs/page.md": PAGE + RANDOM.encode()}, known=known)
-    assert "docs/x.png" in refused({"docs/x.png": b"\x00" + RANDOM.encode()}, known=known)
+    assert "docs/page.md, line 4," in refused({"docs/page.md": PAGE + RANDOM.encode()}, known_secrets=known)
+    assert "docs/x.png" in refused({"docs/x.png": b"\x00" + RANDOM.encode()}, known_secrets=known)
     for why in (
-        refused({f"docs/{RANDOM}.md": b"x\n"}, known=known),
-        refused({"docs/page.md": PAGE + b"x\n"}, known=known, texts=["Title", f"Text {RANDOM}"]),
+        refused({f"docs/{RANDOM}.md": b"x\n"}, known_secrets=known),
+        refused({"docs/page.md": PAGE + b"x\n"}, known_secrets=known, texts=["Title", f"Text {RANDOM}"]),
     ):
         assert "secret of this project" in why
         assert RANDOM not in why
-    assert refused({"docs/page.md": PAGE + b"short\n"}, known=["", "short"]) == ""
+    assert refused({"docs/page.md": PAGE + b"short\n"}, known_secrets=["", "short"]) == ""
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_addresses_in_code_own_files_and_known_hosts_are_not_listed(workspace: M
     "text", ["<script>steal()</script>", '<img src="/a.png" onerror="x()">', "[x](javascript:alert(1))"]
 )
 def test_inline_script_is_refused(refused: Refused, text: str) -> None:
-    assert "script of its own" in refused({"docs/page.md": PAGE + text.encode()})
+    assert "script that is part of the file" in refused({"docs/page.md": PAGE + text.encode()})
     assert refused({"docs/page.md": PAGE + text.encode()}, refuse_embeds=False) == ""
 
 

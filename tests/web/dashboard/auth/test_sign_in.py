@@ -13,7 +13,7 @@ from sqlalchemy import delete, update
 from copydesk.core import clock
 from copydesk.core.accounts.people import SIGN_IN_LIMIT_PER_ADDRESS, SIGN_IN_LIMIT_PER_PERSON
 from copydesk.core.db.tables import invitations, limits
-from copydesk.web.dashboard.auth.session import safe_redirect_path
+from copydesk.web.responses.redirects import safe_redirect_path
 from tests.support.people import PASSWORD, person, signed_in, token_of
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
