@@ -15,9 +15,10 @@ from copydesk.core.clock import SECOND
 from copydesk.core.db.database import Database
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
+from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.execution.queue import Claim, Queue, QueueLimits
-from copydesk.jobs.execution.worker import Attempt, Worker
+from copydesk.jobs.execution.worker import Worker
 from copydesk.jobs.job import COMPLETED, JobOutcome
 from copydesk.jobs.service import NewJob
 

@@ -24,7 +24,7 @@ from copydesk.jobs.agent import loop
 from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall, ToolResult
 from copydesk.jobs.agent.tools import Toolbox
 from copydesk.jobs.execution import journal, queue
-from copydesk.jobs.execution.worker import Attempt
+from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.job import JobOutcome, Phase
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.workflow import executor

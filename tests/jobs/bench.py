@@ -10,7 +10,8 @@ from typing import Any
 from copydesk.core.projects.projects import Project
 from copydesk.desk import Desk
 from copydesk.jobs.agent.conversation import Conversation, Model, Reply
-from copydesk.jobs.execution.worker import Attempt, AttemptExecutor
+from copydesk.jobs.execution.attempt import Attempt
+from copydesk.jobs.execution.worker import AttemptExecutor
 from copydesk.jobs.job import ACTIVE, Job
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.workspace.workspace import Workspace

@@ -3,53 +3,27 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
 
 from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import ColumnElement, Connection, select, update
 
-from copydesk.core.settings import Settings
 from copydesk.jobs.agent import stuck_detection
 from copydesk.jobs.agent.brief import Brief, Briefable
+from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Prompt, Reply, ToolResults
 from copydesk.jobs.agent.models import usage_metrics
 from copydesk.jobs.agent.repository_overview import render_overview
 from copydesk.jobs.agent.tool_round import ToolRound, build_splices
 from copydesk.jobs.agent.tools import MAX_SUMMARY_CHARS, Finished, RunTool, Toolbox, build_toolset, run_in_process
+from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import EarlierRun, Journal
-from copydesk.jobs.execution.worker import Attempt
 from copydesk.jobs.job import JobFailed, Reason, Usage
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.storage.tables import messages
 from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
 from copydesk.jobs.workspace.patches import FilePatch, diff_trees
 from copydesk.jobs.workspace.workspace import Workspace
-
-
-@dataclass(frozen=True)
-class Budget:
-    requests: int
-    tokens: int
-    cost_usd: float
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> "Budget":
-        return cls(settings.job_requests, settings.job_tokens, settings.job_cost_usd)
-
-    def check(self, used: Usage) -> None:
-        """Raises JobFailed when the budget is used up. Called before each request."""
-        exceeded_limit = None
-        if used.requests >= self.requests:
-            exceeded_limit = f"{self.requests} model requests"
-        elif used.input_tokens + used.output_tokens >= self.tokens:
-            exceeded_limit = f"{self.tokens:,} tokens"
-        elif used.cost_usd is not None and used.cost_usd >= self.cost_usd:
-            exceeded_limit = f"{self.cost_usd} US dollars"
-        if exceeded_limit:
-            raise JobFailed(
-                f"The job reached its limit of {exceeded_limit} before it finished.", Reason.BUDGET_EXCEEDED
-            )
 
 
 class StartingCommits(BaseModel):

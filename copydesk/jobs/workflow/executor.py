@@ -14,9 +14,9 @@ from copydesk.core.settings import Settings
 from copydesk.core.telemetry import instruments, traces
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.models.registry import ModelUnavailable, create_model
+from copydesk.jobs.execution.attempt import Attempt, AttemptStopped
 from copydesk.jobs.execution.journal import Journal, LeaseLost
 from copydesk.jobs.execution.tracing import attempt_span
-from copydesk.jobs.execution.worker import Attempt, AttemptStopped
 from copydesk.jobs.job import FAILED, Job, JobFailed, JobOutcome, Reason
 from copydesk.jobs.publish.forges.local import LocalPulls
 from copydesk.jobs.publish.forges.polling import archive_closed_pulls

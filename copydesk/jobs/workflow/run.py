@@ -9,12 +9,13 @@ from typing import TypeVar
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.core.telemetry import instruments, traces
+from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Model
-from copydesk.jobs.agent.loop import AgentLoop, Budget, StartingCommits
+from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
 from copydesk.jobs.agent.mechanic import Mechanic
 from copydesk.jobs.agent.tools import Finished
+from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
-from copydesk.jobs.execution.worker import Attempt
 from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, Phase, Reason, RepositoryFailed
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.git.commit import CommitResult, Publisher

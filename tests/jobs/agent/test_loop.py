@@ -9,13 +9,14 @@ import pytest
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.brief import Brief
+from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Prompt, Reply, ToolResults
-from copydesk.jobs.agent.loop import AgentLoop, Budget
+from copydesk.jobs.agent.loop import AgentLoop
 from copydesk.jobs.agent.mechanic import Mechanic
 from copydesk.jobs.agent.tools import Finished
+from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.execution.queue import Queue, QueueLimits
-from copydesk.jobs.execution.worker import Attempt
 from copydesk.jobs.job import JobFailed, Reason, Usage
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.workspace.workspace import Workspace

@@ -22,9 +22,10 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.conversation import Conversation, Model, Prompt, Reply
 from copydesk.jobs.execution import worker as worker_module
+from copydesk.jobs.execution.attempt import Attempt, AttemptStopped
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.execution.queue import Claim, Queue, QueueLimits
-from copydesk.jobs.execution.worker import Attempt, AttemptStopped, Worker
+from copydesk.jobs.execution.worker import Worker
 from copydesk.jobs.job import FAILED, Job, JobOutcome, Reason
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.service import NewJob

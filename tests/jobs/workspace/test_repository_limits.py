@@ -17,7 +17,7 @@ from copydesk.jobs.agent.conversation import ToolCall
 from copydesk.jobs.agent.tools import Toolbox
 from copydesk.jobs.checks import check
 from copydesk.jobs.checks.check_command import run_command
-from copydesk.jobs.execution.worker import Attempt, AttemptStopped
+from copydesk.jobs.execution.attempt import Attempt, AttemptStopped
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror

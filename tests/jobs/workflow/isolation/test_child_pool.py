@@ -14,8 +14,8 @@ import httpx2 as httpx
 import psutil
 import pytest
 
+from copydesk.jobs.execution.attempt import Attempt, AttemptStopped
 from copydesk.jobs.execution.queue import Claim
-from copydesk.jobs.execution.worker import Attempt, AttemptStopped
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.guard.publish_guard import PublishRefused
 from copydesk.jobs.workflow.isolation import ChildLimits, ChildPool, LimitExceeded
