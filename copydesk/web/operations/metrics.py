@@ -11,7 +11,7 @@ from copydesk.core.telemetry.metrics import Counter, Gauge
 from copydesk.core.telemetry.process_metrics import collect_process_metrics
 from copydesk.desk import Desk
 from copydesk.jobs.execution.worker import Worker
-from copydesk.jobs.storage.queue_stats import QueueStats, read_queue_stats
+from copydesk.jobs.storage.stats import QueueStats, read_queue_stats
 from copydesk.web.operations.readiness import PROBE_TIMEOUT_SECONDS, Readiness, ReadinessReport
 
 

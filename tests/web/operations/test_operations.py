@@ -21,7 +21,7 @@ from copydesk.core.projects.projects import Projects
 from copydesk.core.settings import Settings
 from copydesk.core.telemetry import instruments
 from copydesk.desk import open_desk
-from copydesk.jobs.storage.queue_stats import read_queue_stats
+from copydesk.jobs.storage.stats import read_queue_stats
 from copydesk.jobs.storage.tables import jobs, runs
 from copydesk.web.operations import readiness
 from copydesk.web.operations.readiness import Readiness

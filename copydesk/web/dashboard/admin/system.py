@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from fastapi import APIRouter, Response
-from sqlalchemy import func, select, text
+from sqlalchemy import text
 
 from copydesk import __version__
 from copydesk.core import clock
-from copydesk.core.db.database import Database
 from copydesk.core.errors import RequestError
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
-from copydesk.jobs.storage.tables import runs
+from copydesk.jobs.storage.stats import list_workers, read_queue_stats
 from copydesk.web.dashboard.admin.disk_usage import measure_disk_usage
 from copydesk.web.dashboard.auth.session import Admin
 from copydesk.web.responses.html import render_page
@@ -30,8 +29,9 @@ ANALYTICS_TIMEOUT_SECONDS = 0.15
 @router.get("/system")
 async def system_page(visit: Admin) -> Response:
     desk = visit.desk
-    queue, analytics, disk_usage, sessions, people = await asyncio.gather(
-        run_in_thread(_read_queue_status, desk.database),
+    queue, workers, analytics, disk_usage, sessions, people = await asyncio.gather(
+        run_in_thread(read_queue_stats, desk.database),
+        run_in_thread(list_workers, desk.database),
         _with_timeout(_read_analytics_status, desk),
         run_in_thread(measure_disk_usage, desk.settings.data.absolute()),
         run_in_thread(desk.people.sessions.count),
@@ -46,6 +46,7 @@ async def system_page(visit: Admin) -> Response:
         versions=await run_in_thread(_list_versions, desk),
         views_in="ClickHouse" if desk.settings.analytics_url else "DuckDB",
         queue=queue,
+        workers=workers,
         analytics=analytics,
         disk=disk_usage,
         people=len(people),
@@ -68,35 +69,6 @@ def _list_versions(desk: Desk) -> dict[str, str]:
         "SQLite" if database.is_sqlite else "PostgreSQL": database_version,
         store_name: version(package),  # reads the package's metadata without importing it
     }
-
-
-@dataclass(frozen=True)
-class WorkerStatus:
-    worker: str
-    runs: int
-    since: int
-    is_alive: bool
-
-
-@dataclass(frozen=True)
-class QueueStatus:
-    runs: int
-    oldest: int | None
-    workers: list[WorkerStatus]
-
-
-def _read_queue_status(database: Database) -> QueueStatus:
-    queued_query = select(func.count(), func.min(runs.c.created_at)).where(runs.c.state == "queued")
-    running_query = (
-        select(runs.c.worker, func.count(), func.min(runs.c.started_at), func.max(runs.c.lease_until) > database.now)
-        .where(runs.c.state == "running")
-        .group_by(runs.c.worker)
-        .order_by(runs.c.worker)
-    )
-    with database.read() as tx:
-        count, oldest = tx.execute(queued_query).one()
-        workers = [WorkerStatus(row[0], row[1], row[2], bool(row[3])) for row in tx.execute(running_query)]
-    return QueueStatus(count, oldest, workers)
 
 
 @dataclass(frozen=True)
