@@ -18,7 +18,8 @@ DEFINITION_PATTERN = re.compile(r"^[ \t>]*\[(?!\^)[^\]\n]+\]:[ \t]*(?:\r?\n[ \t]
 LINK_ATTRIBUTE_PATTERN = re.compile(
     r"(?<=[\s\"'])(?:href|src|to|poster|image|img|link)\s*=\s*\{?(?:\"([^\"\n{}]*)\"|'([^'\n{}]*)'|`([^`\n${}]*)`)"
 )
-IMPORT_PATTERN = re.compile(r"^(?:import|export)\s(?:[^\"'\n;]*\sfrom\s+)?[\"']([^\"'\n]+)[\"']", re.M)
+# Other names, such as @theme/Tabs, are packages or aliases, not paths.
+IMPORT_PATTERN = re.compile(r"^(?:import|export)\s(?:[^\"'\n;]*\sfrom\s+)?[\"'](\.{0,2}/[^\"'\n]+)[\"']", re.M)
 RST_LINK_PATTERN = re.compile(
     r":doc:`(?:[^`<\n]*<)?([^`<>\n]+)>?`"
     r"|^[ \t]*\.\. (?:\|[^|\n]+\|[ ])?(?:image|figure|include|literalinclude)::[ \t]+(\S+)"
@@ -83,7 +84,7 @@ def _find_link_spans(ext: str, body: str, page_prose: str) -> Iterator[Span]:
     if "<" in page_prose and "=" in page_prose:
         yield from _find_group_spans(LINK_ATTRIBUTE_PATTERN, page_prose)
     if "{doc}`" in body or "{toctree}" in body:
-        yield from _find_group_spans(MYST_DOC_PATTERN, mask_code_blocks(".md", body))
+        yield from _find_group_spans(MYST_DOC_PATTERN, mask_code_blocks(ext, body))
         yield from find_toctree_entries(body)
     if ext == ".mdx":
         yield from _find_group_spans(IMPORT_PATTERN, page_prose)

@@ -98,9 +98,10 @@ def _find_yaml_values(body: str) -> Iterator[Span]:
             continue
         seen.add(id(node))
         if isinstance(node, yaml.SequenceNode):
-            pending += node.value
+            pending += reversed(node.value)
         elif isinstance(node, yaml.MappingNode):
-            pending += [value for key, value in node.value if key.value not in ("title", "caption", "format")]
+            values = [value for key, value in node.value if key.value not in ("title", "caption", "format")]
+            pending += reversed(values)
         elif isinstance(node, yaml.ScalarNode) and node.style in (None, "", "'", '"'):
             quote_width = 1 if node.style else 0
             yield node.start_mark.index + quote_width, node.end_mark.index - quote_width

@@ -45,9 +45,9 @@ def find_code_lines(path: str, body: str) -> frozenset[int]:
     return frozenset(line.number for line in split_lines(body) if line.start in starts)
 
 
-def mask_code_blocks(path: str, body: str) -> str:
+def mask_code_blocks(ext: str, body: str) -> str:
     """Replaces only code blocks with spaces. Roles, directives and tables of contents stay."""
-    if extension(path) in MARKDOWN_EXTENSIONS:
+    if ext in MARKDOWN_EXTENSIONS:
         code_lines = markdown.scan(body).fenced_lines
         return mask_spans(body, [(line.start, line.end) for line in split_lines(body) if line.number in code_lines])
     return mask_spans(body, list(_find_rst_blocks(split_lines(body), only_code=True)))

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from copydesk.jobs.pages.move_page import move_page
+from copydesk.jobs.pages.navigation import find_entries
 from copydesk.jobs.workspace.path_rules import PathRefused
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -126,6 +127,25 @@ def test_relative_links_of_the_page_keep_their_targets(workspace: Make, before: 
     space = workspace(files)
     move_page(space, "docs/setup.md", "docs/guides/install.md")
     assert space.read("docs/guides/install.md").decode() == after
+
+
+def test_imports_of_packages_are_unchanged(workspace: Make) -> None:
+    body = b'import Tabs from "@theme/Tabs"\nimport get from "lodash/get"\nimport Note from "./note.mdx"\n'
+    space = workspace({"docs/p.mdx": body, "docs/note.mdx": b""})
+    move_page(space, "docs/p.mdx", "docs/sub/p.mdx")
+    assert space.read("docs/sub/p.mdx") == body.replace(b'"./note.mdx"', b'"../note.mdx"')
+
+
+def test_role_in_a_code_sample_is_unchanged(workspace: Make) -> None:
+    body = b"{doc}`setup`\n\n```\n{doc}`setup`\n```\n"
+    space = workspace({"docs/a.md": body, "docs/setup.md": b""})
+    move_page(space, "docs/setup.md", "docs/install.md")
+    assert space.read("docs/a.md") == b"{doc}`install`\n\n```\n{doc}`setup`\n```\n"
+
+
+def test_navigation_entries_are_listed_in_their_order() -> None:
+    body = "nav:\n  - Home: index.md\n  - Guides:\n    - A: a.md\n    - B: b.md\n  - End: end.md\n"
+    assert [entry.value for entry in find_entries("mkdocs.yml", body)] == ["index.md", "a.md", "b.md", "end.md"]
 
 
 def test_links_to_an_index_may_name_only_its_folder(workspace: Make) -> None:

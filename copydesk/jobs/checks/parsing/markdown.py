@@ -83,7 +83,7 @@ def _parse_markdown(ext: str, body: str) -> PageFacts:
         else front_matter.ParsedFrontMatter({}, True)
     )
     references = _add_line_numbers(body, [*_find_links(prose), *_find_includes(ext, body, scanned)])
-    raw_headings = find_raw_headings(body, prose) if "#" in prose or "\n---" in prose or "\n===" in prose else []
+    raw_headings = find_raw_headings(body, prose) if "#" in prose or "\n-" in prose or "\n=" in prose else []
     problems = list(parsed_fields.problems)
     line = scanned.unclosed_fence_line
     if line is not None and (mark := _find_fence_mark(body, line)):
