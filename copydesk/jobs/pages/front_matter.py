@@ -10,6 +10,7 @@ from copydesk.jobs.pages.lines import Span
 
 FRONT_MATTER_PATTERN = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?P<inner>(?:.*\n)*?)(?P<close>\1|\.\.\.)[ \t]*(?:\r?\n|$)")
 KEY_PATTERN = re.compile(r"^(?P<key>[A-Za-z_][\w.-]*|\"[^\"\n]+\"|'[^'\n]+')[ \t]*:(?=\s|$)", re.M)
+TOML_KEY_PATTERN = re.compile(r"^(?P<key>[A-Za-z_][\w.-]*|\"[^\"\n]+\"|'[^'\n]+')[ \t]*=", re.M)
 EMPTY_VALUE_PATTERN = re.compile(r"[ \t]*(?:\"\"|''|~|null)?[ \t]*")
 MAX_YAML_LINE_CHARS = 1_000_000
 MAX_FRONT_MATTER_CHARS = 64_000
@@ -31,7 +32,7 @@ class FrontMatter:
     """Position after the front matter."""
     keys: tuple[str, ...]
     fields: dict[str, Any] | None
-    """None if the block is not a YAML mapping; then only `keys` is known."""
+    """None if the block is TOML or not a YAML mapping; then only `keys` is known."""
 
     def is_missing(self, name: str) -> bool:
         return name not in self.keys or (self.fields is not None and self.fields.get(name) in (None, ""))
@@ -43,14 +44,13 @@ def find_front_matter(body: str) -> FrontMatter | None:
     match = FRONT_MATTER_PATTERN.match(body)
     if match is None:
         return None
-    inner = match["inner"]
-    fields = _load_mapping(inner) if match[1] == "---" else None
-    keys = (
-        tuple(fields)
-        if fields is not None
-        else tuple(key_match["key"].strip("\"'") for key_match in KEY_PATTERN.finditer(inner))
-    )
-    if fields is None and not keys:
+    inner, is_toml = match["inner"], match[1] == "+++"
+    fields = None if is_toml else _load_mapping(inner)
+    keys = tuple(fields or ())
+    if fields is None:
+        pattern = TOML_KEY_PATTERN if is_toml else KEY_PATTERN
+        keys = tuple(key_match["key"].strip("\"'") for key_match in pattern.finditer(inner))
+    if fields is None and not keys and not is_toml:
         return None  # two horizontal rules with text between them
     return FrontMatter(match.start("inner"), match.end("inner"), match.end(), keys, fields)
 
@@ -60,7 +60,7 @@ def find_body_start(body: str) -> int:
     if not body.startswith(("---", "+++")):
         return 0
     match = FRONT_MATTER_PATTERN.match(body)
-    if match is not None and KEY_PATTERN.search(match["inner"]):
+    if match is not None and (match[1] == "+++" or KEY_PATTERN.search(match["inner"])):
         return match.end()
     matter = find_front_matter(body)
     return matter.body_start if matter else 0

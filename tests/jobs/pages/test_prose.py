@@ -56,7 +56,7 @@ def test_blanking_keeps_every_offset(body: str, path: str) -> None:
         ("---\ntitle: A\n---\n", ("title",)),
         ("---\r\ntitle: A\r\nb: 1\r\n---", ("title", "b")),
         ("---\na: [\nb: 1\n---\n", ("a", "b")),
-        ("+++\na = 1\nb: 2\n+++\n", ("b",)),
+        ('+++\ntitle = "A"\n[menu]\nweight = 1\n+++\n', ("title", "weight")),
         ("---\n---\n", ()),
         ("---\n\nText\n\n---\n", None),
         ("\n---\ntitle: A\n---\n", None),
@@ -67,6 +67,10 @@ def test_blanking_keeps_every_offset(body: str, path: str) -> None:
 def test_front_matter_must_be_at_the_top(body: str, keys: tuple[str, ...] | None) -> None:
     matter = front_matter.find_front_matter(body)
     assert (matter.keys if matter else None) == keys
+
+
+def test_toml_front_matter_gets_no_yaml_field() -> None:
+    assert front_matter.build_field_edit('+++\ntitle = "A"\n+++\n', "description", "x") is None
 
 
 @given(
