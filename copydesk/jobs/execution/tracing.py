@@ -22,7 +22,7 @@ def attempt_span(database: Database, claim: Claim) -> Iterator[traces.Span]:
         parent = read_trace_parent(tx, claim.run_id)
     if claim.attempt == 1 or parent is None:
         queued_at = min(claim.created_at, clock.now())  # this clock may be behind the database's
-        with traces.start_span("queued", parent=parent, began=queued_at, job=claim.job_id, run=claim.run_number):
+        with traces.start_span("queued", parent=parent, started_at=queued_at, job=claim.job_id, run=claim.run_number):
             if parent is None:
                 parent = traces.current_traceparent()
                 with database.write() as tx:

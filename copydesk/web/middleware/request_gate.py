@@ -120,7 +120,7 @@ class RequestGate:
     def _trace_request(self, kind: str, scope: Scope, headers: Headers) -> Iterator[None]:
         """Starts a span. Uses the caller's `traceparent` only if the request has an API key."""
         parent = headers.get("traceparent") if scope["state"]["project"] else None
-        with traces.start_span(f"{scope['method']} {kind}", parent=parent, serves=True) as span:
+        with traces.start_span(f"{scope['method']} {kind}", parent=parent, is_server=True) as span:
             logs.bind_log_context(traceId=span.trace_id)
             yield
 

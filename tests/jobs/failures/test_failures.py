@@ -267,7 +267,7 @@ def test_branch_protected_during_a_job_fails_with_the_forges_message(desk: Desk,
 def test_empty_repository_fails_with_a_clear_message(desk: Desk, github: Any) -> None:
     pygit2.Repository(str(github.repository.folder)).references.delete("refs/heads/main")
     with at_work(desk, github, SPELL, DONE) as bench:
-        with pytest.raises(RepositoryFailed, match="push a first commit"):
+        with pytest.raises(RepositoryFailed, match="Push a first commit"):
             find_usable_branch(bench.project, desk.secrets.all(bench.project.id), None)
         explained(bench.done(), Reason.REPOSITORY_ERROR, "has no branch main")
         assert bench.model.asked == []

@@ -18,7 +18,14 @@ import pytest
 from copydesk.jobs.checks.check_command import CommandResult
 from copydesk.jobs.sandbox.protocol import MIB, Limits
 from copydesk.jobs.sandbox.seccomp import ARCHITECTURES, build_seccomp_program
-from tests.jobs.checks.test_check_command import Bench, copies, processes_with, until
+from tests.jobs.checks.test_check_command import (  # noqa: F401 — two of them are fixtures
+    Bench,
+    bench,
+    copies,
+    processes_with,
+    temporary,
+    until,
+)
 from tests.support.programs import skip_missing
 
 ALLOWED, KILLED, REFUSED, PRETENDED, MISSING = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050000, 0x00050026

@@ -89,7 +89,7 @@ def test_guest_gets_the_owners_exception(owner: Neighbour, store: SharedStore) -
 def test_stores_opened_concurrently_in_one_process_are_shared(tmp_path: Path) -> None:
     stores = [SharedStore(tmp_path) for _ in range(4)]
     with ThreadPoolExecutor(len(stores)) as pool:
-        logged = list(pool.map(lambda store: store.log([view(event=7), view()]), stores))
+        logged = list(pool.map(lambda store: store.log_views([view(event=7), view()]), stores))
     assert sorted(one.accepted for one in logged) == [1, 1, 1, 2]
     assert total(stores[0]) == 5
     for store in stores:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2 as httpx
 import pygit2
 import pytest
-from sqlalchemy import update
+from sqlalchemy import insert, update
 
 from copydesk.core import audit_log, clock
 from copydesk.jobs.agent.tools.toolbox import TOOLS as AGENT_TOOLS
@@ -20,7 +20,7 @@ from copydesk.jobs.job import Job, Phase, Reason, Status
 from copydesk.jobs.publish.forges.local import find_or_open_pull
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import EventKind, JobEvent, NewEvent, save_changed_files, update_job
-from copydesk.jobs.storage.tables import jobs
+from copydesk.jobs.storage.tables import events, jobs
 from copydesk.jobs.workspace.patches import FilePatch, create_patch
 from copydesk.web.dashboard.jobs.change_view import MAX_DIFF_LINES
 from copydesk.web.dashboard.jobs.job_rows import format_duration
@@ -396,12 +396,13 @@ def test_text_of_a_job_is_escaped_everywhere(quiet: Service) -> None:
         ("checked", {"passed": False, "faults": [EVIL]}),
         ("pushed", {"branch": EVIL, "commit": EVIL}),
         ("finished", {"status": "failed", "message": EVIL}),
-        (EVIL[:40], {}),
     ]
     finding = {"path": EVIL, "line": 1, "message": EVIL}
     check = {"name": EVIL, "status": "failed", "introduced": 1, "old": 0, "findings": [finding]}
     with database.write() as tx:
         update_job(database, tx, job.id, [NewEvent(EventKind(kind), data) for kind, data in notes])
+        last_event = insert(events).values(job_id=job.id, seq=len(notes) + 2, at=0, kind=EVIL[:40], data={})
+        tx.execute(last_event)
         save_changed_files(tx, job.id, [create_patch(f"docs/{EVIL}.md", EVIL.encode(), f"{EVIL}!\n".encode())])
     alter(quiet, job, summary=f"{EVIL} it says", message=EVIL, model=EVIL, branch=EVIL, ref=EVIL, base=EVIL, head=EVIL,
           checks=[check, {**check, "status": "passed"}])  # fmt: skip
