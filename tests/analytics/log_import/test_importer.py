@@ -183,7 +183,7 @@ def test_all_files_are_checked_before_anything_is_stored(job: Callable[..., Impo
     with pytest.raises(FileNotReadable, match="no such file"):
         check_files(job(good, bad))
     bad.write_text("# A page\n")
-    with pytest.raises(UnknownLogFormat, match="supports .combined, vhost"):
+    with pytest.raises(UnknownLogFormat, match=r"supports \(combined, vhost"):
         check_files(job(good, bad))
     check_files(job(good, bad, format="combined"))
 
