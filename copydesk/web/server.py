@@ -27,7 +27,7 @@ from copydesk.web.readiness import Readiness
 
 log = logging.getLogger(__name__)
 
-GRACE_SECONDS = 5
+GRACE_SECONDS = 10
 TICKS_PER_SECOND = 10
 ACCEPTS_PER_TURN = 8
 """Each copy of the listening socket costs a few microseconds of CPU time for every new connection."""

@@ -30,7 +30,7 @@ from tests.support.processes import processes
 from tests.support.repositories import branches, make_repository
 from tests.support.scripted import calls, finish
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 LONG_LEASE = 60.0
 """Seconds that no worker outlasts between two heartbeats, however busy the machine is."""
 SHORT_LEASE = 1.0

@@ -16,7 +16,7 @@ from copydesk.jobs.worker import Attempt, Workflow
 from copydesk.jobs.workspace import Workspace
 from tests.support.scripted import ScriptedModel, Turn
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass

@@ -18,7 +18,7 @@ import httpx2 as httpx
 # Forked from a process that has imported everything: real processes, without the second that each import would take.
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["__main__", "tests.support.preloaded"])
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass(frozen=True)

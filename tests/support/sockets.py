@@ -5,7 +5,7 @@ import socket
 from collections.abc import Iterable
 from contextlib import suppress
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 def connect(url: str, source: str = "127.0.0.1") -> socket.socket:
