@@ -51,7 +51,8 @@ def count_sockets(members: list[Process], limit: int) -> int:
                     if link.startswith("socket:"):
                         sockets.add(link)
         except PermissionError:
-            unreadable += sum(_read_status(each, "FDSize:"))
+            if _read_status(each, "VmSize:"):  # a process that is exiting has no memory, and cannot be read either
+                unreadable += sum(_read_status(each, "FDSize:"))
         except OSError:
             continue  # the process has ended in the meantime
         if len(sockets) + unreadable > limit:
