@@ -181,7 +181,7 @@ class Jobs:
     ) -> tuple[Job, dict[str, str]]:
         """Adds a message to a job. A finished job becomes active again; an active one reads it at its next turn.
 
-        `before_commit` runs in the same transaction before anything is written. If it raises, nothing is written.
+        `before_write` runs in the same transaction before anything is written. If it raises, nothing is written.
         """
         with self.database.write() as tx:
             job = self._lock_job(tx, project.id, job_id)

@@ -27,7 +27,6 @@ SIGNATURE_TAG = "web-bot-auth"
 MAX_SIGNATURE_HEADER_CHARS = 4096
 MAX_SIGNATURE_AGE = timedelta(days=1)
 SIGNATURE_HEADERS = ("signature-agent", "signature-input", "signature")
-KEY_DIRECTORY_PATH = "/.well-known/http-message-signatures-directory"
 
 
 class InvalidKeyDirectory(ValueError):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from copydesk.cli.output import JsonOption, open_client, print_facts, print_json, print_table
+from copydesk.core.text.truncation import truncate
 
 if TYPE_CHECKING:
     from copydesk.client import Client, Job
@@ -144,5 +145,4 @@ def _read_prompt(argument: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    line = text.strip().splitlines()[0]
-    return line if len(line) <= 60 else line[:59] + "…"
+    return truncate(text.strip().splitlines()[0], 60)

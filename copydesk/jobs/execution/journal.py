@@ -61,7 +61,7 @@ class Step(Generic[T]):
         self._journal = journal
         self._adapter = adapter
         self._tx: Connection | None = None
-        self._saved: list[tuple[bytes, T]] = []
+        self._saved: tuple[bytes, T] | None = None
 
     @property
     def is_done(self) -> bool:
@@ -119,13 +119,12 @@ class Step(Generic[T]):
             save_changed_files(tx, claim.job_id, files)
         if events:
             update_job(self._journal.database, tx, claim.job_id, events)
-        self._saved = [(data, result)]
+        self._saved = (data, result)
 
     def _mark_done(self) -> None:
         """Marks the step as done in memory. Called only after the commit, since a rollback discards the result."""
-        for data, result in self._saved:
-            self._journal.results[self.name] = data
-            self.result = result
+        if self._saved is not None:
+            self._journal.results[self.name], self.result = self._saved
 
 
 class Journal:

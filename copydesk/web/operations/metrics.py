@@ -44,12 +44,14 @@ class MetricsCollector:
             ),
         ]
         if report.backlog is not None:
-            keeper = self.desk.fold_scheduler
+            scheduler = self.desk.fold_scheduler
             gauges += [
                 Gauge("copydesk_views_waiting", "Views waiting to be folded.", report.backlog),
-                Gauge("copydesk_fold_lag_seconds", "How long the oldest of these views has waited.", keeper.lag),
+                Gauge("copydesk_fold_lag_seconds", "How long the oldest of these views has waited.", scheduler.lag),
                 Gauge(
-                    "copydesk_fold_failing", "1 while folding fails and is retried, else 0.", float(keeper.is_failing)
+                    "copydesk_fold_failing",
+                    "1 while folding fails and is retried, else 0.",
+                    float(scheduler.is_failing),
                 ),
             ]
         return gauges

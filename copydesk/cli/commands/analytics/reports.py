@@ -14,7 +14,7 @@ import typer
 from copydesk.cli.commands.analytics import import_logs, maintenance
 from copydesk.cli.output import JsonOption, open_client, print_json, print_table
 
-MAX_ROWS, MAX_REMARKS = 250, 100
+MAX_ROWS = 250
 EMPTY_MESSAGE = "No data for this period."
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""When a worker gave a run back, in a column of its own. Before, `lease_until` held it as a negative number."""
+"""Adds the column `released_at`. Before, `lease_until` held the time of a release as a negative number."""
 
 import sqlalchemy as sa
 from alembic import op
