@@ -2,9 +2,7 @@
 
 import threading
 import time
-from collections import OrderedDict
 from pathlib import Path
-from typing import TypeVar
 
 from copydesk.analytics.classification import ip_ranges
 from copydesk.analytics.classification.agent_table import load_agent_table
@@ -17,13 +15,13 @@ from copydesk.core.errors import StoreUnavailable
 from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.projects.sealed_secrets import SealedSecrets
+from copydesk.core.runtime.bounded_cache import BoundedCache
 
 PROJECT_CACHE_SECONDS = 5
 """How long a site's project is cached."""
 REQUEST_WAIT_SECONDS, COMMAND_WAIT_SECONDS = 2.0, 60.0
 """How long a request, and a CLI command, waits for running folds and changes of AI classes."""
 MAX_CACHED_SITES = 10_000
-T = TypeVar("T")
 
 
 class AiClassesChanging(StoreUnavailable):
@@ -34,9 +32,9 @@ class SiteRegistry:
     def __init__(self, projects: Projects, secrets: SealedSecrets, data_folder: Path) -> None:
         self._projects, self._secrets = projects, secrets
         self._ranges_path = ranges_file(data_folder)
-        self._lock, self._ai_classes_lock = threading.Lock(), threading.Lock()
-        self._projects_by_site_id: OrderedDict[str, tuple[float, Project]] = OrderedDict()
-        self._sites: OrderedDict[str, tuple[CollectionOptions, Classifier, SiteConfig]] = OrderedDict()
+        self._ai_classes_lock = threading.Lock()
+        self._projects_by_site_id = BoundedCache[str, tuple[float, Project]](MAX_CACHED_SITES)
+        self._sites = BoundedCache[str, tuple[CollectionOptions, Classifier, SiteConfig]](MAX_CACHED_SITES)
         self._applied_ai_classes: dict[str, tuple[str, ...]] = {}
         self._classifier: tuple[float, Classifier] | None = None
 
@@ -46,8 +44,7 @@ class SiteRegistry:
         expires_at, project = self._projects_by_site_id.get(site_id) or (0.0, None)
         if project is None or expires_at < now:
             project = self._projects.get_by_site_id(site_id)
-            with self._lock:
-                _put_bounded(self._projects_by_site_id, site_id, (now + PROJECT_CACHE_SECONDS, project))
+            self._projects_by_site_id.store(site_id, (now + PROJECT_CACHE_SECONDS, project))
         return project, self.for_project(project)
 
     def for_project(self, project: Project) -> SiteConfig:
@@ -58,8 +55,7 @@ class SiteRegistry:
         secret = bytes.fromhex(self._secrets.get_or_create(project.id, "visitor_key"))
         hasher = VisitorHasher(project.id, secret, Rotation(options.privacy))
         site = SiteConfig(project.id, classifier, hasher, options.base_path, frozenset(options.page_parameters))
-        with self._lock:
-            _put_bounded(self._sites, project.id, (options, classifier, site))
+        self._sites.store(project.id, (options, classifier, site))
         return site
 
     def apply_ai_classes(self, project: Project, store: Store, timeout_seconds: float = REQUEST_WAIT_SECONDS) -> None:
@@ -91,10 +87,3 @@ class SiteRegistry:
 def ranges_file(data_folder: Path) -> Path:
     """Returns the path of the refreshed IP ranges. Without this file, the ranges that Copydesk ships with apply."""
     return data_folder.absolute() / "ranges.json"
-
-
-def _put_bounded(cache: OrderedDict[str, T], key: str, value: T) -> None:
-    cache[key] = value
-    cache.move_to_end(key)
-    if len(cache) > MAX_CACHED_SITES:
-        cache.popitem(last=False)

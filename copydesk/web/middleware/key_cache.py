@@ -6,6 +6,7 @@ from hashlib import sha256
 from copydesk.core import clock
 from copydesk.core.accounts.api_keys import ApiKey
 from copydesk.core.projects.projects import Project
+from copydesk.core.runtime.bounded_cache import BoundedCache
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 
@@ -31,7 +32,7 @@ class ApiKeyCache:
     def __init__(self, desk: Desk) -> None:
         self._keys, self._database = desk.keys, desk.database
         self._change_counter = -1
-        self._entries: dict[CacheKey, tuple[ApiKey, Project]] = {}
+        self._entries = BoundedCache[CacheKey, tuple[ApiKey, Project]](MAX_CACHED_KEYS)
 
     async def authenticate(
         self, secret: str, project_id: str, scope: str, address: str | None
@@ -39,12 +40,12 @@ class ApiKeyCache:
         change_counter = self._database.read_change_counter()
         if change_counter is None:
             return await run_in_thread(self._keys.authenticate, secret, project_id, scope, address)
-        if change_counter != self._change_counter or len(self._entries) >= MAX_CACHED_KEYS:
-            self._change_counter, self._entries = change_counter, {}
+        if change_counter != self._change_counter:
+            self._change_counter = change_counter
+            self._entries.clear()
         cache_key = sha256(secret.encode()).digest(), project_id, scope, address
         entry = self._entries.get(cache_key)
         if entry and (entry[0].expires_at is None or clock.now() < entry[0].expires_at):
             return entry
         # Readers of SQLite never wait, so a direct call costs less than a thread.
-        self._entries[cache_key] = new_entry = self._keys.authenticate(secret, project_id, scope, address)
-        return new_entry
+        return self._entries.store(cache_key, self._keys.authenticate(secret, project_id, scope, address))
