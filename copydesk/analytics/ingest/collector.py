@@ -13,7 +13,7 @@ from copydesk.analytics.ingest.raw_view import SiteConfig, raw_view_from_event
 from copydesk.analytics.page_view import Dropped, PageView
 from copydesk.analytics.stores.base import LogResult
 from copydesk.core.errors import RequestError, StoreUnavailable
-from copydesk.core.runtime.futures import resolve_futures
+from copydesk.core.runtime.async_batcher import AsyncBatcher
 
 log = logging.getLogger(__name__)
 
@@ -68,10 +68,9 @@ class Collector:
         """`on_commit` is called after each commit, successful or not, in the thread of the commit."""
         self._log_views, self._on_commit = log_views, on_commit
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="collect")
-        self._queue: deque[_PendingSave] = deque()
-        self._waiting_views = 0
-        self._is_busy = False
-        self._commit_started = 0.0
+        self._batcher = AsyncBatcher[Sequence[PageView], LogResult](
+            self._commit, weigh=len, max_batch_weight=MAX_VIEWS_PER_COMMIT, get_pause_seconds=_get_gather_seconds
+        )
 
     def close(self) -> None:
         """Waits for the running commit, then stops the thread."""
@@ -84,34 +83,12 @@ class Collector:
         """
         if not views:
             return LogResult(0)
-        if self._waiting_views + len(views) > MAX_WAITING_VIEWS:
+        if self._batcher.pending_weight + len(views) > MAX_WAITING_VIEWS:
             raise CollectorBusy
-        loop = asyncio.get_running_loop()
-        result: asyncio.Future[LogResult] = loop.create_future()
-        self._queue.append((views, result))
-        self._waiting_views += len(views)
-        if not self._is_busy:
-            self._is_busy = True
-            loop.call_soon(self._start_commit)  # lets requests that arrived in the same loop iteration join this commit
-        return await result
+        return await self._batcher.add(views)
 
-    def _start_commit(self) -> None:
-        loop, group, view_count = asyncio.get_running_loop(), [], 0
-        while self._queue and view_count < MAX_VIEWS_PER_COMMIT:
-            group.append(self._queue.popleft())
-            view_count += len(group[-1][0])
-        self._commit_started = loop.time()
-        commit = loop.run_in_executor(self._executor, self._commit_in_thread, [views for views, _ in group])
-        commit.add_done_callback(lambda done: self._finish_commit(group, view_count, done.result()))
-
-    def _finish_commit(self, group: "list[_PendingSave]", view_count: int, outcomes: "Sequence[_Outcome]") -> None:
-        self._waiting_views -= view_count
-        resolve_futures((future for _, future in group), outcomes)
-        self._is_busy = bool(self._queue)
-        if self._is_busy:
-            loop = asyncio.get_running_loop()
-            pause = min(GATHER_FACTOR * (loop.time() - self._commit_started), MAX_GATHER_SECONDS)
-            loop.call_later(pause if self._waiting_views < MIN_VIEWS_WITHOUT_WAIT else 0, self._start_commit)
+    def _commit(self, requests: Sequence[Sequence[PageView]]) -> "asyncio.Future[Sequence[_Outcome]]":
+        return asyncio.get_running_loop().run_in_executor(self._executor, self._commit_in_thread, requests)
 
     def _commit_in_thread(self, requests: Sequence[Sequence[PageView]]) -> "Sequence[_Outcome]":
         outcomes = self._log_requests(requests)
@@ -134,6 +111,12 @@ class Collector:
             return [outcome for views in requests for outcome in self._log_requests([views])]
 
 
+def _get_gather_seconds(commit_seconds: float, waiting_views: int) -> float:
+    if waiting_views >= MIN_VIEWS_WITHOUT_WAIT:
+        return 0.0
+    return min(GATHER_FACTOR * commit_seconds, MAX_GATHER_SECONDS)
+
+
 def split_result(combined: LogResult, sizes: Sequence[int]) -> list[LogResult]:
     """Splits the result of a group commit into one result per request; `sizes` are the requests' numbers of views."""
     if not combined.duplicates:
@@ -148,5 +131,4 @@ def split_result(combined: LogResult, sizes: Sequence[int]) -> list[LogResult]:
     return results
 
 
-_PendingSave = tuple[Sequence[PageView], asyncio.Future[LogResult]]
 _Outcome = LogResult | Exception

@@ -1,1 +1,1 @@
-"""Helpers of a long-running process: threads, futures, memory, private files."""
+"""Helpers of a long-running process: threads, batches, caches, memory, private files."""

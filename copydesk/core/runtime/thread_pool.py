@@ -1,15 +1,12 @@
 """Thread pools for calls that wait for a database, so that the event loop never blocks."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
-
-from copydesk.core.db.database import Database
-from copydesk.core.runtime.futures import resolve_futures
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,49 +54,9 @@ def run_in_pool(pool_name: str, function: Callable[P, T], *args: P.args, **kwarg
 
 
 async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Runs a function in the pool `call`, with the caller's context variables: its log context and its trace.
+    """Runs a function in the default pool, with the caller's context variables: its log context and its trace.
 
     Costs less than the framework's own function, which goes through cancel scopes and limiters.
     """
     task = partial(copy_context().run, function, *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(get_thread_pools().get("default"), task)
-
-
-class WriteBatcher:
-    """Batches writes: those that arrive while one batch is being committed form the next.
-
-    One thread runs the writes of a batch in order of arrival and commits them together.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._pending: list[_PendingWrite] = []
-        self._is_busy = False
-
-    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Runs a function that reads nothing after its one write (see Database.run_in_shared_transaction)."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._pending.append((partial(copy_context().run, function, *args, **kwargs), future))
-        if not self._is_busy:
-            self._start_next_batch()
-        return await future
-
-    def _start_next_batch(self) -> None:
-        batch, self._pending = self._pending, []
-        self._is_busy = bool(batch)
-        if batch:
-            future = run_in_pool("write", self._run_batch, [task for task, _ in batch])
-            future.add_done_callback(lambda done: self._finish_batch(batch, done.result()))
-
-    def _run_batch(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-        try:
-            return self._database.run_in_shared_transaction(tasks)
-        except Exception as error:  # the commit failed, and with it every write of the batch
-            return [error] * len(tasks)
-
-    def _finish_batch(self, batch: "Sequence[_PendingWrite]", outcomes: Sequence[Any]) -> None:
-        resolve_futures((future for _, future in batch), outcomes)
-        self._start_next_batch()
-
-
-_PendingWrite = tuple[Callable[[], Any], asyncio.Future[Any]]

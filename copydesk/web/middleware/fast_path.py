@@ -11,8 +11,9 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Scope
 
+from copydesk.core.db.write_batcher import WriteBatcher
 from copydesk.core.projects.projects import Project
-from copydesk.core.runtime.thread_pool import WriteBatcher, run_in_thread
+from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.web.api.schemas import JobResponse, NewJobRequest
 from copydesk.web.collection.intake import ViewIntake, collect_request_from_scope
