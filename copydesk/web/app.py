@@ -1,6 +1,5 @@
 """The web application: routes, error handling and the OpenAPI description."""
 
-import re
 from http import HTTPStatus
 from typing import Any
 
@@ -24,9 +23,7 @@ from copydesk.web.responses import static_files
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect_to_sign_in
 from copydesk.web.responses.validation_errors import to_invalid_request
-
-PAGE_PATH = re.compile(r"/(?:$|projects|people|system|account|sign-|join/|review/)")
-"""Paths that people open in a browser. Errors there are HTML pages if the request accepts HTML."""
+from copydesk.web.route_patterns import PAGE_PREFIX
 
 
 class MethodNotAllowed(RequestError):
@@ -68,7 +65,7 @@ def create_app(desk: Desk) -> FastAPI:
 
 
 def _render_error(request: Request, error: RequestError) -> Response:
-    if not PAGE_PATH.match(request.scope["path"]) or "text/html" not in request.headers.get("accept", ""):
+    if not PAGE_PREFIX.match(request.scope["path"]) or "text/html" not in request.headers.get("accept", ""):
         return error_response(error, request.state.request_id)
     if isinstance(error, SignInRequired):
         return redirect_to_sign_in(request)

@@ -1,4 +1,4 @@
-"""Group commit for requests of an event loop: items that arrive during one commit are committed together by the next."""
+"""Group commit for the requests of an event loop: items that arrive during one commit share the next."""
 
 import asyncio
 from collections import deque

@@ -4,8 +4,6 @@ A request with anything unusual (an invalid body, another media type, an Idempot
 They make the same calls, and their OpenAPI description covers both paths.
 """
 
-import re
-
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -17,11 +15,8 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.web.api.schemas import JobResponse, NewJobRequest
 from copydesk.web.collection.intake import ViewIntake, collect_request_from_scope
+from copydesk.web.route_patterns import BEACON_PATH, CREATE_JOB_PATH, GET_JOB_PATH, SEND_EVENTS_PATH
 
-CREATE_JOB_PATH = re.compile(r"/v2/agent/[^/]+/job")
-GET_JOB_PATH = re.compile(r"/v2/agent/[^/]+/job/([^/]+)")
-EVENTS_PATH = re.compile(r"/v1/analytics/[^/]+/events")
-BEACON_PATH = re.compile(r"/v1/collect/([^/]+)")
 EVENT_MEDIA_TYPES = frozenset({"application/json", "application/x-ndjson"})
 BEACON_MEDIA_TYPES = frozenset({"text/plain;charset=UTF-8", "application/json"})
 
@@ -37,17 +32,19 @@ class FastPath:
         method, path, project = scope["method"], scope["path"], scope["state"]["project"]
         if method == "POST":
             content_type = headers.get("content-type", "")
-            if project and content_type in EVENT_MEDIA_TYPES and EVENTS_PATH.fullmatch(path):
+            if project and content_type in EVENT_MEDIA_TYPES and SEND_EVENTS_PATH.fullmatch(path):
                 return await self.intake.receive_events(project, headers, body)
             if content_type in BEACON_MEDIA_TYPES and (beacon_match := BEACON_PATH.fullmatch(path)):
                 return await self.intake.receive_beacon(
-                    beacon_match[1], collect_request_from_scope(scope, headers), body
+                    beacon_match["siteId"], collect_request_from_scope(scope, headers), body
                 )
             if project and content_type == "application/json" and CREATE_JOB_PATH.fullmatch(path):
                 return await self._create_job(project, path, headers, body)
         elif method == "GET" and project and (job_match := GET_JOB_PATH.fullmatch(path)):
             return _json_response(
-                200, JobResponse.from_job(*await run_in_thread(self.jobs.get_with_files, project.id, job_match[1])), {}
+                200,
+                JobResponse.from_job(*await run_in_thread(self.jobs.get_with_files, project.id, job_match["id"])),
+                {},
             )
         return None
 

@@ -1,6 +1,5 @@
 """Authenticates API keys, with a cache that is valid until the database changes."""
 
-import re
 from hashlib import sha256
 
 from copydesk.core import clock
@@ -9,9 +8,9 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.bounded_cache import BoundedCache
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
+from copydesk.web.route_patterns import SEND_EVENTS_PATH
 
 MAX_CACHED_KEYS = 1_000
-EVENTS_PATH = re.compile(r"/v1/analytics/[^/]+/events")
 CacheKey = tuple[bytes, str, str, str | None]
 
 
@@ -19,7 +18,7 @@ def required_scope(method: str, path: str) -> str:
     """Returns the scope that a key needs for this request."""
     if method in ("GET", "HEAD", "OPTIONS"):
         return "read"
-    return "events" if method == "POST" and EVENTS_PATH.fullmatch(path) else "write"
+    return "events" if method == "POST" and SEND_EVENTS_PATH.fullmatch(path) else "write"
 
 
 class ApiKeyCache:

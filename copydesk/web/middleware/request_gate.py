@@ -17,6 +17,7 @@ from copydesk.core.ids import new_request_id
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.core.telemetry import logs, traces
 from copydesk.desk import Desk
+from copydesk.web import route_patterns as paths
 from copydesk.web.api import webhooks
 from copydesk.web.collection.intake import ViewIntake
 from copydesk.web.http.client_address import ClientAddressFinder
@@ -33,12 +34,7 @@ MAX_BODY_BYTES = 1024 * 1024
 MAX_WEBHOOK_BYTES = MAX_EVENTS_BYTES = 5 * 1024 * 1024
 MAX_BEACON_BYTES = 64 * 1024  # the most that browsers let a page send while it unloads
 REQUEST_ID_PATTERN = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-API_PATH = re.compile(r"/v[0-9]+/")
-COLLECTOR_PATH = re.compile(r"/v1/collect/[^/]+(?:/pixel\.gif)?")
-SIGN_IN_FORM_PATH = re.compile(r"/sign-in(?:/.*)?|/join/[^/]*")
-WEBHOOK_PATH = re.compile(r"/webhooks/([^/]+)")
 METHODS_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
-PROJECT_PATH = re.compile(r"/v[0-9]+/[a-z]+/([^/]+)(/.*)?")
 
 
 class InternalError(RequestError):
@@ -67,7 +63,7 @@ class RequestGate:
             await self.app(scope, receive, send)
             return
         began, kind = perf_counter(), classify_request(scope["method"], scope["path"])
-        if scope["path"] != "/healthz":
+        if scope["path"] != paths.HEALTH_PATH:
             await self.pacer.wait_for_turn()
         headers = Headers(scope=scope)
         request_id = _choose_request_id(headers.get("x-request-id"))
@@ -132,14 +128,15 @@ class RequestGate:
         path, state = scope["path"], scope["state"]
         state["address"] = address = self.client_addresses.find_address(scope, headers)
         state["project"] = None
-        if scope["method"] == "POST" and (webhook := WEBHOOK_PATH.fullmatch(path)):
-            await run_in_thread(webhooks.check_project, self.desk, webhook[1], headers)
-        if not API_PATH.match(path) or COLLECTOR_PATH.fullmatch(path):
+        if scope["method"] == "POST" and (webhook := paths.WEBHOOK_PATH.fullmatch(path)):
+            await run_in_thread(webhooks.check_project, self.desk, webhook["projectId"], headers)
+        if not paths.API_PREFIX.match(path) or paths.COLLECTOR_PATH.fullmatch(path):
             return
         secret = _parse_bearer_token(headers.get("authorization"))
-        match = PROJECT_PATH.fullmatch(path)
+        match = paths.PROJECT_PATH.fullmatch(path)
         key_scope = required_scope(scope["method"], path)
-        key, project = await self.key_cache.authenticate(secret, match[1] if match else "", key_scope, address)
+        project_id = match["projectId"] if match else ""
+        key, project = await self.key_cache.authenticate(secret, project_id, key_scope, address)
         if key.should_record_use:
             with suppress(StoreUnavailable):  # the time of last use is not worth failing the request
                 await run_in_thread(self.desk.keys.record_use, key)
@@ -148,13 +145,13 @@ class RequestGate:
 
 def max_body_bytes(method: str, path: str) -> int:
     """Returns the size limit of a body. It is small for forms that need no session, and for GET, which ignores it."""
-    if method in METHODS_WITHOUT_BODY or SIGN_IN_FORM_PATH.fullmatch(path):
+    if method in METHODS_WITHOUT_BODY or paths.SIGN_IN_FORM_PATH.fullmatch(path):
         return MAX_BEACON_BYTES
-    if path.startswith("/webhooks/"):
+    if path.startswith(paths.WEBHOOK_PREFIX):
         return MAX_WEBHOOK_BYTES
-    if path.startswith("/v1/analytics/") and path.endswith("/events"):
+    if paths.SEND_EVENTS_PATH.fullmatch(path):
         return MAX_EVENTS_BYTES
-    return MAX_BEACON_BYTES if path.startswith("/v1/collect/") else MAX_BODY_BYTES
+    return MAX_BEACON_BYTES if path.startswith(paths.COLLECTOR_PREFIX) else MAX_BODY_BYTES
 
 
 def error_response(error: RequestError, request_id: str) -> Response:

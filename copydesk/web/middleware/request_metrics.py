@@ -3,10 +3,10 @@
 import logging
 
 from copydesk.core.telemetry import instruments
+from copydesk.web import route_patterns as paths
 
 log = logging.getLogger("copydesk.requests")
 
-PROBE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 STATUS_CLASSES = ("", "1xx", "2xx", "3xx", "4xx", "5xx")
 TRACED_KINDS = frozenset({"create", "jobs", "webhook", "page"})
 """The kinds of requests that can start or end a run. Their requests other than GET are traced."""
@@ -14,19 +14,19 @@ TRACED_KINDS = frozenset({"create", "jobs", "webhook", "page"})
 
 def classify_request(method: str, path: str) -> str:
     """Returns the kind of the request, for metrics and logs. Paths are not used there: they contain IDs and secrets."""
-    if path.startswith("/v1/collect/"):
+    if path.startswith(paths.COLLECTOR_PREFIX):
         return "beacon"
-    if path.startswith("/v1/analytics/"):
-        return "events" if path.endswith("/events") else "export"
-    if path.startswith("/v2/agent/"):
-        if method == "POST" and path.endswith("/job"):
+    if path.startswith(paths.ANALYTICS_PREFIX):
+        return "events" if paths.SEND_EVENTS_PATH.fullmatch(path) else "export"
+    if path.startswith(paths.JOBS_PREFIX):
+        if method == "POST" and paths.CREATE_JOB_PATH.fullmatch(path):
             return "create"
-        if path.endswith("/events"):
+        if paths.JOB_EVENTS_PATH.fullmatch(path):
             return "live"
-        return "poll" if method == "GET" and path.count("/") == 5 else "jobs"
-    if path.startswith("/webhooks/"):
+        return "poll" if method == "GET" and paths.GET_JOB_PATH.fullmatch(path) else "jobs"
+    if path.startswith(paths.WEBHOOK_PREFIX):
         return "webhook"
-    return "probe" if path in PROBE_PATHS else "page"
+    return "probe" if path in paths.PROBE_PATHS else "page"
 
 
 def record_request(kind: str, status: int, seconds: float, *, should_log: bool) -> None:
