@@ -1,14 +1,9 @@
-"""Functions for all tables of a database: describe their contents, drop them, and fill them in batches."""
-
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import TypeVar
+"""Functions for all tables of a database: describe their contents, and drop them."""
 
 from sqlalchemy import Connection, func, inspect, select, text
 
 from copydesk.transfer.row_codec import TABLES
 
-T = TypeVar("T")
 CONTENT_LABELS = {"projects": "projects", "people": "people", "jobs": "jobs", "feedback": "feedback entries"}
 
 
@@ -31,9 +26,3 @@ def drop_tables(tx: Connection) -> None:
         table.drop(tx, checkfirst=True)
     for name in ("moving", "alembic_version"):
         tx.execute(text(f"drop table if exists {name}"))
-
-
-def split_into_batches(items: Iterable[T], size: int) -> Iterator[Sequence[T]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch

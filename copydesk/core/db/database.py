@@ -15,6 +15,7 @@ from sqlalchemy.sql.elements import ColumnElement, literal_column
 from copydesk.core.db.group_commit import GroupCommitWriter, savepoint
 from copydesk.core.db.notifications import Notifications, PostgresNotifications, SqliteNotifications
 from copydesk.core.errors import DiskFull, StoreUnavailable
+from copydesk.core.runtime.batches import split_into_batches
 from copydesk.core.settings import BadSettings
 
 T = TypeVar("T")
@@ -33,10 +34,8 @@ CLOCK_SQL = {
 
 
 def batch_ids(ids: Collection[str]) -> Iterator[list[str]]:
-    """Yields the ids in batches that fit into one statement."""
-    all_ids = list(ids)
-    for start in range(0, len(all_ids), MAX_IDS_PER_STATEMENT):
-        yield all_ids[start : start + MAX_IDS_PER_STATEMENT]
+    """Returns the ids in batches that fit into one statement."""
+    return split_into_batches(ids, MAX_IDS_PER_STATEMENT)
 
 
 class Database:
@@ -102,7 +101,8 @@ class Database:
         A task that fails is rolled back alone. A task must not read its changes after its `write` block has ended: they
         are committed with those of the other tasks, at the end."""
         outcomes: list[T | Exception] = []
-        with self.write() as self._shared_transaction.connection:
+        with self.write() as connection:
+            self._shared_transaction.connection = connection
             try:
                 for task in tasks:
                     try:

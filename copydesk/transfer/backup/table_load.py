@@ -6,11 +6,12 @@ from sqlalchemy import Connection, delete, text
 
 from copydesk.analytics.tables import view_batches, view_classes, view_folds
 from copydesk.core.db.migrate import upgrade_schema
+from copydesk.core.runtime.batches import split_into_batches
 from copydesk.transfer.backup import table_dump
 from copydesk.transfer.backup.manifest import BackupDamaged, Manifest
 from copydesk.transfer.progress import Progress
 from copydesk.transfer.row_codec import ROWS_PER_BATCH, TABLES, RowCodec, compute_digest
-from copydesk.transfer.table_contents import drop_tables, split_into_batches
+from copydesk.transfer.table_contents import drop_tables
 
 RELEASE_RUNS = text("update runs set lease_until = 0, released_at = 0 where state = 'running'")
 """The workers that held these runs are gone. Releasing a run keeps it from counting as a crash."""

@@ -16,13 +16,13 @@ from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.analytics.tables import view_marks
 from copydesk.core import clock
 from copydesk.core.db.database import Database
+from copydesk.core.runtime.batches import split_into_batches
 from copydesk.transfer.backup.analytics_copy import inspect_duckdb_file
 from copydesk.transfer.clickhouse_target import is_target_empty, require_empty_target
 from copydesk.transfer.errors import MigrationFailed
 from copydesk.transfer.exclusive_access import exclusive_analytics_access
 from copydesk.transfer.migrate.analytics_tables import MOVED_TABLES, ROWS_PER_PART, load_sql
 from copydesk.transfer.progress import Progress
-from copydesk.transfer.table_contents import split_into_batches
 
 NAMES_PER_BATCH = 100
 MARK_PREFIX = "moved_"

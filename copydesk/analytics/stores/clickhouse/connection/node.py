@@ -20,6 +20,7 @@ from copydesk.analytics.stores.clickhouse.connection.circuit_breaker import Circ
 from copydesk.analytics.stores.clickhouse.connection.errors import translate_error
 from copydesk.analytics.stores.clickhouse.connection.url import ClickHouseAddress
 from copydesk.core.errors import StoreUnavailable
+from copydesk.core.runtime.batches import split_into_batches
 
 T = TypeVar("T")
 Rows = Sequence[Sequence[Any]]
@@ -179,13 +180,12 @@ class Node:
         )
 
 
-def split_into_chunks(items: Sequence[T], size: int = MAX_BATCHES_PER_STATEMENT) -> Iterator[Sequence[T]]:
-    """Splits items into chunks that fit into a statement.
+def split_into_chunks(items: Sequence[T], size: int = MAX_BATCHES_PER_STATEMENT) -> Iterator[list[T]]:
+    """Returns the items in chunks that fit into a statement.
 
-    Yields one empty chunk for no items, so that the caller's loop runs once.
+    Returns one empty chunk for no items, so that the caller's loop runs once.
     """
-    for start in range(0, max(len(items), 1), size):
-        yield items[start : start + size]
+    return split_into_batches(items, size) if items else iter([[]])
 
 
 def _deduplication_settings(client: Client, dedup_token: str) -> dict[str, Any]:
