@@ -25,11 +25,13 @@ from copydesk.core.errors import (
 from copydesk.core.ids import is_id, is_wellformed_key, new_id, new_key, sha256_hex
 from copydesk.core.projects.projects import Project, project_from_values
 from copydesk.core.rate_limits.limits import RateLimit, consume
+from copydesk.core.text.display_names import validate_display_name
 
 SCOPES = ("read", "write", "events")
 """`write` includes the others. `events` is for web servers and middleware: it can only send events."""
 LIFETIME_UNITS_MS = {"h": clock.HOUR, "d": clock.DAY, "w": 7 * clock.DAY}
 USE_RECORD_INTERVAL_MS = 60 * clock.SECOND
+DEFAULT_KEY_NAME = "API key"
 
 
 class KeyNotFound(NotFound):
@@ -123,7 +125,7 @@ class ApiKeys:
         key = ApiKey(
             id=key_id or new_id("key"),
             project_id=project_id,
-            name=_validate_name(name),
+            name=validate_display_name(name.strip() or DEFAULT_KEY_NAME, "A key name"),
             hint=secret[:9],
             scopes=_validate_scopes(scopes),
             allow=tuple(_validate_network(network) for network in allow),
@@ -233,13 +235,6 @@ def parse_lifetime(text: str) -> int:
     if match is None:
         raise InvalidRequest("A lifetime must be a number followed by h, d or w, such as 12h, 90d or 2w.")
     return int(match[1]) * LIFETIME_UNITS_MS[match[2]]
-
-
-def _validate_name(name: str) -> str:
-    name = name.strip() or "API key"
-    if len(name) > 200 or not name.isprintable():
-        raise InvalidRequest("A key name must have at most 200 printable characters.")
-    return name
 
 
 def _validate_scopes(scopes: Sequence[str]) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from copydesk.core.accounts.person import (
     Person,
     person_from_row,
     validate_email,
-    validate_name,
     validate_role,
 )
 from copydesk.core.accounts.sessions import Sessions
@@ -23,6 +22,7 @@ from copydesk.core.db.tables import invitations, keys, limits, people, sessions
 from copydesk.core.errors import Conflict, InvalidRequest, NotFound, RequestError
 from copydesk.core.ids import new_id, random_text, sha256_hex
 from copydesk.core.rate_limits.limits import RateLimit, consume
+from copydesk.core.text.display_names import validate_display_name
 
 INVITATION_LIFETIME_MS = 7 * clock.DAY
 SYSTEM_ACTOR = "copydesk"
@@ -280,7 +280,7 @@ def _add_person(
     email = validate_email(email)
     if tx.execute(select(people.c.id).where(people.c.email == email)).first():
         raise InvalidRequest(f"{email} already has an account.")
-    person = Person(new_id("pers"), email, validate_name(name or email), role, clock.now())
+    person = Person(new_id("pers"), email, validate_display_name(name or email), role, clock.now())
     tx.execute(insert(people).values({**vars(person), "password": password, "subject": subject}))
     tx.execute(delete(invitations).where(invitations.c.email == email))  # else it could set the password
     audit_log.record(tx, NO_PROJECT, email, "person.joined", person.id, role=role)

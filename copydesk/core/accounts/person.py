@@ -43,13 +43,6 @@ def validate_email(text: str) -> str:
     return email
 
 
-def validate_name(text: str) -> str:
-    name = text.strip()
-    if not 1 <= len(name) <= 200 or not name.isprintable():
-        raise InvalidRequest("A name must have 1 to 200 printable characters.")
-    return name
-
-
 def validate_role(role: str) -> str:
     if role not in ROLES:
         raise InvalidRequest(f"The role must be one of {', '.join(ROLES)}.")

@@ -16,6 +16,7 @@ from copydesk.core.errors import ErrorDetail, InvalidRequest, NotFound, ProjectN
 from copydesk.core.ids import new_id
 from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.policy import Policy
+from copydesk.core.text.display_names import validate_display_name
 
 FORGES = ("local", "github", "gitlab", "gitea", "forgejo")
 SELECT_BY_ID = select(projects).where(projects.c.id == bindparam("id"))
@@ -199,15 +200,8 @@ def _validate_token_variable(name: str | None) -> str | None:
     return name
 
 
-def _validate_name(name: str) -> str:
-    name = name.strip()
-    if not 1 <= len(name) <= 200 or not name.isprintable():
-        raise InvalidRequest("A project name must have 1 to 200 printable characters.")
-    return name
-
-
 CHANGEABLE_FIELDS: dict[str, Callable[[str], str | None]] = {
-    "name": _validate_name,
+    "name": lambda name: validate_display_name(name, "A project name"),
     "ref": validate_ref,
     "root": validate_root,
     "model": lambda name: name or None,

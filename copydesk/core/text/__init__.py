@@ -1,1 +1,1 @@
-"""Functions on text that every part uses: redaction and Unicode normalization."""
+"""Functions on text that every part uses: redaction, truncation, validation of names, Unicode normalization."""
