@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import delete, insert, select
-from sqlalchemy.exc import IntegrityError
 
 from copydesk.core import audit_log, clock
 from copydesk.core.db.database import Database
+from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.db.tables import secrets
 from copydesk.core.errors import InvalidRequest, NotFound, RequestError
 from copydesk.core.settings import BadSettings, Settings
@@ -87,11 +87,9 @@ class SealedSecrets:
         if value is None:
             sealed = self._encrypt(project_id, name, randomness.token_hex(32))
             row = {"project_id": project_id, "name": name, "sealed": sealed, "updated_at": clock.now()}
-            same_row = (secrets.c.project_id == project_id) & (secrets.c.name == name)
-            with suppress(IntegrityError), self.database.write() as tx:
-                if tx.execute(select(secrets.c.name).where(same_row)).first() is None:  # else another process was first
-                    tx.execute(insert(secrets).values(row))
-            value = self.get(project_id, name)
+            with self.database.write() as tx:
+                insert_if_absent(tx, secrets, row)
+            value = self.get(project_id, name)  # another process may have been first
             assert value is not None
         return value
 

@@ -5,7 +5,9 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from sqlalchemy import update
@@ -99,3 +101,15 @@ def test_processes_starting_together_create_one_key(tmp_path: Path) -> None:
     ]
     assert len({process.communicate()[0] for process in started}) == 1
     assert [file.name for file in tmp_path.iterdir()] == ["secret.key"]
+
+
+def test_first_caller_creates_a_secret_and_all_others_get_it(desk: Desk, project: Project) -> None:
+    together = Barrier(4)
+
+    def get_or_create(_: int) -> str:
+        together.wait()
+        return desk.secrets.get_or_create(project.id, "visitor_key")
+
+    with ThreadPoolExecutor(4) as pool:
+        values = set(pool.map(get_or_create, range(4)))
+    assert values == {desk.secrets.get_or_create(project.id, "visitor_key")}

@@ -16,8 +16,10 @@ from sqlalchemy import Connection, text
 
 from copydesk.analytics.stores.clickhouse.connection.errors import StoreBusy
 from copydesk.analytics.stores.clickhouse.folding.batches import delete_folded_batches
+from copydesk.analytics.tables import view_folds
 from copydesk.core.clock import SECOND
 from copydesk.core.db.database import Database
+from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -26,7 +28,6 @@ LEASE_MS = 15 * SECOND
 ACQUIRE_TIMEOUT_SECONDS = 60.0
 """How long a process waits for a lease."""
 POLL_SECONDS = 0.05
-INSERT_SHARD = "insert into view_folds (shard, number, until) values (:shard, 0, 0) on conflict (shard) do nothing"
 ACQUIRE_LEASE = """
     update view_folds set holder = :holder, until = {now} + :lease
     where shard = :shard and (holder is null or until < {now} or until > {now} + 2 * :lease)
@@ -158,7 +159,7 @@ class ShardLeases:
         while True:
             with self._database.write() as tx:
                 row = tx.execute(statement, params).first()
-                if row is None and tx.execute(text(INSERT_SHARD), {"shard": shard}).rowcount:
+                if row is None and insert_if_absent(tx, view_folds, {"shard": shard, "number": 0, "until": 0}):
                     row = tx.execute(statement, params).first()
             if row is not None:
                 return ShardLease(self._database, shard, holder, row.number, row.decided)
