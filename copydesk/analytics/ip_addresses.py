@@ -9,6 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Generic, TypeVar
 
 MAX_ADDRESS_CHARS = 64
+IPV4_BYTES, IPV6_NETWORK_BYTES = 4, 8
 IPV4_MAPPED_PREFIX = bytes(10) + b"\xff\xff"
 FORWARDED_FOR_PATTERN = re.compile(r'(?:^|[;,])[ \t]*for=("[^"\\]{0,80}"|[^",;\s]{0,80})', re.IGNORECASE)
 Value = TypeVar("Value")
@@ -37,6 +38,14 @@ def parse_ip(text: str) -> bytes | None:
     except OSError:
         return None
     return address[12:] if address.startswith(IPV4_MAPPED_PREFIX) else address
+
+
+def to_client_network(address: bytes) -> bytes:
+    """Returns an IPv4 address unchanged, and the /64 network of an IPv6 address.
+
+    One client usually has a whole /64, and its device changes the rest of the address daily (RFC 8981).
+    """
+    return address if len(address) == IPV4_BYTES else address[:IPV6_NETWORK_BYTES]
 
 
 class NetworkTable(Generic[Value]):

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.analytics.ip_addresses import NetworkTable, build_trusted_networks, find_client_address, parse_ip
+from copydesk.analytics.ip_addresses import (
+    NetworkTable,
+    build_trusted_networks,
+    find_client_address,
+    parse_ip,
+    to_client_network,
+)
 
 PROXIES = build_trusted_networks(["10.0.0.0/8", "2001:db8:aa::/48", "192.0.2.7"])
 
@@ -116,3 +122,22 @@ def test_lookup_equals_a_linear_search(made: list[tuple[bytes, int]], asked: lis
     for address in asked + edges:
         around = [(-network.prefixlen, n) for n, network in enumerate(known) if ip_address(address) in network]
         assert networks.get(address) == (min(around)[1] if around else None)
+
+
+@given(st.ip_addresses(), st.ip_addresses())
+def test_addresses_of_one_client_are_one_ipv4_address_or_one_ipv6_network(first: object, second: object) -> None:
+    one, other = ip_address(str(first)), ip_address(str(second))
+    size = 32 if one.version == 4 else 64
+    is_same_client = other in ip_network(f"{one}/{size}", strict=False)
+    assert (to_client_network(one.packed) == to_client_network(other.packed)) is is_same_client
+    assert (
+        to_client_network(one.packed) == ip_network(f"{one}/{size}", strict=False).network_address.packed[: size // 8]
+    )
+
+
+def test_ipv6_addresses_of_one_network_are_one_client() -> None:
+    client, neighbor, stranger = (
+        ip_address(text) for text in ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:3::1")
+    )
+    assert to_client_network(client.packed) == to_client_network(neighbor.packed)
+    assert to_client_network(client.packed) != to_client_network(stranger.packed)

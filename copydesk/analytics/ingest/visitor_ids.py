@@ -5,10 +5,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from time import gmtime
 
+from copydesk.analytics.ip_addresses import to_client_network
 from copydesk.core.clock import DAY
-
-IPV6_NETWORK_BYTES = 8
-"""How many bytes of an IPv6 address are hashed: its /64. The rest changes daily on the same device (RFC 8981)."""
 
 
 class Rotation(StrEnum):
@@ -63,7 +61,7 @@ class VisitorHasher:
         if visitor_id:
             material = b"id\0" + visitor_id.encode("utf-8", "surrogatepass")
         elif address:
-            network = address if len(address) == 4 else address[:IPV6_NETWORK_BYTES]
+            network = to_client_network(address)
             material = b"at" + bytes([len(network)]) + network + (user_agent or "").encode("utf-8", "surrogatepass")
         else:
             return None

@@ -14,8 +14,7 @@ from copydesk.analytics.classification.classifier import MAX_AGENT_CHARS
 from copydesk.analytics.ingest.collector import CollectorBusy, views_from_events
 from copydesk.analytics.ingest.pipeline import run_pipeline
 from copydesk.analytics.ingest.raw_view import RawView, SiteConfig
-from copydesk.analytics.ingest.visitor_ids import IPV6_NETWORK_BYTES
-from copydesk.analytics.ip_addresses import parse_ip
+from copydesk.analytics.ip_addresses import parse_ip, to_client_network
 from copydesk.analytics.page_paths import normalize_url
 from copydesk.analytics.page_view import Dropped, DropReason, PageView
 from copydesk.analytics.stores.base import LogResult
@@ -203,9 +202,8 @@ class ViewIntake:
 
 
 def _rate_limit_key(request: CollectRequest) -> bytes:
-    """Returns the key for rate limits: an IPv4 address, or an IPv6 network, as one sender usually has a whole one."""
-    address = parse_ip(request.address or "") or b""
-    return address if len(address) == 4 else address[:IPV6_NETWORK_BYTES]
+    """Returns the client's network as the key for rate limits; all clients with unknown addresses share one key."""
+    return to_client_network(parse_ip(request.address or "") or b"")
 
 
 def _parse_views(headers: Headers, body: bytes, site: SiteConfig) -> tuple[list[PageView], NumberedDrops]:

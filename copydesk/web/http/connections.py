@@ -4,7 +4,7 @@ import logging
 import resource
 import time
 
-from copydesk.analytics.ip_addresses import NetworkTable, parse_ip
+from copydesk.analytics.ip_addresses import NetworkTable, parse_ip, to_client_network
 from copydesk.core.errors import RequestError
 
 log = logging.getLogger(__name__)
@@ -13,8 +13,6 @@ MAX_CONNECTIONS = 10_000
 LOG_INTERVAL_SECONDS = 60.0
 RESERVED_FILES = 256
 """File descriptors reserved for the databases, the worker and the log."""
-IPV6_NETWORK_BYTES = 8
-"""IPv6 addresses are counted per /64, since a home or a server usually has a whole /64."""
 
 
 class TooManyConnections(RequestError):
@@ -76,11 +74,11 @@ class Connections:
             log.warning("refusing connections: %s", refusal.code)
 
     def _counted_address(self, peer: str | None) -> bytes | None:
-        """Returns the address that a connection is counted by, or None for a trusted proxy and for a local socket."""
+        """Returns the network that a connection is counted by, or None for a trusted proxy and for a local socket."""
         address = parse_ip(peer) if peer else None
         if address is None or self._proxies.get(address):
             return None
-        return address if len(address) == 4 else address[:IPV6_NETWORK_BYTES]
+        return to_client_network(address)
 
 
 def max_connections() -> int:
