@@ -47,8 +47,10 @@ class Event(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=T
 
 
 EVENT_FIELDS = frozenset(Event.__struct_encode_fields__)
-decode_event, decode_events = msgspec.json.Decoder(Event).decode, msgspec.json.Decoder(list[Event]).decode
-"""Parse and validate JSON in one pass. Raise DecodeError or UnicodeDecodeError for invalid JSON and invalid events."""
+decode_event = msgspec.json.Decoder(Event).decode
+"""Parses and validates JSON in one pass. Raises DecodeError or UnicodeDecodeError for an invalid event."""
+decode_events = msgspec.json.Decoder(list[Event]).decode
+"""Parses and validates a JSON array of events, like `decode_event`."""
 
 
 def validate_event(event: object) -> Event | Dropped:

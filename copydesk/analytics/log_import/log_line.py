@@ -10,9 +10,8 @@ from copydesk.analytics.page_view import Dropped, DropReason
 from copydesk.core.clock import SECOND
 
 MALFORMED = Dropped(DropReason.MALFORMED_LINE)
-MONTH_NUMBERS = {
-    name: number for number, name in enumerate(re.findall("...", "JanFebMarAprMayJunJulAugSepOctNovDec"), 1)
-}
+MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MONTH_NUMBERS = {name: number for number, name in enumerate(MONTH_NAMES, 1)}
 COMMON_TIME_PATTERN = re.compile(r"\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:[0-6]\d [+-]\d{4}", re.ASCII)
 ESCAPE_PATTERN = re.compile(rb"\\(x[0-9A-Fa-f]{2}|.)", re.DOTALL)
 ESCAPED_CHARS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f", b"v": b"\v", b"a": b"\a"}

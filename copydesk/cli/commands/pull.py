@@ -69,7 +69,11 @@ def close(number: NumberArgument, project: ProjectOption, json: JsonOption = Fal
 
 
 def _print_pull(desk: "Desk", pull: "LocalPull", json: bool) -> None:
-    (print_json if json else print_facts)(_pull_to_dict(desk, pull))
+    fields = _pull_to_dict(desk, pull)
+    if json:
+        print_json(fields)
+    else:
+        print_facts(fields)
 
 
 def _pull_to_dict(desk: "Desk", pull: "LocalPull") -> dict[str, Any]:

@@ -155,7 +155,7 @@ def validate_repository(address: str) -> str:
         return str(Path(address).expanduser().absolute())
     try:
         parts = urlsplit(address)
-        parts.port  # noqa: B018 - reading it validates it
+        _ = parts.port  # raises ValueError if it is invalid
     except ValueError:
         raise InvalidRequest("This URL is invalid. It should look like https://github.com/owner/name.") from None
     if parts.scheme not in ("file", "http", "https"):

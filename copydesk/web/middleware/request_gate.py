@@ -110,7 +110,10 @@ class RequestGate:
         is_traced = traces.is_enabled() and kind in TRACED_KINDS and scope["method"] != "GET"
         with self._trace_request(kind, scope, headers) if is_traced else nullcontext():
             response = await self.fast_path.try_respond(scope, headers, payload)
-            await (response or self.app)(scope, receive, send)
+            if response is not None:
+                await response(scope, receive, send)
+            else:
+                await self.app(scope, receive, send)
 
     @contextmanager
     def _trace_request(self, kind: str, scope: Scope, headers: Headers) -> Iterator[None]:

@@ -24,7 +24,8 @@ class EventFilter:
 
     def __init__(self, connection: DuckConnection) -> None:
         self._is_complete = count_events(connection) <= MIN_CAPACITY_EVENTS
-        self._bloom_filter = (self._is_complete and build_bloom_filter(connection)) or BloomFilter(0)
+        bloom_filter = build_bloom_filter(connection) if self._is_complete else None
+        self._bloom_filter = bloom_filter or BloomFilter(0)
         self._added_during_rebuild: list[int] | None = None
 
     def find_possible_duplicates(self, events: Sequence[int]) -> list[int]:

@@ -121,7 +121,10 @@ def send_message(connection: socket.socket, message: bytes) -> None:
 def receive_message(connection: socket.socket) -> bytes | None:
     """Returns the next message, or None if the other side has closed the connection, even within a message."""
     header = _receive_exactly(connection, LENGTH_PREFIX.size)
-    return header and _receive_exactly(connection, *LENGTH_PREFIX.unpack(header))
+    if header is None:
+        return None
+    (size,) = LENGTH_PREFIX.unpack(header)
+    return _receive_exactly(connection, size)
 
 
 @contextmanager

@@ -239,14 +239,12 @@ def _render_csv(desk: Desk, project: Project, days: DayRange, report: str) -> st
     elif report == "agents":
         rows, has_more = store.list_agents(project.id, days, MAX_CSV_ROWS)
         response = AgentsResponse.from_rows(rows, has_more)
+    elif report == "visitors":
+        visitors = store.count_visitors_by_page(project.id, days, MAX_CSV_ROWS)
+        response, has_more = VisitorsResponse.from_page(visitors), visitors.has_more
     else:
-        report_page = (store.count_visitors_by_page if report == "visitors" else store.count_views_by_page)(
-            project.id, days, MAX_CSV_ROWS
-        )
-        response, has_more = (
-            (VisitorsResponse if report == "visitors" else ViewsResponse).from_page(report_page),
-            report_page.has_more,
-        )
+        views = store.count_views_by_page(project.id, days, MAX_CSV_ROWS)
+        response, has_more = ViewsResponse.from_page(views), views.has_more
     if has_more:
         raise InvalidRequest(f"This range has more than {MAX_CSV_ROWS:,} rows. Choose a shorter range, or use the API.")
     return render_report_csv(report, response)

@@ -43,7 +43,10 @@ def apply_plan(shard: Node, batches: ViewBatches, lease: ShardLease) -> int:
     if "project" in plan:
         lease.renew()
         pending = [batch.id for batch in batches.list_for_shard(lease.shard, upto=plan["upto"])]
-        (_forget_visitor if "visitor" in plan else _forget_project)(shard, plan, pending)
+        if "visitor" in plan:
+            _forget_visitor(shard, plan, pending)
+        else:
+            _forget_project(shard, plan, pending)
         with batches.database.write() as tx:
             update_row_counts(tx, lease.shard, count_inbox_rows(shard, pending))
     shard.execute("insert into applied select {number:UInt64}", {"number": lease.number})
