@@ -12,6 +12,7 @@ import httpx2 as httpx
 
 from copydesk.core.errors import RequestError
 from copydesk.core.settings import Settings
+from copydesk.core.text.display_names import MAX_NAME_CHARS
 
 if TYPE_CHECKING:
     import jwt
@@ -221,8 +222,8 @@ def _is_issued_to(client_id: str, claims: dict[str, Any]) -> bool:
 
 
 def _clean_name(value: object) -> str:
-    """Returns the printable characters of the name, at most 200 of them."""
-    return "".join(filter(str.isprintable, value))[:200].strip() if isinstance(value, str) else ""
+    """Returns the printable characters of the name, at most MAX_NAME_CHARS of them."""
+    return "".join(filter(str.isprintable, value))[:MAX_NAME_CHARS].strip() if isinstance(value, str) else ""
 
 
 def _is_true(value: object) -> bool:
