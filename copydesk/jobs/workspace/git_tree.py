@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 import pygit2
-from pygit2.enums import ConfigLevel, FileMode, ObjectType
+from pygit2.enums import FileMode, ObjectType
 
 from copydesk.core.runtime.bounded_cache import BoundedCache
 from copydesk.jobs.job import RepositoryFailed
@@ -16,9 +16,6 @@ __all__ = ["Tree", "TreeEntry", "write_changed_tree"]
 MAX_CACHED_BYTES = 64 * 2**20
 # An ID identifies its content, so entries never go stale. Every search reads the files again; unpacking them is slow.
 _blob_cache = BoundedCache[pygit2.Oid, bytes](MAX_CACHED_BYTES, weigh=len, max_value_weight=MAX_CACHED_BYTES // 8)
-
-for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL):
-    pygit2.settings.search_path[level] = ""  # libgit2 must read only the repository's own configuration
 
 
 class Tree:

@@ -20,6 +20,7 @@ from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.merge import merge_commits, merge_trees
 from copydesk.jobs.publish.git.public_addresses import pin_public_host
+from copydesk.jobs.workspace.git_repository import create_bare_repository, open_repository
 from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
 from copydesk.jobs.workspace.repository_limits import DEFAULT_LIMITS, RepositoryLimits, mirror_too_large
 from copydesk.jobs.workspace.workspace import Changes
@@ -38,8 +39,8 @@ class Mirror:
         self.git = git
         with _lock_mirror(folder, git.stoppable):
             if not (folder / "HEAD").exists():
-                pygit2.init_repository(str(folder), bare=True)
-        self.repository = pygit2.Repository(str(folder))
+                create_bare_repository(folder)
+        self.repository = open_repository(folder)
         weakref.finalize(
             self, self.repository.free
         )  # it is in reference cycles, so its files would stay open until a garbage collection
