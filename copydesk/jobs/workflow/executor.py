@@ -20,7 +20,7 @@ from copydesk.jobs.execution.tracing import attempt_span
 from copydesk.jobs.job import FAILED, Job, JobFailed, JobOutcome, Reason
 from copydesk.jobs.publish.forges.local import LocalPulls
 from copydesk.jobs.publish.forges.polling import archive_closed_pulls
-from copydesk.jobs.publish.repository_access import open_forge
+from copydesk.jobs.publish.repository_access import open_forge_if_remote
 from copydesk.jobs.sandbox.probe import probe
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.workflow.isolation import ChildLimits, ChildPool
@@ -137,7 +137,7 @@ class RunExecutor:
             raise
         except UserFacingError as failure:
             raise JobFailed(str(failure), Reason.REPOSITORY_ERROR) from None
-        with open_forge(project, secrets, attempt.deadline) as forge:
+        with open_forge_if_remote(project, secrets, attempt.deadline) as forge:
             return Run(
                 settings=self.settings,
                 journal=journal,

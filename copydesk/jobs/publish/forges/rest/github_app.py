@@ -18,8 +18,8 @@ from pydantic import BaseModel
 from copydesk.core.errors import UserFacingError
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.errors import ForgeRefused
-from copydesk.jobs.publish.forges.api_client import ApiClient
-from copydesk.jobs.publish.forges.github import GITHUB_HEADERS
+from copydesk.jobs.publish.forges.rest.api_client import ApiClient
+from copydesk.jobs.publish.forges.rest.github import GITHUB_HEADERS
 
 REQUIRED_PERMISSIONS = {"contents": "write", "pull_requests": "write"}
 RENEW_BEFORE_SECONDS = 10 * 60.0
