@@ -15,6 +15,7 @@ from copydesk.jobs.publish.forges.markers import strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
 from copydesk.jobs.publish.forges.rest.rest_forge import Permission, PullHead, RestForge
 
+DRAFT_MARK = "WIP: "
 DRAFT_MARK_PATTERN = r"(?:wip:|\[wip\])"
 """The default marks of both forges. Other marks, which a server may configure, stay in the title."""
 
@@ -81,7 +82,7 @@ class BranchProtection(BaseModel):
 
 class Gitea(RestForge):
     pull_model = GiteaPull
-    draft_mark = "WIP: "
+    draft_mark = DRAFT_MARK
     draft_mark_pattern = DRAFT_MARK_PATTERN
 
     def add_labels(self, number: int, labels: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from copydesk.jobs.publish.forges.markers import strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
 from copydesk.jobs.publish.forges.rest.rest_forge import RestForge
 
+DRAFT_MARK = "Draft: "
 DRAFT_MARK_PATTERN = r"(?:\[draft\]|\(draft\)|draft:|draft - )"
 DEVELOPER_LEVEL, OWNER_LEVEL = 30, 50
 
@@ -98,7 +99,7 @@ class GitLab(RestForge):
     body_field = "description"
     close_fields: ClassVar = {"state_event": "close"}
     reopen_fields: ClassVar = {"state_event": "reopen"}
-    draft_mark = "Draft: "
+    draft_mark = DRAFT_MARK
     draft_mark_pattern = DRAFT_MARK_PATTERN
 
     def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
