@@ -43,7 +43,10 @@ class RunExecutor:
         pulls: LocalPulls,
         model_factory: ModelFactory | None = None,
     ) -> None:
-        self.database, self.settings, self.secrets, self.pulls = database, settings, secrets, pulls
+        self.database = database
+        self.settings = settings
+        self.secrets = secrets
+        self.pulls = pulls
         self.projects = Projects(database)
         self.model_factory = model_factory
         limits = ChildLimits(settings.call_cpu_seconds, settings.call_memory_megabytes * MIB)

@@ -70,7 +70,10 @@ class DeliveryResult:
 
 class WebhookReceiver:
     def __init__(self, database: Database, projects: Projects, jobs: Jobs, secrets: SecretsReader) -> None:
-        self.database, self.projects, self.jobs, self.secrets = database, projects, jobs, secrets
+        self.database = database
+        self.projects = projects
+        self.jobs = jobs
+        self.secrets = secrets
 
     def check_project(self, project_id: str, headers: Mapping[str, str]) -> None:
         """Raises SignatureRejected if the project, its webhook secret or the signature is missing.
