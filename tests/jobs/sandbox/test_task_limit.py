@@ -136,6 +136,15 @@ def test_fork_bomb_is_stopped_although_its_user_runs_many_threads(backend: Backe
     assert 16 < max(counts) <= DEFAULT_LIMITS.processes + (0 if IS_ROOT else SLEEPING_THREADS)
 
 
+def test_probe_names_the_cause_where_root_cannot_become_another_user() -> None:
+    become_root = ["unshare", "--user", "--map-root-user"]
+    if shutil.which("unshare") is None or subprocess.run([*become_root, "true"], capture_output=True).returncode:
+        pytest.skip("user namespaces are not available here")
+    command = [*become_root, sys.executable, "-I", "-S", "-c", PROBE_AND_RUN, REPOSITORY, "landlock", "true", "0"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "root has no unused user ID here" in json.loads(output)["reason"]
+
+
 @pytest.mark.skipif(not IS_ROOT, reason="only root can start processes of a user that has none")
 def test_probe_names_the_task_limit_where_it_is_too_low(backend: Backend) -> None:
     results = {max_tasks: User().run(backend, "true", max_tasks=max_tasks) for max_tasks in range(1, 16)}
