@@ -95,11 +95,10 @@ class Queue:
         self.limits = limits
         now = database.clock_sql
         held = IS_LEASED.format(now=now)
-        run_ids = bindparam("ids", expanding=True)
         self._select_next_run = text(SELECT_NEXT_RUN.format(now=now, held=held))
         self._claim_run = text(CLAIM_RUN.format(now=now, held=held))
-        self._renew_leases = text(RENEW_LEASES.format(now=now)).bindparams(run_ids)
-        self._release_leases = text(RELEASE_LEASES.format(now=now)).bindparams(run_ids)
+        self._renew_leases = text(RENEW_LEASES.format(now=now)).bindparams(bindparam("ids", expanding=True))
+        self._release_leases = text(RELEASE_LEASES.format(now=now)).bindparams(bindparam("ids", expanding=True))
 
     def claim(self, worker: str) -> Claim | None:
         """Claims the next queued run, or one whose worker is gone. Returns None if there is none."""
