@@ -15,7 +15,7 @@ from copydesk.jobs.agent.mechanic.prompt_parser import MAX_MECHANIC_PROMPT_CHARS
 from copydesk.jobs.agent.tools.tool import ToolRefused
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks.parsing.markdown import parse_page
-from copydesk.jobs.publish.forges.gitea import _matches_rule
+from copydesk.jobs.publish.forges.rest.gitea import _matches_rule
 from copydesk.jobs.workspace.bounded_matcher import BoundedMatcher
 from copydesk.jobs.workspace.edit_scope import explain_overreach
 from copydesk.jobs.workspace.text_edits import MAX_SEARCHED_CHARS, NotEditable, Replacement, apply_replacements

@@ -113,7 +113,8 @@ class Jobs:
         self, database: Database, *, default_model: str, more_models: Sequence[str] = (), per_hour: int
     ) -> None:
         self.database = database
-        self.default_model, self.more_models = default_model, more_models
+        self.default_model = default_model
+        self.more_models = more_models
         self.limit = RateLimit("jobs", per_hour, clock.HOUR)
 
     def create(self, project: Project, new: NewJob, idempotency_key: str | None = None) -> CreatedJob:

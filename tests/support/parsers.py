@@ -33,8 +33,8 @@ from copydesk.jobs.pages import prose as markup
 from copydesk.jobs.pages.links import find_links as page_links
 from copydesk.jobs.pages.move_page import move_page
 from copydesk.jobs.publish.forges import markers as forge_text
-from copydesk.jobs.publish.forges.api_client import redact_message
-from copydesk.jobs.publish.forges.gitea import DRAFT_MARK_PATTERN
+from copydesk.jobs.publish.forges.rest.api_client import redact_message
+from copydesk.jobs.publish.forges.rest.gitea import DRAFT_MARK_PATTERN
 from copydesk.jobs.publish.forges.webhooks import payloads as hooks
 from copydesk.jobs.publish.guard.added_lines import FilesBefore, ProposedFile
 from copydesk.jobs.publish.guard.secret_scanner import find_secret, redact_secrets

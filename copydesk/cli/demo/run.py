@@ -17,6 +17,7 @@ from copydesk.cli.job_watcher import watch_job
 from copydesk.client import Client
 from copydesk.core.settings import Settings, read_settings
 from copydesk.desk import Desk, open_desk
+from copydesk.jobs.workspace.git_repository import create_bare_repository, open_repository
 from copydesk.web.server import Server
 
 SAMPLE_FOLDER = Path(__file__).parent / "sample"
@@ -70,7 +71,7 @@ def _run_scenario(desk: Desk, settings: Settings, folder: Path) -> bool:
         if job["prLink"] is None:
             _print_note(f"The job ended as {job['status']} without a pull request: {job['message']}")
             return False
-        branch = pygit2.Repository(str(repository)).lookup_reference(f"refs/heads/{job['branch']}")
+        branch = open_repository(repository).lookup_reference(f"refs/heads/{job['branch']}")
         _print_step("Branch", f"{job['branch']} at {str(branch.target)[:12]}")
         _print_step("Pull request", job["prLink"])
         return _show_readership(client, f"{settings.base_url}/v1/analytics/{project.id}")
@@ -97,7 +98,7 @@ def _show_readership(client: Client, analytics_url: str) -> bool:
 
 def create_sample_repository(path: Path) -> None:
     """Creates a bare repository of a small documentation site, with one commit on main."""
-    repository = pygit2.init_repository(str(path), bare=True, initial_head="main")
+    repository = create_bare_repository(path, initial_head="main")
     index = pygit2.Index()
     for file in sorted(p for p in SAMPLE_FOLDER.rglob("*") if p.is_file()):
         blob = repository.create_blob(file.read_bytes())

@@ -68,8 +68,13 @@ class AgentLoop:
         describe_repository: Callable[[Tree, str], str] = render_overview,
         run_tool: RunTool = run_in_process,
     ) -> None:
-        self.journal, self.attempt, self.budget, self.origin = journal, attempt, budget, origin
-        self.check, self.review, self.run_tool = check, review, run_tool
+        self.journal = journal
+        self.attempt = attempt
+        self.budget = budget
+        self.origin = origin
+        self.check = check
+        self.review = review
+        self.run_tool = run_tool
         self.tools = build_toolset(check)
         if isinstance(model, Briefable):
             model = model.with_brief(

@@ -5,39 +5,26 @@ from typing import Any, TypeVar
 
 import pygit2
 
+from copydesk.core.runtime.bounded_cache import BoundedCache
+
 T = TypeVar("T")
 MAX_CACHE_WEIGHT = 2_000_000
 """Maximum total weight of the cached values, about 100,000 pages. When it would be exceeded, the cache is emptied."""
+DEFAULT_WEIGHT = 20
+MISSING = object()
 
-
-class _ContentCache:
-    def __init__(self, max_weight: int) -> None:
-        self.max_weight, self.total_weight = max_weight, 0
-        self.values: dict[tuple[pygit2.Oid, str], Any] = {}
-
-    def get(self, oid: pygit2.Oid, kind: str, parse: Callable[[], T]) -> T:
-        key = (oid, kind)
-        if key in self.values:
-            cached: T = self.values[key]
-            return cached
-        value = parse()
-        weight = getattr(value, "weight", 20)
-        if self.total_weight + weight > self.max_weight:
-            self.values = {}
-            self.total_weight = 0
-        self.values[key] = value
-        self.total_weight += weight
-        return value
-
-
-_cache = _ContentCache(MAX_CACHE_WEIGHT)
+_cache = BoundedCache[tuple[pygit2.Oid, str], Any](
+    MAX_CACHE_WEIGHT, weigh=lambda value: getattr(value, "weight", DEFAULT_WEIGHT)
+)
 
 
 def get_or_parse(oid: pygit2.Oid, kind: str, parse: Callable[[], T]) -> T:
     """Returns the cached value, or parses and caches it. `kind` distinguishes values parsed from the same content."""
-    return _cache.get(oid, kind, parse)
+    key = (oid, kind)
+    cached = _cache.get(key, MISSING)
+    value: T = _cache.store(key, parse()) if cached is MISSING else cached
+    return value
 
 
-def clear() -> None:
-    """Empties the cache, for benchmarks."""
-    _cache.values, _cache.total_weight = {}, 0
+clear = _cache.clear
+"""Empties the cache, for benchmarks."""

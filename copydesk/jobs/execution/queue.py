@@ -95,14 +95,10 @@ class Queue:
         self.limits = limits
         now = database.clock_sql
         held = IS_LEASED.format(now=now)
-        self._select_next_run, self._claim_run = (
-            text(SELECT_NEXT_RUN.format(now=now, held=held)),
-            text(CLAIM_RUN.format(now=now, held=held)),
-        )
-        self._renew_leases, self._release_leases = (
-            text(statement.format(now=now)).bindparams(bindparam("ids", expanding=True))
-            for statement in (RENEW_LEASES, RELEASE_LEASES)
-        )
+        self._select_next_run = text(SELECT_NEXT_RUN.format(now=now, held=held))
+        self._claim_run = text(CLAIM_RUN.format(now=now, held=held))
+        self._renew_leases = text(RENEW_LEASES.format(now=now)).bindparams(bindparam("ids", expanding=True))
+        self._release_leases = text(RELEASE_LEASES.format(now=now)).bindparams(bindparam("ids", expanding=True))
 
     def claim(self, worker: str) -> Claim | None:
         """Claims the next queued run, or one whose worker is gone. Returns None if there is none."""

@@ -35,8 +35,10 @@ class AttemptExecutor(Protocol):
 class Worker:
     def __init__(self, queue: Queue, executor: AttemptExecutor, *, slots: int, job_seconds: float) -> None:
         self.id = f"{socket.gethostname()}:{os.getpid()}:{random_text(6)}"
-        self.queue, self.executor = queue, executor
-        self.slots, self.job_seconds = slots, job_seconds
+        self.queue = queue
+        self.executor = executor
+        self.slots = slots
+        self.job_seconds = job_seconds
         self._signals = queue.database.notifications
         self._running: dict[str, Attempt] = {}
         self._abandoned: set[str] = set()

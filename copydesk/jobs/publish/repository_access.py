@@ -2,32 +2,26 @@
 
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from math import inf
 
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.agent.models.model_names import API_KEY_VARIABLES as MODEL_KEYS
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.forges.forge import Forge
-from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, create_forge, load_credentials
+from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, open_forge
 from copydesk.jobs.publish.git.mirror import create_git
 
 ACCESS_TIMEOUT_SECONDS = 120.0
 MAX_BRANCHES_NAMED = 6
 
 
-@contextmanager
-def open_forge(project: Project, secrets: Mapping[str, str], deadline: float = inf) -> Iterator[Forge | None]:
-    """Yields the project's forge, or None for a local repository. Revokes minted tokens at the end."""
-    if project.forge not in REMOTE_FORGES:
-        yield None
-        return
-    forge = create_forge(project, load_credentials(project, secrets), deadline)
-    try:
-        yield forge
-    finally:
-        forge.close()
+def open_forge_if_remote(
+    project: Project, secrets: Mapping[str, str], deadline: float = inf
+) -> AbstractContextManager[Forge | None]:
+    """Returns a context with the project's forge, or with None for a local repository."""
+    return open_forge(project, secrets, deadline) if project.forge in REMOTE_FORGES else nullcontext()
 
 
 def find_usable_branch(
@@ -37,7 +31,7 @@ def find_usable_branch(
 
     `seconds` is the approximate timeout for the repository and the forge.
     """
-    with open_forge(project, secrets, time.monotonic() + seconds) as forge:
+    with open_forge_if_remote(project, secrets, time.monotonic() + seconds) as forge:
         git = create_git(project, forge.git_token if forge else secrets.get("forge_token"))
         branch = _choose_branch(git.list_heads("HEAD", "refs/heads/*", seconds=seconds), ref)
         problems = forge.find_access_problems(f"{project.policy.branch_prefix}job") if forge else []

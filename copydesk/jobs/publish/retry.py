@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from copydesk.core.runtime.retry import Backoff, DeadlineTooNear, exponential_delays, retry
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.errors import ForgeRefused, RepositoryUnavailable
 
@@ -23,17 +24,16 @@ def retry_while_unavailable(action: Callable[[], T], pause: Pause, deadline: flo
     forge. Waits as long as the forge asks for, but raises ForgeRefused when that exceeds the deadline, which is in the
     time of `time.monotonic`.
     """
-    give_up_at = min(deadline, time.monotonic() + MAX_WAIT_SECONDS)
-    backoff = INITIAL_BACKOFF_SECONDS
-    while True:
-        try:
-            return action()
-        except RepositoryUnavailable as failure:
-            last_failure = failure
-            delay = max(backoff, last_failure.retry_after or 0.0)
-            if time.monotonic() + delay > give_up_at:
-                retry_hint = f" The forge asks to wait {delay:.0f} s." if last_failure.retry_after else ""
-                raise ForgeRefused(f"{last_failure} Copydesk retried until it ran out of time.{retry_hint}",
-                                   Reason.REPOSITORY_ERROR) from None  # fmt: skip
-        pause(delay, str(last_failure))
-        backoff = min(backoff * 2, MAX_BACKOFF_SECONDS)
+    backoff = Backoff[RepositoryUnavailable](
+        exponential_delays(INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS),
+        deadline=min(deadline, time.monotonic() + MAX_WAIT_SECONDS),
+        adjust_delay=lambda failure, delay: max(delay, failure.retry_after or 0.0),
+    )
+    try:
+        return retry(action, RepositoryUnavailable, backoff, lambda seconds, failure: pause(seconds, str(failure)))
+    except DeadlineTooNear as exceeded:
+        failure = exceeded.error
+        assert isinstance(failure, RepositoryUnavailable)
+        retry_hint = f" The forge asks to wait {exceeded.wait_seconds:.0f} s." if failure.retry_after else ""
+        message = f"{failure} Copydesk retried until it ran out of time.{retry_hint}"
+        raise ForgeRefused(message, Reason.REPOSITORY_ERROR) from None

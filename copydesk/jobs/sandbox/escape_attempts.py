@@ -76,8 +76,9 @@ def main() -> None:
     # The probe observes the effect of these two from outside, because the sandbox may fake their success.
     with suppress(OSError):
         os.chmod(target["file"], 0)
-    with suppress(OSError):
-        os.kill(target["victim"], signal.SIGKILL)
+    if target["victim"] != os.getpid():  # where IDs start at 1, as in a container, this process may have the same one
+        with suppress(OSError):
+            os.kill(target["victim"], signal.SIGKILL)
     Path("own").write_text("x")
     sys.stdout.write("".join(f"{what}\n" for what in succeeded) + "tried\n")
 

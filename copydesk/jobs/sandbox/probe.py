@@ -17,6 +17,7 @@ from typing import Any
 from copydesk.jobs.sandbox.backends import build_environment
 from copydesk.jobs.sandbox.protocol import Backend
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable, private_folder
+from copydesk.jobs.sandbox.start_errors import TASK_LIMIT_REACHED, explain_start_error, is_fork_error
 
 BACKENDS: tuple[Backend, ...] = ("bubblewrap", "landlock")
 PROBE_TIMEOUT_SECONDS = 20.0
@@ -25,6 +26,7 @@ CANARY = b"canary"
 SHELL_VARIABLES = {"PWD", "OLDPWD", "SHLVL", "_"}
 """Variables that every shell sets."""
 ATTACK_COMMAND = (
+    "(:); "  # a subshell, because the shell hides a failed fork in a command with redirected errors
     f'for python in {sys.base_prefix}/bin/python3 /usr/local/bin/python3 /usr/bin/python3; do "$python" -I -S -c "" '
     f'2>/dev/null && exec "$python" -I -S escape_attempts.py; done; exit {NO_PYTHON_STATUS}'
 )
@@ -42,7 +44,7 @@ def probe(hidden: Sequence[Path] = (), backends: Sequence[Backend] = BACKENDS) -
         try:
             fault = _find_fault(backend, hidden)
         except OSError as error:
-            fault = str(error)
+            fault = explain_start_error(error)
         if fault is None:
             return Sandbox(backend)
         faults.append(f"{backend}: {fault}")
@@ -56,6 +58,8 @@ def _find_fault(backend: Backend, hidden: Sequence[Path]) -> str | None:
         (work / "told.json").write_text(json.dumps({**target.description, "hidden": [str(path) for path in hidden]}))
         result = Sandbox(backend).run(ATTACK_COMMAND, folder, seconds=PROBE_TIMEOUT_SECONDS, readable=[sys.base_prefix])
         output_lines = result.output.split("\n")
+        if is_fork_error(result.output):
+            return TASK_LIMIT_REACHED
         if result.ending == "ended" and result.status == NO_PYTHON_STATUS:
             return "no Python was found inside to test it with"
         if result.ending != "ended" or result.status != 0 or output_lines[-2:] != ["tried", ""]:

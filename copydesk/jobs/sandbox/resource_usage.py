@@ -1,6 +1,8 @@
 """Measures the resources that a process group uses in total, from /proc, and the size of a folder."""
 
+import errno
 import os
+import resource
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -8,6 +10,9 @@ from typing import NamedTuple
 
 MEMORY_FIELDS = ("RssAnon:", "RssShmem:", "VmPTE:")
 """Memory including page tables, but without memory backed by files, which the kernel can reclaim."""
+
+MAX_TASKS = 1 << 22
+"""Linux cannot run more processes and threads than this."""
 
 
 class DiskSpace(NamedTuple):
@@ -61,11 +66,48 @@ def count_sockets(members: list[Process], limit: int) -> int:
 
 
 def count_tasks(uid: int) -> int:
+    """Counts the visible processes and threads of a user."""
     total = 0
     for each in list_processes():
         with suppress(OSError):
             total += int(each.stat[17]) if os.stat(f"/proc/{each.id}").st_uid == uid else 0
     return total
+
+
+def measure_own_tasks() -> int:
+    """Returns how many processes and threads the kernel counts for the current user. Leaves RLIMIT_NPROC changed.
+
+    Finds the lowest limit with which a process can be started. /proc alone shows too few: the kernel also counts those
+    in other containers, and those in user namespaces that this user created. Raises BlockingIOError if no process can
+    be started at all.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    highest = MAX_TASKS if hard == resource.RLIM_INFINITY else min(hard, MAX_TASKS)
+    too_low = min(count_tasks(os.getuid()), highest)
+    enough = min(too_low + 1, highest)
+    while not _can_fork(enough, hard):
+        if enough == highest:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        too_low, enough = enough, min(2 * enough, highest)
+    while enough - too_low > 1:
+        middle = (too_low + enough) // 2
+        if _can_fork(middle, hard):
+            enough = middle
+        else:
+            too_low = middle
+    return enough - 1
+
+
+def _can_fork(limit: int, hard: int) -> bool:
+    resource.setrlimit(resource.RLIMIT_NPROC, (limit, hard))
+    try:
+        child_pid = os.fork()
+    except BlockingIOError:
+        return False
+    if child_pid == 0:
+        os._exit(0)
+    os.waitpid(child_pid, 0)
+    return True
 
 
 def measure_free_space(folder: str) -> DiskSpace:

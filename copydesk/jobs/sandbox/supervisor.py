@@ -21,12 +21,13 @@ from copydesk.jobs.sandbox.protocol import Ending, SandboxRequest, SandboxResult
 from copydesk.jobs.sandbox.resource_usage import (
     FolderMeter,
     count_sockets,
-    count_tasks,
     list_group_members,
     measure_free_space,
     measure_memory,
+    measure_own_tasks,
 )
 from copydesk.jobs.sandbox.seccomp import NotSupported
+from copydesk.jobs.sandbox.start_errors import explain_start_error
 
 LIMIT_CHECK_SECONDS = 0.25
 MAX_OPEN_FILES = 1024
@@ -44,9 +45,10 @@ def main(worker_pid: int) -> None:
     try:
         result = Supervisor(request, stop).watch()
     except (OSError, NotSupported) as error:
-        result = SandboxResult("broken", 0, str(error))
+        result = SandboxResult("broken", 0, explain_start_error(error))
     finally:
-        remove_folder(request.folder)
+        with suppress(OSError):  # the worker removes it if no process can be started here
+            remove_folder(request.folder)
     sys.stdout.write("\n" + json.dumps(asdict(result)))
 
 
@@ -62,7 +64,9 @@ class StopFlag:
 
 class Supervisor:
     def __init__(self, request: SandboxRequest, stop: StopFlag) -> None:
-        self.request, self.limits, self.stop = request, request.limits, stop
+        self.request = request
+        self.limits = request.limits
+        self.stop = stop
         self.free_at_start = measure_free_space(request.folder)
         self.meter: FolderMeter | None = None
         self.output_tail = bytearray()
@@ -104,7 +108,7 @@ class Supervisor:
                 _set_limits(self.request)
                 backends.exec_command(self.request, supervisor_pid)
             except BaseException as error:
-                os.write(error_write_end, str(error).encode()[:4000])
+                os.write(error_write_end, explain_start_error(error).encode()[:4000])
             finally:
                 os._exit(127)
         os.close(write_end)
@@ -203,15 +207,16 @@ def remove_folder(folder: str) -> None:
 
 def _set_limits(request: SandboxRequest) -> None:
     """Sets the limits of each process. The supervisor checks the totals of all processes while they run."""
-    # The kernel counts all processes of the user, so those that already run are added if the user is shared.
-    processes = request.limits.processes + (count_tasks(os.getuid()) if request.uid is None else 0)
+    # The kernel counts all tasks of the user, so those that already run are added if the user is shared. bubblewrap's
+    # user namespace inherits this limit: the kernel counts its tasks there and for the user outside as well.
+    other_tasks = measure_own_tasks() if request.uid is None else 0
     for limit, maximum in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, int(request.seconds) + 1),
         (resource.RLIMIT_DATA, request.limits.memory),
         (resource.RLIMIT_FSIZE, request.limits.written),
         (resource.RLIMIT_NOFILE, MAX_OPEN_FILES),
-        (resource.RLIMIT_NPROC, processes),
+        (resource.RLIMIT_NPROC, other_tasks + request.limits.processes),
     ):
         hard = resource.getrlimit(limit)[1]
         maximum = maximum if hard == resource.RLIM_INFINITY else min(maximum, hard)

@@ -20,7 +20,7 @@ from copydesk.jobs.execution.tracing import attempt_span
 from copydesk.jobs.job import FAILED, Job, JobFailed, JobOutcome, Reason
 from copydesk.jobs.publish.forges.local import LocalPulls
 from copydesk.jobs.publish.forges.polling import archive_closed_pulls
-from copydesk.jobs.publish.repository_access import open_forge
+from copydesk.jobs.publish.repository_access import open_forge_if_remote
 from copydesk.jobs.sandbox.probe import probe
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.workflow.isolation import ChildLimits, ChildPool
@@ -43,7 +43,10 @@ class RunExecutor:
         pulls: LocalPulls,
         model_factory: ModelFactory | None = None,
     ) -> None:
-        self.database, self.settings, self.secrets, self.pulls = database, settings, secrets, pulls
+        self.database = database
+        self.settings = settings
+        self.secrets = secrets
+        self.pulls = pulls
         self.projects = Projects(database)
         self.model_factory = model_factory
         limits = ChildLimits(settings.call_cpu_seconds, settings.call_memory_megabytes * MIB)
@@ -137,7 +140,7 @@ class RunExecutor:
             raise
         except UserFacingError as failure:
             raise JobFailed(str(failure), Reason.REPOSITORY_ERROR) from None
-        with open_forge(project, secrets, attempt.deadline) as forge:
+        with open_forge_if_remote(project, secrets, attempt.deadline) as forge:
             return Run(
                 settings=self.settings,
                 journal=journal,

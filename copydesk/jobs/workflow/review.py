@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -46,6 +46,19 @@ CheckWorkspace = Callable[[Workspace, Tree, Sequence[str], Sequence[str]], Check
 """Checks a workspace against the tree it started from, given required front-matter fields and ignored checks."""
 
 
+class _Review(NamedTuple):
+    result: ReviewResult
+    text: str
+    """The result as text for the model."""
+
+
+class _CommandReview(NamedTuple):
+    entry: dict[str, Any]
+    """The entry of the check command, as the API shows it."""
+    text: str
+    could_run: bool
+
+
 class Reviewer:
     """Reviews a workspace. Caches the last result: finish, the `check` tool and publishing review the same changes."""
 
@@ -58,16 +71,21 @@ class Reviewer:
         stoppable: Stoppable,
         tools: Sequence[str] = (),
     ) -> None:
-        self.project, self.origin, self.stoppable, self.tools = project, origin, stoppable, tools
-        self._check, self._sandbox = check, sandbox
-        self._last: tuple[Changes, ReviewResult, str] | None = None
+        self.project = project
+        self.origin = origin
+        self.stoppable = stoppable
+        self.tools = tools
+        self._check = check
+        self._sandbox = sandbox
+        self._last_changes: Changes | None = None
+        self._last_review: _Review | None = None
 
     def review(self, workspace: Workspace) -> ReviewResult:
-        return self._review_if_changed(workspace)[0]
+        return self._review_if_changed(workspace).result
 
     def describe_for_model(self, workspace: Workspace) -> str:
         """Returns the result of the review as text for the model."""
-        return self._review_if_changed(workspace)[1]
+        return self._review_if_changed(workspace).text
 
     def explain_faults(self, workspace: Workspace) -> str | None:
         """Returns why the model may not finish yet, or None if it may."""
@@ -78,43 +96,42 @@ class Reviewer:
             return None
         return f"Not finished yet: your changes introduce these problems. Fix them, then call finish again.\n{text}"
 
-    def _review_if_changed(self, workspace: Workspace) -> tuple[ReviewResult, str]:
+    def _review_if_changed(self, workspace: Workspace) -> _Review:
         changes = workspace.changes()
-        if self._last is None or self._last[0] != changes:
-            self._last = (changes, *self._run_review(workspace))
-        return self._last[1:]
+        if self._last_review is None or self._last_changes != changes:
+            self._last_review = self._run_review(workspace)
+            self._last_changes = changes
+        return self._last_review
 
-    def _run_review(self, workspace: Workspace) -> tuple[ReviewResult, str]:
+    def _run_review(self, workspace: Workspace) -> _Review:
         policy = self.project.policy
         report = self._check(workspace, self.origin, policy.required_fields, policy.ignored_checks)
         checks = format_for_api(report, policy.ignored_checks)
         faults = [f"{finding.path}:{finding.line} {finding.message}" for finding in report.introduced]
         text = format_for_model(report)
         if policy.check_command is not None:
-            entry, command_text, could_run = self._review_command(policy.check_command, workspace)
-            checks.append(entry)
-            text += f"\n{command_text}"
-            if entry["introduced"]:
-                faults.append(entry["findings"][0]["message"])
-            return ReviewResult(checks=checks, faults=faults, can_mend=could_run or len(faults) > 1), text
-        return ReviewResult(checks=checks, faults=faults), text
+            command = self._review_command(policy.check_command, workspace)
+            checks.append(command.entry)
+            text += f"\n{command.text}"
+            if command.entry["introduced"]:
+                faults.append(command.entry["findings"][0]["message"])
+            can_mend = command.could_run or len(faults) > 1
+            return _Review(ReviewResult(checks=checks, faults=faults, can_mend=can_mend), text)
+        return _Review(ReviewResult(checks=checks, faults=faults), text)
 
-    def _review_command(self, command: str, workspace: Workspace) -> tuple[dict[str, Any], str, bool]:
-        """Runs the check command. Returns its entry, a text for the model, and whether the command could run.
+    def _review_command(self, command: str, workspace: Workspace) -> _CommandReview:
+        """Runs the check command.
 
         A failure does not count against the change if the command also fails on the original files."""
         result = self._execute_command(command, workspace)
         if result.ok:
-            return _command_entry("passed"), result.summary, True
+            return _CommandReview(_command_entry("passed"), result.summary, could_run=True)
         message = f"{result.summary}\n{result.output[-MAX_OUTPUT_CHARS:]}".rstrip()
         if result.ran and self._failed_before:
-            return (
-                _command_entry("passed", old=1),
-                f"{result.summary} It also failed before your changes, so leave it.",
-                True,
-            )
+            text = f"{result.summary} It also failed before your changes, so leave it."
+            return _CommandReview(_command_entry("passed", old=1), text, could_run=True)
         findings = [{"path": "", "line": 0, "message": message}]
-        return _command_entry("failed", introduced=1, findings=findings), message, result.ran
+        return _CommandReview(_command_entry("failed", introduced=1, findings=findings), message, result.ran)
 
     @cached_property
     def _failed_before(self) -> bool:

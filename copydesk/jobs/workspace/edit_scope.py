@@ -6,7 +6,7 @@ from functools import cached_property
 
 from copydesk.core.text.normal_forms import normalize
 from copydesk.jobs.workspace.bounded_matcher import MAX_STEPS, BoundedMatcher
-from copydesk.jobs.workspace.text_edits import DecodedText, diff_lines, is_text, split_lines
+from copydesk.jobs.workspace.text_edits import DecodedText, DiffHunk, diff_lines, is_text, split_lines
 
 MAX_SMALL_EDIT_LINES = 5
 """Edits of at most this many lines are never refused as reformatting."""
@@ -101,8 +101,12 @@ class TextVersion:
             self._words[number] = normalize_words(self.lines[number])
         return self._words[number]
 
-    def all_words(self, first: int, last: int) -> list[str]:
-        return [word for number in range(first, last) for word in self.words(number)]
+    def all_words(self, numbers: range) -> list[str]:
+        return [word for number in numbers for word in self.words(number)]
+
+    def list_unedited(self, numbers: range) -> list[str]:
+        """Returns those of these lines that have words and no meaningful change."""
+        return [self.lines[n] for n in numbers if self.words(n) and n not in self.meaningful_lines]
 
     @cached_property
     def block_numbers(self) -> list[int]:
@@ -124,9 +128,9 @@ class TextVersion:
     def excerpt(self, number: int) -> str:
         return self.lines[number].strip()[:60] if number < len(self.lines) else ""
 
-    def word_line_numbers(self, first: int, last: int) -> list[int]:
+    def word_line_numbers(self, numbers: range) -> list[int]:
         """Returns, for each word of these lines, the number of its line."""
-        return [number for number in range(first, last) for _ in self.words(number)]
+        return [number for number in numbers for _ in self.words(number)]
 
 
 class Comparison:
@@ -137,13 +141,14 @@ class Comparison:
         return cls(split_lines(old), split_lines(new))
 
     def __init__(self, old: list[str], new: list[str]) -> None:
-        self.old, self.new = TextVersion(old), TextVersion(new)
-        self.hunks = [(a, b, c, d) for equal, a, b, c, d in diff_lines(old, new) if not equal and (a, c) != (b, d)]
-        self.touched_count = max(sum(b - a for a, b, _, _ in self.hunks), sum(d - c for _, _, c, d in self.hunks))
+        self.old = TextVersion(old)
+        self.new = TextVersion(new)
+        self.hunks = [hunk for hunk in diff_lines(old, new) if not hunk.is_equal and (hunk.old or hunk.new)]
+        self.touched_count = max(sum(len(hunk.old) for hunk in self.hunks), sum(len(hunk.new) for hunk in self.hunks))
         self.removed_words = self.inserted_words = 0
         self._steps_left = MAX_STEPS
         for hunk in self.hunks:
-            self._find_meaningful_lines(*hunk)
+            self._find_meaningful_lines(hunk)
         self.meaningful_count = max(len(self.old.meaningful_lines), len(self.new.meaningful_lines))
 
     @property
@@ -157,33 +162,26 @@ class Comparison:
     def format_only_lines(self) -> list[int]:
         """Returns the old lines (0-based) that change only in formatting, away from meaningful changes."""
         line_numbers: set[int] = set()
-        for old_start, old_end, new_start, new_end in self.hunks:
-            if not self._is_indentation_shift(old_start, old_end, new_start, new_end):
-                old_numbers = self._find_format_only(self.old, self.new, (old_start, old_end), (new_start, new_end))
-                line_numbers.update(
-                    old_numbers
-                    or (
-                        [old_start]
-                        if self._find_format_only(self.new, self.old, (new_start, new_end), (old_start, old_end))
-                        else []
-                    )
-                )
+        for hunk in self.hunks:
+            if self._is_indentation_shift(hunk):
+                continue
+            if old_numbers := self._find_format_only(self.old, self.new, hunk.old, hunk.new):
+                line_numbers.update(old_numbers)
+            elif self._find_format_only(self.new, self.old, hunk.new, hunk.old):
+                line_numbers.add(hunk.old.start)
         blank_lines = {n for n in line_numbers if n < len(self.old.lines) and not self.old.words(n)}
         # Meaningful edits often add or remove a blank line, which the diff may show as a separate hunk.
         return sorted(line_numbers - blank_lines if len(blank_lines) <= self.meaningful_count else line_numbers)
 
-    def _find_meaningful_lines(self, old_start: int, old_end: int, new_start: int, new_end: int) -> None:
-        old_words, new_words = self.old.all_words(old_start, old_end), self.new.all_words(new_start, new_end)
-        self._find_moved_lines(old_start, old_end, new_start, new_end)
+    def _find_meaningful_lines(self, hunk: DiffHunk) -> None:
+        old_words, new_words = self.old.all_words(hunk.old), self.new.all_words(hunk.new)
+        self._find_moved_lines(hunk)
         if old_words == new_words:
             return
         if len(old_words) * len(new_words) > MAX_WORD_PAIRS:
-            self._compare_lines(old_start, old_end, new_start, new_end)
+            self._compare_lines(hunk)
             return
-        old_lines, new_lines = (
-            self.old.word_line_numbers(old_start, old_end),
-            self.new.word_line_numbers(new_start, new_end),
-        )
+        old_lines, new_lines = self.old.word_line_numbers(hunk.old), self.new.word_line_numbers(hunk.new)
         matcher = BoundedMatcher(old_words, new_words, self._steps_left)
         self._steps_left = matcher.steps_left
         for tag, old_first, old_last, new_first, new_last in matcher.get_opcodes():
@@ -198,40 +196,33 @@ class Comparison:
                     new_lines[max(0, new_first - (new_first == new_last)) : new_last + (new_first == new_last)]
                 )
 
-    def _find_moved_lines(self, old_start: int, old_end: int, new_start: int, new_end: int) -> None:
+    def _find_moved_lines(self, hunk: DiffHunk) -> None:
         """Marks lines as meaningful that were moved within the hunk without any change."""
-        old, new = set(self.old.lines[old_start:old_end]), set(self.new.lines[new_start:new_end])
-        self.old.meaningful_lines.update(
-            n for n in range(old_start, old_end) if self.old.words(n) and self.old.lines[n] in new
-        )
-        self.new.meaningful_lines.update(
-            n for n in range(new_start, new_end) if self.new.words(n) and self.new.lines[n] in old
-        )
+        old, new = {self.old.lines[n] for n in hunk.old}, {self.new.lines[n] for n in hunk.new}
+        self.old.meaningful_lines.update(n for n in hunk.old if self.old.words(n) and self.old.lines[n] in new)
+        self.new.meaningful_lines.update(n for n in hunk.new if self.new.words(n) and self.new.lines[n] in old)
 
-    def _compare_lines(self, old_start: int, old_end: int, new_start: int, new_end: int) -> None:
+    def _compare_lines(self, hunk: DiffHunk) -> None:
         """Compares whole lines, for a hunk that is too large to be compared word by word."""
-        old, new = (
-            {tuple(self.old.words(n)) for n in range(old_start, old_end)},
-            {tuple(self.new.words(n)) for n in range(new_start, new_end)},
-        )
-        removed = [n for n in range(old_start, old_end) if tuple(self.old.words(n)) not in new]
-        inserted = [n for n in range(new_start, new_end) if tuple(self.new.words(n)) not in old]
+        old, new = {tuple(self.old.words(n)) for n in hunk.old}, {tuple(self.new.words(n)) for n in hunk.new}
+        removed = [n for n in hunk.old if tuple(self.old.words(n)) not in new]
+        inserted = [n for n in hunk.new if tuple(self.new.words(n)) not in old]
         self.old.meaningful_lines.update(removed)
         self.new.meaningful_lines.update(inserted)
         self.removed_words += sum(len(self.old.words(n)) for n in removed)
         self.inserted_words += sum(len(self.new.words(n)) for n in inserted)
 
     def _find_format_only(
-        self, side: TextVersion, other: TextVersion, span: tuple[int, int], other_span: tuple[int, int]
+        self, side: TextVersion, other: TextVersion, numbers: range, other_numbers: range
     ) -> list[int]:
-        """Returns the lines of the span that change only in formatting.
+        """Returns those of these lines that change only in formatting.
 
         Lines of an edited paragraph or table do not count, since an edit may require wrapping or aligning it again."""
-        candidates = [n for n in range(*span) if n not in side.meaningful_lines]
-        any_meaningful = any(n in side.meaningful_lines for n in range(*span)) or any(
-            n in other.meaningful_lines for n in range(*other_span)
+        candidates = [n for n in numbers if n not in side.meaningful_lines]
+        any_meaningful = not (
+            side.meaningful_lines.isdisjoint(numbers) and other.meaningful_lines.isdisjoint(other_numbers)
         )
-        other_words = {tuple(other.words(n)) for n in range(*other_span)}
+        other_words = {tuple(other.words(n)) for n in other_numbers}
         format_only = []
         for n in candidates:
             if not side.words(n):
@@ -244,21 +235,12 @@ class Comparison:
                 format_only.append(n)
         return format_only
 
-    def _is_indentation_shift(self, old_start: int, old_end: int, new_start: int, new_end: int) -> bool:
+    def _is_indentation_shift(self, hunk: DiffHunk) -> bool:
         """Returns whether the hunk only indents lines by the same amount, next to a line that changes in meaning.
 
         That happens when lines are put into a new group, tab, list or quotation, and is not reformatting."""
-        old = [
-            self.old.lines[n]
-            for n in range(old_start, old_end)
-            if self.old.words(n) and n not in self.old.meaningful_lines
-        ]
-        new = [
-            self.new.lines[n]
-            for n in range(new_start, new_end)
-            if self.new.words(n) and n not in self.new.meaningful_lines
-        ]
-        if len(old) != len(new) or not any(n in self.new.meaningful_lines for n in range(new_start, new_end)):
+        old, new = self.old.list_unedited(hunk.old), self.new.list_unedited(hunk.new)
+        if len(old) != len(new) or self.new.meaningful_lines.isdisjoint(hunk.new):
             return False
         is_same_text = all(
             one.lstrip(INDENT_CHARS) == two.lstrip(INDENT_CHARS) for one, two in zip(old, new, strict=True)

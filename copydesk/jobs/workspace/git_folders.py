@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import pygit2
 from pygit2.enums import FileMode, ObjectType
 
+from copydesk.core.runtime.bounded_cache import BoundedCache
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.workspace import repository_limits
 from copydesk.jobs.workspace.repository_limits import MAX_NAME_CHARS, RepositoryLimits
@@ -33,31 +34,21 @@ class Extent(NamedTuple):
 
 
 Listing = Mapping[str, TreeEntry]
-T = TypeVar("T", bytes, Listing)
-
-
-class ObjectCache(dict[pygit2.Oid, T]):
-    """Caches objects by id. An id identifies its content, so entries never go stale; a full cache is cleared."""
-
-    def __init__(self, max_weight: int) -> None:
-        super().__init__()
-        self.max_weight, self.weight = max_weight, 0
-
-    def store(self, oid: pygit2.Oid, value: T, weight: int) -> T:
-        if self.weight + weight > self.max_weight:
-            self.clear()
-            self.weight = 0
-        if weight <= self.max_weight // 8:
-            self[oid] = value
-            self.weight += weight
-        return value
-
-
-_listing_cache = ObjectCache[Listing](500_000)  # the next commit then reads only the folders that changed
-_extent_cache: dict[pygit2.Oid, Extent] = {}
+MAX_CACHED_ENTRIES = 500_000
 MAX_CACHED_EXTENTS = 100_000
 CHARS_PER_ENTRY = 64
 """Characters of names that weigh as much as one entry."""
+
+
+def _weigh_listing(listing: Listing) -> int:
+    return len(listing) + sum(map(len, listing)) // CHARS_PER_ENTRY
+
+
+# An ID identifies its content, so entries never go stale. The next commit then reads only the folders that changed.
+_listing_cache = BoundedCache[pygit2.Oid, Listing](
+    MAX_CACHED_ENTRIES, weigh=_weigh_listing, max_value_weight=MAX_CACHED_ENTRIES // 8
+)
+_extent_cache = BoundedCache[pygit2.Oid, Extent](MAX_CACHED_EXTENTS)
 
 
 def list_folder(repository: pygit2.Repository, folder: pygit2.Oid, limits: RepositoryLimits) -> Listing:
@@ -66,7 +57,7 @@ def list_folder(repository: pygit2.Repository, folder: pygit2.Oid, limits: Repos
     if cached is not None:
         return cached
     listing = {name: entry for name, entry in _read_folder(repository, folder, limits) if name and _is_utf8_name(name)}
-    return _listing_cache.store(folder, listing, len(listing) + sum(map(len, listing)) // CHARS_PER_ENTRY)
+    return _listing_cache.store(folder, listing)
 
 
 def validate_tree_size(
@@ -95,14 +86,10 @@ def validate_tree_size(
                 if len(stack) + len(extents) > limits.entries + 1:
                     raise repository_limits.too_many_files(limits)
                 continue
-            extent = _measure_extent(contents.pop(folder), extents)
+            extent = _extent_cache.store(folder, _measure_extent(contents.pop(folder), extents))
         _validate_extent(extent, limits)
         extents[folder] = extent
         stack.pop()
-    if len(_extent_cache) + len(extents) > MAX_CACHED_EXTENTS:
-        _extent_cache.clear()
-    if len(extents) <= MAX_CACHED_EXTENTS:
-        _extent_cache.update(extents)
 
 
 def _measure_extent(contents: list[tuple[str, TreeEntry]], extents: Mapping[pygit2.Oid, Extent]) -> Extent:

@@ -3,17 +3,19 @@
 from collections.abc import Callable, Iterator, Mapping
 
 import pygit2
-from pygit2.enums import ConfigLevel, FileMode, ObjectType
+from pygit2.enums import FileMode, ObjectType
 
+from copydesk.core.runtime.bounded_cache import BoundedCache
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.workspace import git_folders, repository_limits
-from copydesk.jobs.workspace.git_folders import ObjectCache, TreeEntry, list_folder
+from copydesk.jobs.workspace.git_folders import TreeEntry, list_folder
 from copydesk.jobs.workspace.repository_limits import DEFAULT_LIMITS, MAX_COMMIT_BYTES, RepositoryLimits
 
 __all__ = ["Tree", "TreeEntry", "write_changed_tree"]
 
-for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL):
-    pygit2.settings.search_path[level] = ""  # libgit2 must read only the repository's own configuration
+MAX_CACHED_BYTES = 64 * 2**20
+# An ID identifies its content, so entries never go stale. Every search reads the files again; unpacking them is slow.
+_blob_cache = BoundedCache[pygit2.Oid, bytes](MAX_CACHED_BYTES, weigh=len, max_value_weight=MAX_CACHED_BYTES // 8)
 
 
 class Tree:
@@ -61,7 +63,7 @@ class Tree:
         self.raise_if_stopped()
         if (size := self.size(entry)) > self.limits.file_bytes:
             raise repository_limits.file_too_large(size, self.limits, path)
-        return _blob_cache.store(entry.oid, self.repository.odb.read(entry.oid)[1], size)
+        return _blob_cache.store(entry.oid, self.repository.odb.read(entry.oid)[1])
 
     def files(self) -> Iterator[tuple[str, TreeEntry]]:
         """Returns an iterator over all regular files, in git's order. Raises RepositoryTooLarge before the first."""
@@ -131,6 +133,3 @@ def _write_folder(
         elif old_entry is not None:
             builder.remove(name)
     return builder.write() if len(builder) else None
-
-
-_blob_cache = ObjectCache[bytes](64 * 2**20)  # every search reads the files again, and unpacking them is slow

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from copydesk.jobs.workspace.bounded_matcher import BoundedMatcher
 
@@ -32,6 +33,14 @@ class Replacement:
     new: str
     line: int | None = None
     everywhere: bool = False
+
+
+class DiffHunk(NamedTuple):
+    """Numbers of lines (0-based) in an old and a new text that are all equal, or that differ."""
+
+    is_equal: bool
+    old: range
+    new: range
 
 
 @dataclass(frozen=True)
@@ -103,23 +112,22 @@ def apply_replacements(data: bytes, replacements: Sequence[Replacement]) -> byte
     searchable = _SearchableText(text.body)
     if sum(wanted.line is None for wanted in replacements) * len(text.body) > MAX_SEARCHED_CHARS:
         raise NotEditable("There are too many replacements for a file of this size. Set 'line' in each of them.")
-    spans: list[tuple[int, int, str]] = []
+    edits: list[_Edit] = []
     for number, replacement in enumerate(replacements, 1):
         try:
-            spans += [
-                (a, b, _fit_line_endings(text.body, a, b, replacement.new, searchable.has_crlf))
-                for a, b in _find_spans(searchable, replacement)
-            ]
+            for start, end in _find_spans(searchable, replacement):
+                new = _fit_line_endings(text.body, start, end, replacement.new, searchable.has_crlf)
+                edits.append(_Edit(start, end, new))
         except NotEditable as error:
             prefix = f"Replacement {number}: " if len(replacements) > 1 else ""
             raise NotEditable(prefix + str(error)) from None
-    spans.sort()
+    edits.sort()
     pieces, position = [], 0
-    for start, end, new in spans:
-        if start < position:
+    for edit in edits:
+        if edit.start < position:
             raise NotEditable("Two replacements overlap. Combine them into one.")
-        pieces += [text.body[position:start], new]
-        position = end
+        pieces += [text.body[position : edit.start], edit.new]
+        position = edit.end
     return text.encode("".join(pieces) + text.body[position:])
 
 
@@ -132,6 +140,14 @@ def replace_body(data: bytes | None, body: str) -> bytes:
     reject_new_control_characters(text.body, body)
     fitted = _fit_line_endings(text.body, 0, len(text.body), body, "\r\n" in text.body)
     return text.encode(_keep_final_newline(text.body, fitted))
+
+
+class _Edit(NamedTuple):
+    """Replaces the characters from `start` to `end` of a body."""
+
+    start: int
+    end: int
+    new: str
 
 
 class _SearchableText:
@@ -188,17 +204,16 @@ def _fit_line_endings(body: str, start: int, end: int, new: str, has_crlf: bool)
     normalized_lines = [LINE_ENDING_PATTERN.sub("\n", line) for line in old_lines]
     fitted: list[str] = []
     nearby_ending = ""
-    for equal, old_start, old_end, new_start, new_end in diff_lines(normalized_lines, new_lines):
-        if equal:
-            fitted += old_lines[old_start:old_end]
+    for hunk in diff_lines(normalized_lines, new_lines):
+        if hunk.is_equal:
+            fitted += (old_lines[n] for n in hunk.old)
             continue
-        for offset, line in enumerate(new_lines[new_start:new_end]):
+        for offset, line in enumerate(new_lines[n] for n in hunk.new):
             if line.endswith("\n"):
-                neighbor = (
-                    old_lines[min(old_start + offset, old_end - 1)]
-                    if old_end > old_start
-                    else (fitted[-1] if fitted else "")
-                )
+                if hunk.old:
+                    neighbor = old_lines[min(hunk.old.start + offset, hunk.old.stop - 1)]
+                else:
+                    neighbor = fitted[-1] if fitted else ""
                 nearby_ending = nearby_ending or _find_nearby_ending(body, start)
                 line = line[:-1] + (_line_ending(neighbor) or nearby_ending)
             fitted.append(line)
@@ -216,8 +231,8 @@ def _keep_final_newline(old: str, new: str) -> str:
     return new + ending if longer is old else new.removesuffix(ending)
 
 
-def diff_lines(old: list[str], new: list[str]) -> Iterator[tuple[bool, int, int, int, int]]:
-    """Yields ranges of lines as (is equal, old start, old end, new start, new end).
+def diff_lines(old: list[str], new: list[str]) -> Iterator[DiffHunk]:
+    """Yields the hunks of equal and of changed lines, in order. A hunk may be empty on one side or on both.
 
     If the part between the common head and tail is too large to compare, all of it counts as changed."""
     head = 0
@@ -227,14 +242,15 @@ def diff_lines(old: list[str], new: list[str]) -> Iterator[tuple[bool, int, int,
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
     old_end, new_end = len(old) - tail, len(new) - tail
-    yield True, 0, head, 0, head
+    yield DiffHunk(True, range(head), range(head))
     if (old_end - head) * (new_end - head) <= MAX_LINE_PAIRS:
         matcher = BoundedMatcher(old[head:old_end], new[head:new_end])
-        for tag, a, b, c, d in matcher.get_opcodes():
-            yield tag == "equal", head + a, head + b, head + c, head + d
+        for tag, old_first, old_last, new_first, new_last in matcher.get_opcodes():
+            old_lines, new_lines = range(head + old_first, head + old_last), range(head + new_first, head + new_last)
+            yield DiffHunk(tag == "equal", old_lines, new_lines)
     else:
-        yield False, head, old_end, head, new_end
-    yield True, old_end, len(old), new_end, len(new)
+        yield DiffHunk(False, range(head, old_end), range(head, new_end))
+    yield DiffHunk(True, range(old_end, len(old)), range(new_end, len(new)))
 
 
 def split_lines(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
+from copydesk.core.runtime.retry import DeadlineTooNear
 from copydesk.core.text.redaction import redact
 from copydesk.core.text.truncation import to_single_line, truncate
 from copydesk.jobs.agent.conversation import ModelFailed
@@ -33,7 +34,8 @@ class FailedAttempt(Exception):
 
     def __init__(self, error: Exception, usage: Usage) -> None:
         super().__init__(str(error))
-        self.error, self.usage = error, usage
+        self.error = error
+        self.usage = usage
 
 
 class ProviderError(ModelFailed):
@@ -43,19 +45,22 @@ class ProviderError(ModelFailed):
         self, message: str, usage: Usage, *, is_transient: bool = False, retry_after: float | None = None
     ) -> None:
         super().__init__(message, usage)
-        self.is_transient, self.retry_after = is_transient, retry_after
-
-    def out_of_time_error(self, wait_seconds: float, seconds_left: float) -> ModelFailed:
-        message = str(self).removesuffix(".")
-        return ModelFailed(
-            f"{message}. The next attempt would have to wait {wait_seconds:.0f} s,"
-            f" and the job has {max(seconds_left, 0):.0f} s left.",
-            self.usage,
-        )
+        self.is_transient = is_transient
+        self.retry_after = retry_after
 
 
 class ConversationTooLong(ProviderError):
     """The conversation does not fit into the model's context window."""
+
+
+def out_of_time_error(exceeded: DeadlineTooNear, spent: Usage) -> ModelFailed:
+    """Returns the error of a model that cannot be asked again before the job's deadline."""
+    message = str(exceeded).removesuffix(".")
+    return ModelFailed(
+        f"{message}. The next attempt would have to wait {exceeded.wait_seconds:.0f} s,"
+        f" and the job has {max(exceeded.seconds_left, 0):.0f} s left.",
+        spent,
+    )
 
 
 def require_complete(response: "ModelResponse") -> "ModelResponse":

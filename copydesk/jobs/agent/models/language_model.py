@@ -1,13 +1,11 @@
 """A model behind a provider's API: streams responses, and retries transient errors within the job's deadline."""
 
-import asyncio
-import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from copydesk.core.runtime.retry import Backoff, DeadlineTooNear, retry_async
 from copydesk.jobs.agent.brief import Brief
 from copydesk.jobs.agent.conversation import Conversation, Reply
 from copydesk.jobs.agent.models import errors
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
 DEFAULT_WINDOW_TOKENS = 128_000
+JITTER = 0.25
 
 
 @dataclass(frozen=True)
@@ -74,23 +73,28 @@ class LanguageModel:
         """Returns one complete reply, with retries. Its usage includes that of the failed attempts."""
         messages = to_model_messages(conversation, brief.overview, self.name)
         spent = Usage()
-        delays = iter(self.backoff_seconds)
-        while True:
+
+        async def make_attempt() -> Reply:
+            nonlocal spent
             try:
-                reply = reply_from_response(await self._request_once(messages, brief), self.name)
-                return reply.model_copy(update={"usage": spent + reply.usage})
+                response = await self._request_once(messages, brief)
             except errors.FailedAttempt as attempt:
                 spent += attempt.usage
-                error = errors.classify_failure(attempt, self.name, self.api_key, spent)
-            delay = next(delays, None)
-            if delay is None or not error.is_transient:
-                raise error
-            jitter = random.uniform(0.75, 1.25)  # noqa: S311 (keeps workers from retrying all at once)
-            wait_seconds = delay * jitter if error.retry_after is None else error.retry_after
-            seconds_left = brief.deadline - time.monotonic()
-            if wait_seconds >= seconds_left:
-                raise error.out_of_time_error(wait_seconds, seconds_left)
-            await asyncio.sleep(wait_seconds)
+                raise errors.classify_failure(attempt, self.name, self.api_key, spent) from None
+            reply = reply_from_response(response, self.name)
+            return reply.model_copy(update={"usage": spent + reply.usage})
+
+        backoff = Backoff[errors.ProviderError](
+            self.backoff_seconds,
+            deadline=brief.deadline,
+            jitter=JITTER,
+            is_transient=lambda error: error.is_transient,
+            adjust_delay=lambda error, delay: delay if error.retry_after is None else error.retry_after,
+        )
+        try:
+            return await retry_async(make_attempt, errors.ProviderError, backoff)
+        except DeadlineTooNear as exceeded:
+            raise errors.out_of_time_error(exceeded, spent) from None
 
     async def _request_once(self, messages: "list[ModelMessage]", brief: Brief) -> "ModelResponse":
         """Makes one attempt. Raises FailedAttempt, with the usage of the attempt, unless the response is complete."""

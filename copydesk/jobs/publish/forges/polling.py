@@ -14,7 +14,7 @@ from copydesk.jobs.job import COMPLETED, FAILED
 from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.markers import parse_pull_number
-from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, create_forge, load_credentials
+from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, open_forge
 from copydesk.jobs.service import archive_job
 from copydesk.jobs.storage.records import get_job_for_update
 from copydesk.jobs.storage.tables import jobs
@@ -37,11 +37,8 @@ def archive_closed_pulls(database: Database, projects: Sequence[Project], secret
         if not candidates:
             continue
         try:
-            forge = create_forge(project, load_credentials(project, secrets.all(project.id)))
-            try:
+            with open_forge(project, secrets.all(project.id)) as forge:
                 archive_if_closed(database, forge, candidates)
-            finally:
-                forge.close()
         except Exception as failure:  # an error of one forge must not stop the others
             log_polling_failure(project.id, failure)
 

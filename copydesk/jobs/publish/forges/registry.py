@@ -1,8 +1,8 @@
 """Detects a project's forge, loads its credentials and creates its client."""
 
-import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 from urllib.parse import urlsplit
@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.errors import ForgeRefused
-from copydesk.jobs.publish.forges.api_client import ApiClient
 from copydesk.jobs.publish.forges.forge import Credentials, Forge
-from copydesk.jobs.publish.forges.gitea import Gitea
-from copydesk.jobs.publish.forges.github import GITHUB_HEADERS, GitHub
-from copydesk.jobs.publish.forges.gitlab import GitLab
+from copydesk.jobs.publish.forges.rest.api_client import ApiClient
+from copydesk.jobs.publish.forges.rest.gitea import Gitea
+from copydesk.jobs.publish.forges.rest.github import GITHUB_HEADERS, GitHub
+from copydesk.jobs.publish.forges.rest.gitlab import GitLab
+from copydesk.jobs.publish.git.token_variable import read_token_variable
 
 REMOTE_FORGES = ("github", "gitlab", "gitea", "forgejo")
 KNOWN_HOSTS = {"github.com": "github", "gitlab.com": "gitlab", "codeberg.org": "forgejo", "gitea.com": "gitea"}
@@ -33,18 +34,26 @@ def detect_forge(address: str) -> str:
 
 
 def load_credentials(project: Project, secrets: Mapping[str, str]) -> Credentials:
-    """Returns the project's credentials: its environment variable, else its stored secrets. Raises ForgeRefused."""
-    token = secrets.get("forge_token")
-    if project.token_env is not None:
-        token = os.environ.get(project.token_env, "").strip()
-        if not token:
-            message = f"The environment variable {project.token_env}, which holds the token, is not set."
-            raise ForgeRefused(message, Reason.REPOSITORY_ERROR)
+    """Returns the project's credentials: its environment variable, else its stored secrets.
+
+    Raises RepositoryFailed if the variable is not set, and ForgeRefused if the token is invalid.
+    """
+    token = secrets.get("forge_token") if project.token_env is None else read_token_variable(project.token_env)
     # The HTTP client's error about an invalid header would contain the token.
     if token is not None and not TOKEN_PATTERN.fullmatch(token):
         message = "The token contains spaces or other invalid characters. Set it again."
         raise ForgeRefused(message, Reason.REPOSITORY_ERROR)
     return Credentials(token=token, app_id=project.policy.app_id, app_key=secrets.get("app_key"))
+
+
+@contextmanager
+def open_forge(project: Project, secrets: Mapping[str, str], deadline: float = inf) -> Iterator[Forge]:
+    """Yields the client of the project's remote forge. Revokes minted tokens at the end."""
+    forge = create_forge(project, load_credentials(project, secrets), deadline)
+    try:
+        yield forge
+    finally:
+        forge.close()
 
 
 def create_forge(project: Project, credentials: Credentials, deadline: float = inf) -> Forge:
@@ -55,7 +64,7 @@ def create_forge(project: Project, credentials: Credentials, deadline: float = i
     api_url, repository = split_repository_url(project.forge, project.repository)
     build_client = partial(ApiClient, api_url, allow_private=project.allow_private, deadline=deadline)
     if project.forge == "github" and credentials.app_id and credentials.app_key:
-        from copydesk.jobs.publish.forges.github_app import AppTokens
+        from copydesk.jobs.publish.forges.rest.github_app import AppTokens
 
         tokens = AppTokens(build_client, repository, credentials.app_id, credentials.app_key)
         http = build_client(lambda: f"Bearer {tokens.token()}", headers=GITHUB_HEADERS)
@@ -70,8 +79,8 @@ def create_forge(project: Project, credentials: Credentials, deadline: float = i
     if project.forge == "github":
         return GitHub(build_client(lambda: f"Bearer {token}", headers=GITHUB_HEADERS), repository, lambda: token)
     if project.forge == "gitlab":
-        return GitLab(build_client(lambda: f"Bearer {token}", headers={}), repository, token)
-    return Gitea(build_client(lambda: f"token {token}", headers={}), repository, token)
+        return GitLab(build_client(lambda: f"Bearer {token}", headers={}), repository, lambda: token)
+    return Gitea(build_client(lambda: f"token {token}", headers={}), repository, lambda: token)
 
 
 def split_repository_url(forge: str, address: str) -> tuple[str, str]:

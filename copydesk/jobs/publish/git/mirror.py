@@ -20,6 +20,8 @@ from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.merge import merge_commits, merge_trees
 from copydesk.jobs.publish.git.public_addresses import pin_public_host
+from copydesk.jobs.publish.git.token_variable import read_token_variable
+from copydesk.jobs.workspace.git_repository import create_bare_repository, open_repository
 from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
 from copydesk.jobs.workspace.repository_limits import DEFAULT_LIMITS, RepositoryLimits, mirror_too_large
 from copydesk.jobs.workspace.workspace import Changes
@@ -38,8 +40,8 @@ class Mirror:
         self.git = git
         with _lock_mirror(folder, git.stoppable):
             if not (folder / "HEAD").exists():
-                pygit2.init_repository(str(folder), bare=True)
-        self.repository = pygit2.Repository(str(folder))
+                create_bare_repository(folder)
+        self.repository = open_repository(folder)
         weakref.finalize(
             self, self.repository.free
         )  # it is in reference cycles, so its files would stay open until a garbage collection
@@ -173,12 +175,9 @@ def create_git(
     pinned_address = None if project.allow_private else pin_public_host(project.repository)
 
     def get_token() -> str | None:
-        if project.token_env is None:
-            return token() if callable(token) else token
-        value = os.environ.get(project.token_env, "").strip()
-        if not value:
-            raise RepositoryFailed(f"The environment variable {project.token_env}, which holds the token, is not set.")
-        return value
+        if project.token_env is not None:
+            return read_token_variable(project.token_env)
+        return token() if callable(token) else token
 
     return Git(
         project.repository, get_token=get_token, pinned_address=pinned_address, stoppable=stoppable, limits=limits

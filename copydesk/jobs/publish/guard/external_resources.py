@@ -129,7 +129,9 @@ class LineFinder:
     """Finds the line numbers of addresses, fastest in the order of the text, with a limit on the work."""
 
     def __init__(self, body: str) -> None:
-        self.body, self.position, self.budget = body, 0, MAX_SEARCH_PASSES * (len(body) + 1000)
+        self.body = body
+        self.position = 0
+        self.budget = MAX_SEARCH_PASSES * (len(body) + 1000)
 
     def find_line(self, embed: Embed) -> int:
         """Returns the line of the address, else the line of its block; 0 if neither is known."""

@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from copydesk.core.ids import is_wellformed_key
 from copydesk.core.text.redaction import MASK, list_encodings, redact
@@ -34,6 +34,14 @@ MAX_UNCLEAR_VALUES = 100
 INVISIBLE_PATTERN = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff]+")
 
 
+class Candidate(NamedTuple):
+    """A value that looks like a secret."""
+
+    position: int
+    kind: str
+    value: str
+
+
 def find_secret(file: ProposedFile) -> tuple[int, str] | None:
     """Returns the first added line with a secret and the kind of the secret, never the secret itself; None if clean."""
     lines = list(file.added_lines())
@@ -52,7 +60,7 @@ def find_secret(file: ProposedFile) -> tuple[int, str] | None:
         if not is_real:
             continue
         values_before = (
-            {old_value for _, _, old_value in _find_candidates(file.before.body)}
+            {candidate.value for candidate in _find_candidates(file.before.body)}
             if values_before is None
             else values_before
         )
@@ -66,9 +74,9 @@ def find_secret(file: ProposedFile) -> tuple[int, str] | None:
 
 def redact_secrets(text: str, known_secrets: Sequence[str]) -> str:
     """Redacts secrets in a quoted prompt. A secret in the prompt is no reason to refuse the change."""
-    for _, _, value in list(_find_candidates(text)):
-        if not PLACEHOLDER_PATTERN.search(value):
-            text = text.replace(value, MASK)
+    for candidate in list(_find_candidates(text)):
+        if not PLACEHOLDER_PATTERN.search(candidate.value):
+            text = text.replace(candidate.value, MASK)
     return redact(text, *known_secrets)
 
 
@@ -90,15 +98,15 @@ def find_known_secret(data: bytes, secrets: Sequence[str], before: bytes = b"") 
     return None
 
 
-def _find_candidates(text: str) -> Iterator[tuple[int, str, str]]:
+def _find_candidates(text: str) -> Iterator[Candidate]:
     for kind, pattern in _load_patterns():
         if kind == OPENAI_KIND and OPENAI_MARKER not in text:
             continue  # the pattern is very slow on text with many partial matches
         for match in pattern.finditer(text):
-            yield match.start(), kind, match.group()
+            yield Candidate(match.start(), kind, match.group())
     for match in COPYDESK_KEY_PATTERN.finditer(text):
         if is_wellformed_key(match.group()):
-            yield match.start(), "Copydesk API key", match.group()
+            yield Candidate(match.start(), "Copydesk API key", match.group())
 
 
 @cache

@@ -14,6 +14,7 @@ from functools import cache
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
+from copydesk.core.runtime.retry import Backoff, retry
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
 from copydesk.jobs.workflow.isolation.child import Answer, Call
 from copydesk.jobs.workflow.isolation.child_limits import (
@@ -152,13 +153,7 @@ class ChildPool:
 
     def _fork(self) -> Child:
         """Starts a child, with retries: a machine may run out of processes or memory for only a moment."""
-        for pause in FORK_PAUSES_SECONDS:
-            try:
-                return Child(self._server)
-            except OSError as error:
-                log.warning("could not start a child process, retrying: %s", error)
-                time.sleep(pause)
-        return Child(self._server)
+        return retry(lambda: Child(self._server), OSError, Backoff(FORK_PAUSES_SECONDS), _wait_for_next_fork)
 
     def _acquire_idle(self, affinity: str) -> Child | None:
         """Takes the idle child that has read this repository, or the one idle for longest if the pool is full.
@@ -182,3 +177,8 @@ class ChildPool:
         for each in (surplus, None if is_kept else child):
             if each is not None:
                 each.end()
+
+
+def _wait_for_next_fork(seconds: float, error: OSError) -> None:
+    log.warning("could not start a child process, retrying: %s", error)
+    time.sleep(seconds)

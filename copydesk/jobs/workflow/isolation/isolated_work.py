@@ -25,7 +25,8 @@ class IsolatedWork:
     """Runs work in child processes. `allowed_paths` are patterns of protected paths that jobs may change."""
 
     def __init__(self, pool: ChildPool, stoppable: Stoppable, allowed_paths: Sequence[str] = ()) -> None:
-        self._pool, self._stoppable = pool, stoppable
+        self._pool = pool
+        self._stoppable = stoppable
         self._allowed_paths = tuple(allowed_paths)
 
     def describe_repository(self, origin: Tree, root: str) -> str:

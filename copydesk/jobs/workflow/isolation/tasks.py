@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import pygit2
-
 from copydesk.jobs.agent.conversation import Conversation, Reply
 from copydesk.jobs.agent.mechanic.model import build_reply
 from copydesk.jobs.agent.repository_overview import render_overview
@@ -15,6 +13,7 @@ from copydesk.jobs.publish.guard import publish_guard
 from copydesk.jobs.publish.guard.executed_files import ExecutedFile, find_executed_files
 from copydesk.jobs.publish.guard.external_resources import find_external_resources, find_hosts, format_resources
 from copydesk.jobs.workspace.edit_scope import explain_overreach
+from copydesk.jobs.workspace.git_repository import open_repository
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 from copydesk.jobs.workspace.workspace import Changes, Workspace
@@ -61,7 +60,7 @@ class ToolOutcome(NamedTuple):
 
 
 def open_tree(repository: str, commit: str, limits: RepositoryLimits) -> Tree:
-    return Tree(pygit2.Repository(repository), commit, limits)
+    return Tree(open_repository(repository), commit, limits)
 
 
 def describe_repository(repository: str, commit: str, limits: RepositoryLimits, root: str) -> str:

@@ -10,6 +10,7 @@ from fastapi import Response
 
 from copydesk.desk import Desk
 from copydesk.jobs.service import ChangedFile
+from copydesk.jobs.workspace.git_repository import open_repository
 from copydesk.web.dashboard.jobs.diff_parser import Gap, Hunk, Patch, parse_patch
 from copydesk.web.responses.html import PAGE_HEADERS
 
@@ -107,7 +108,7 @@ def _open_mirror(desk: Desk, project_id: str) -> Iterator[pygit2.Repository | No
 
     Fetches nothing: without the mirror, the page only cannot show the unchanged lines."""
     try:
-        mirror = pygit2.Repository(str(desk.settings.mirrors_folder / f"{project_id}.git"))
+        mirror = open_repository(desk.settings.mirrors_folder / f"{project_id}.git")
     except pygit2.GitError:
         yield None
         return

@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 from copydesk.jobs.job import Reason, RepositoryFailed
 from copydesk.jobs.publish.errors import ForgeRefused, ForgeUnavailable
-from copydesk.jobs.publish.forges import api_client as forge_http
-from copydesk.jobs.publish.forges.api_client import ApiClient
+from copydesk.jobs.publish.forges.rest import api_client as forge_http
+from copydesk.jobs.publish.forges.rest.api_client import ApiClient
 from tests.jobs.publish.forges.stub import Answer, Stub, stub
 
 TOKEN = "tok_5e3c8a1f9b7d"

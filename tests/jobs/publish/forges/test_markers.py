@@ -2,7 +2,6 @@
 
 import pytest
 
-from copydesk.jobs.publish.forges import gitea, gitlab
 from copydesk.jobs.publish.forges.markers import (
     MAX_BODY_CHARS,
     is_our_title,
@@ -13,6 +12,7 @@ from copydesk.jobs.publish.forges.markers import (
     truncate_title,
     wrap_in_markers,
 )
+from copydesk.jobs.publish.forges.rest import gitea, gitlab
 
 
 @pytest.mark.parametrize("title", ["Fix links", "Draft: Fix links", "draft:Fix links", "[Draft] Draft: Fix links"])

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import Credentials, Proposal
 from copydesk.jobs.publish.forges.registry import create_forge, detect_forge, load_credentials, split_repository_url
@@ -61,7 +62,7 @@ def test_a_token_comes_from_the_variable_that_the_project_names(monkeypatch: pyt
     monkeypatch.setenv("DOCS_TOKEN", "from-the-environment")
     assert load_credentials(project, {"forge_token": "sealed"}).token == "from-the-environment"
     monkeypatch.delenv("DOCS_TOKEN")
-    with pytest.raises(ForgeRefused, match="DOCS_TOKEN, which holds the token, is not set"):
+    with pytest.raises(RepositoryFailed, match="DOCS_TOKEN, which holds the token, is not set"):
         load_credentials(project, {"forge_token": "sealed"})
 
 

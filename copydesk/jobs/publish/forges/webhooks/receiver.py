@@ -6,8 +6,8 @@ and each comment is processed once, by its id. So repeated, late and reordered d
 
 import json
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from copydesk.core.projects.projects import Project, Projects
 from copydesk.jobs.job import ACTIVE, MAX_PROMPT_CHARS, Job, JobFailed
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.polling import SecretsReader
-from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, create_forge, load_credentials
+from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, open_forge
 from copydesk.jobs.publish.forges.webhooks.payloads import (
     AgentMentioned,
     PullEvent,
@@ -70,7 +70,10 @@ class DeliveryResult:
 
 class WebhookReceiver:
     def __init__(self, database: Database, projects: Projects, jobs: Jobs, secrets: SecretsReader) -> None:
-        self.database, self.projects, self.jobs, self.secrets = database, projects, jobs, secrets
+        self.database = database
+        self.projects = projects
+        self.jobs = jobs
+        self.secrets = secrets
 
     def check_project(self, project_id: str, headers: Mapping[str, str]) -> None:
         """Raises SignatureRejected if the project, its webhook secret or the signature is missing.
@@ -94,12 +97,15 @@ class WebhookReceiver:
         job = self._find_job(project, event.number)
         if job is None:
             return DeliveryResult("ignored", "This pull request does not belong to a job of this project.")
-        with _open_forge(project, secrets) as forge:
-            if event.repository.casefold() != forge.repository.casefold():
-                return DeliveryResult("ignored", "This is not the project's repository.")
-            if isinstance(event, AgentMentioned):
-                return self._handle_mention(project, job, event, forge)
-            return self._follow_pull_state(job, event, forge)
+        try:
+            with open_forge(project, secrets) as forge:
+                if event.repository.casefold() != forge.repository.casefold():
+                    return DeliveryResult("ignored", "This is not the project's repository.")
+                if isinstance(event, AgentMentioned):
+                    return self._handle_mention(project, job, event, forge)
+                return self._follow_pull_state(job, event, forge)
+        except JobFailed as failure:
+            raise ForgeRequestFailed(str(failure)) from None
 
     def _follow_pull_state(self, job: Job, event: PullEvent, forge: Forge) -> DeliveryResult:
         """Archives or unarchives the job to match the current state of its pull request."""
@@ -195,18 +201,6 @@ def delete_old_comments(database: Database) -> None:
             return
     with database.write() as tx:
         tx.execute(delete(webhook_deliveries).where(is_old))
-
-
-@contextmanager
-def _open_forge(project: Project, secrets: Mapping[str, str]) -> Iterator[Forge]:
-    try:
-        forge = create_forge(project, load_credentials(project, secrets))
-        try:
-            yield forge
-        finally:
-            forge.close()
-    except JobFailed as failure:
-        raise ForgeRequestFailed(str(failure)) from None
 
 
 def _parse_payload(body: bytes) -> Mapping[str, Any]:

@@ -126,9 +126,12 @@ def _skip_space(text: str, position: int) -> int:
 
 class _ExpressionReader:
     def __init__(self, text: str, start: int) -> None:
-        self.text, self.start, self.position = text, start, start + 1
+        self.text = text
+        self.start = start
+        self.position = start + 1
         self.expression = Expression()
-        self.previous_lexeme, self.method = "", ""
+        self.previous_lexeme = ""
+        self.method = ""
         self.code_parts: list[str] = []
         self.comments: list[str] = []
         self.depth = 1

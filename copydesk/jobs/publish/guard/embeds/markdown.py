@@ -66,7 +66,9 @@ class MarkdownReader:
     """Reads a page once. `depth` counts how many levels of code were read as separate pages."""
 
     def __init__(self, text: str, is_mdx: bool, depth: int) -> None:
-        self.text, self.is_mdx, self.depth = text, is_mdx, depth
+        self.text = text
+        self.is_mdx = is_mdx
+        self.depth = depth
         self.lines = text.split("\n")
         self.fences: list[tuple[int, int]] = []
         self.html_pieces: list[str] = []

@@ -51,7 +51,9 @@ class ApiClient:
 
         After the deadline a request still gets MIN_CALL_SECONDS, so that a token can be revoked.
         """
-        self.base_url, self.authorization, self.deadline = base_url, authorization, deadline
+        self.base_url = base_url
+        self.authorization = authorization
+        self.deadline = deadline
         parts = urlsplit(base_url)
         self.host = parts.netloc
         self._headers = {"User-Agent": f"copydesk/{__version__}", "Accept-Encoding": "identity", **headers}

@@ -10,9 +10,10 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
-from copydesk.jobs.publish.forges.api_client import ApiClient, QueryParams
 from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
-from copydesk.jobs.publish.forges.markers import mark_comment, set_draft_mark, strip_draft_marks
+from copydesk.jobs.publish.forges.markers import strip_draft_marks
+from copydesk.jobs.publish.forges.rest.api_client import QueryParams
+from copydesk.jobs.publish.forges.rest.rest_forge import Permission, PullHead, RestForge
 
 DRAFT_MARK = "WIP: "
 DRAFT_MARK_PATTERN = r"(?:wip:|\[wip\])"
@@ -29,16 +30,6 @@ class GiteaRepository(BaseModel):
     fork: bool = False
     has_pull_requests: bool = True
     permissions: Permissions | None = None
-
-
-class RepositoryName(BaseModel):
-    full_name: str
-
-
-class PullHead(BaseModel):
-    ref: str
-    sha: str = ""
-    repo: RepositoryName | None = None
 
 
 class GiteaPull(BaseModel):
@@ -79,10 +70,6 @@ class Organization(BaseModel):
     name: str
 
 
-class Permission(BaseModel):
-    permission: str
-
-
 class GiteaUser(BaseModel):
     login: str
 
@@ -93,59 +80,10 @@ class BranchProtection(BaseModel):
     enable_push: bool = True
 
 
-class Gitea:
-    def __init__(self, http: ApiClient, repository: str, token: str) -> None:
-        self.http, self.repository, self._token = http, repository, token
-        self._path = f"/repos/{quote(repository)}"
-
-    def find_pulls(self, branch: str, base: str) -> list[PullRequest]:
-        """Returns the pull requests from this branch.
-
-        Neither forge can list pull requests by head. So this looks up base and head, which finds any state, and
-        searches all open pull requests, because someone may have changed the base.
-        """
-        query: QueryParams = {"state": "open", "sort": "recentupdate", "limit": 50}
-        pulls_by_number = {pull.number: pull for pull in self.http.paginate(GiteaPull, f"{self._path}/pulls", query)}
-        if direct_match := self.http.get_or_none(
-            GiteaPull, f"{self._path}/pulls/{quote(base, safe='')}/{quote(branch)}"
-        ):
-            pulls_by_number[direct_match.number] = direct_match
-        own = [pull.to_pull_request() for pull in pulls_by_number.values() if self._is_own_branch(pull.head, branch)]
-        return sorted(own, key=lambda p: p.number)
-
-    def get_pull(self, number: int) -> PullRequest:
-        return self.http.request(GiteaPull, "GET", f"{self._path}/pulls/{number}").to_pull_request()
-
-    def open_pull(self, proposal: Proposal) -> PullRequest:
-        body = {
-            "head": proposal.branch,
-            "base": proposal.base,
-            "title": set_draft_mark(proposal.title, DRAFT_MARK if proposal.draft else "", DRAFT_MARK_PATTERN),
-            "body": proposal.body,
-        }
-        try:
-            return self.http.request(GiteaPull, "POST", f"{self._path}/pulls", body=body).to_pull_request()
-        except ForgeRefused as refusal:
-            if refusal.status == 409:
-                raise PullAlreadyOpen(str(refusal), status=409) from None
-            if refusal.status == 404 or (refusal.status == 422 and "no changes" in str(refusal)):
-                raise BranchNotVisibleYet(str(refusal), status=refusal.status) from None
-            raise
-
-    def update_pull(self, pull: PullRequest, *, title: str | None = None, body: str | None = None) -> None:
-        marked_title = (
-            None if title is None else set_draft_mark(title, DRAFT_MARK if pull.draft else "", DRAFT_MARK_PATTERN)
-        )
-        self._update_pull(pull.number, {"title": marked_title, "body": body})
-
-    def add_comment(self, number: int, text: str) -> None:
-        self.http.request(object, "POST", f"{self._path}/issues/{number}/comments", body={"body": mark_comment(text)})
-
-    def close_pull(self, number: int) -> None:
-        self._update_pull(number, {"state": "closed"})
-
-    def reopen_pull(self, number: int) -> None:
-        self._update_pull(number, {"state": "open"})
+class Gitea(RestForge):
+    pull_model = GiteaPull
+    draft_mark = DRAFT_MARK
+    draft_mark_pattern = DRAFT_MARK_PATTERN
 
     def add_labels(self, number: int, labels: Sequence[str]) -> list[str]:
         if not labels:
@@ -157,38 +95,8 @@ class Gitea:
                 organization_labels = self.http.paginate(Label, f"/orgs/{owner}/labels", {"limit": 50})
                 label_ids = {label.name: label.id for label in organization_labels} | label_ids
         if ids := [label_ids[label] for label in labels if label in label_ids]:
-            self.http.request(object, "POST", f"{self._path}/issues/{number}/labels", body={"labels": ids})
-        return [f"The repository has no label '{label}'." for label in labels if label not in label_ids]
-
-    def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
-        """Requests reviewers one by one, because one unknown name makes the forge refuse all. A team is `org/team`."""
-        notes = []
-        for name in names:
-            team = name.partition("/")[2]
-            body = {"team_reviewers": [team]} if team else {"reviewers": [name]}
-            try:
-                self.http.request(object, "POST", f"{self._path}/pulls/{number}/requested_reviewers", body=body)
-            except ForgeRefused as refusal:
-                notes.append(f"{name} could not be added as a reviewer: {refusal}")
-        return notes
-
-    def find_access_problems(self, branch: str) -> list[str]:
-        try:
-            repository = self.http.request(GiteaRepository, "GET", self._path)
-        except ForgeRefused as refusal:
-            if refusal.status == 404:
-                return [f"{self.http.host} has no repository {self.repository}, or the token has no access to it."]
-            return [str(refusal)]
-        problems = {
-            "is archived, so nothing can be pushed.": repository.archived,
-            "is a fork. Use the repository that pull requests go to.": repository.fork,
-            "has pull requests turned off.": not repository.has_pull_requests,
-            "cannot be pushed to with this token. The token's owner needs write access.": (
-                repository.permissions is not None and not repository.permissions.push
-            ),
-            f"has a branch protection that blocks pushes to branches such as {branch}.": self._is_protected(branch),
-        }
-        return [f"{self.repository} {problem}" for problem, is_present in problems.items() if is_present]
+            self._attach_labels(number, ids)
+        return self._notes_on_missing_labels([label for label in labels if label not in label_ids])
 
     def can_write(self, user: str) -> bool:
         """Returns whether this user can push to the repository.
@@ -215,19 +123,46 @@ class Gitea:
             return any(writer.login.casefold() == user.casefold() for writer in writers)
         return collaborator is not None and collaborator.permission in ("owner", "admin", "write")
 
-    def git_token(self) -> str | None:
-        return self._token
+    def _list_own_pulls(self, branch: str, base: str) -> list[GiteaPull]:
+        """Returns the pull requests from this branch.
 
-    def close(self) -> None:
-        self.http.close()
+        Neither forge can list pull requests by head. So this looks up base and head, which finds any state, and
+        searches all open pull requests, because someone may have changed the base.
+        """
+        query: QueryParams = {"state": "open", "sort": "recentupdate", "limit": 50}
+        pulls_by_number = {pull.number: pull for pull in self.http.paginate(GiteaPull, f"{self._path}/pulls", query)}
+        if direct_match := self.http.get_or_none(
+            GiteaPull, f"{self._path}/pulls/{quote(base, safe='')}/{quote(branch)}"
+        ):
+            pulls_by_number[direct_match.number] = direct_match
+        return [pull for pull in pulls_by_number.values() if self._is_own_branch(pull.head, branch)]
 
-    def _update_pull(self, number: int, values: dict[str, Any]) -> None:
-        fields = {name: value for name, value in values.items() if value is not None}
-        self.http.request(GiteaPull, "PATCH", f"{self._path}/pulls/{number}", body=fields)
+    def _proposal_fields(self, proposal: Proposal) -> dict[str, Any]:
+        return {
+            "head": proposal.branch,
+            "base": proposal.base,
+            "title": self._mark_title(proposal.title, proposal.draft),
+            "body": proposal.body,
+        }
 
-    def _is_own_branch(self, head: PullHead, branch: str) -> bool:
-        is_same_repository = head.repo is not None and head.repo.full_name.casefold() == self.repository.casefold()
-        return is_same_repository and head.ref == branch
+    def _classify_refusal(self, refusal: ForgeRefused) -> ForgeRefused:
+        if refusal.status == 409:
+            return PullAlreadyOpen(str(refusal), status=409)
+        if refusal.status == 404 or (refusal.status == 422 and "no changes" in str(refusal)):
+            return BranchNotVisibleYet(str(refusal), status=refusal.status)
+        return refusal
+
+    def _check_access(self, branch: str) -> dict[str, bool]:
+        repository = self.http.request(GiteaRepository, "GET", self._path)
+        return {
+            "is archived, so nothing can be pushed.": repository.archived,
+            "is a fork. Use the repository that pull requests go to.": repository.fork,
+            "has pull requests turned off.": not repository.has_pull_requests,
+            "cannot be pushed to with this token. The token's owner needs write access.": (
+                repository.permissions is not None and not repository.permissions.push
+            ),
+            f"has a branch protection that blocks pushes to branches such as {branch}.": self._is_protected(branch),
+        }
 
     def _is_protected(self, branch: str) -> bool:
         """Returns whether a protection rule blocks pushes; False if the token's owner is not an administrator."""

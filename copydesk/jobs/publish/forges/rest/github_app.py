@@ -18,8 +18,8 @@ from pydantic import BaseModel
 from copydesk.core.errors import UserFacingError
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.errors import ForgeRefused
-from copydesk.jobs.publish.forges.api_client import ApiClient
-from copydesk.jobs.publish.forges.github import GITHUB_HEADERS
+from copydesk.jobs.publish.forges.rest.api_client import ApiClient
+from copydesk.jobs.publish.forges.rest.github import GITHUB_HEADERS
 
 REQUIRED_PERMISSIONS = {"contents": "write", "pull_requests": "write"}
 RENEW_BEFORE_SECONDS = 10 * 60.0
@@ -40,7 +40,8 @@ class AppTokens:
     """Mints and revokes tokens of the App's installation on one repository. The private key only signs JWTs."""
 
     def __init__(self, build_client: Callable[..., ApiClient], repository: str, app_id: str, app_key: str) -> None:
-        self.repository, self.app_id = repository, app_id
+        self.repository = repository
+        self.app_id = app_id
         self._key = _parse_rsa_key(app_key)
         self._http = build_client(self._sign_authorization, headers=GITHUB_HEADERS)
         self._installation_token: InstallationToken | None = None

@@ -1,18 +1,19 @@
 """GitLab (gitlab.com or self-managed), through its REST API. GitLab calls a pull request a merge request."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
-from copydesk.jobs.publish.forges.api_client import ApiClient, QueryParams
 from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
-from copydesk.jobs.publish.forges.markers import mark_comment, set_draft_mark, strip_draft_marks
+from copydesk.jobs.publish.forges.markers import strip_draft_marks
+from copydesk.jobs.publish.forges.rest.api_client import QueryParams
+from copydesk.jobs.publish.forges.rest.rest_forge import RestForge
 
 DRAFT_MARK = "Draft: "
 DRAFT_MARK_PATTERN = r"(?:\[draft\]|\(draft\)|draft:|draft - )"
@@ -89,86 +90,70 @@ class ProtectedBranchRule(BaseModel):
     push_access_levels: list[PushAccess] = []
 
 
-class GitLab:
-    def __init__(self, http: ApiClient, repository: str, token: str) -> None:
-        self.http, self.repository, self._token = http, repository, token
-        self._path = f"/projects/{quote(repository, safe='')}"
-
-    def find_pulls(self, branch: str, base: str) -> list[PullRequest]:
-        query: QueryParams = {"source_branch": branch, "state": "all", "scope": "all", "per_page": 100}
-        merge_requests = self.http.paginate(GitLabMergeRequest, f"{self._path}/merge_requests", query)
-        own = [p for p in merge_requests if p.source_branch == branch and p.source_project_id == p.target_project_id]
-        return sorted((pull.to_pull_request() for pull in own), key=lambda p: p.number)
-
-    def get_pull(self, number: int) -> PullRequest:
-        return self.http.request(GitLabMergeRequest, "GET", f"{self._path}/merge_requests/{number}").to_pull_request()
-
-    def open_pull(self, proposal: Proposal) -> PullRequest:
-        body = {
-            "source_branch": proposal.branch,
-            "target_branch": proposal.base,
-            "title": set_draft_mark(proposal.title, DRAFT_MARK if proposal.draft else "", DRAFT_MARK_PATTERN),
-            "description": proposal.body,
-        }
-        try:
-            return self.http.request(
-                GitLabMergeRequest, "POST", f"{self._path}/merge_requests", body=body
-            ).to_pull_request()
-        except ForgeRefused as refusal:
-            message = str(refusal).lower()
-            if refusal.status == 409 or "already exists" in message:
-                raise PullAlreadyOpen(str(refusal), status=refusal.status) from None
-            if refusal.status in (400, 404, 422) and "source" in message:
-                raise BranchNotVisibleYet(str(refusal), status=refusal.status) from None
-            raise
-
-    def update_pull(self, pull: PullRequest, *, title: str | None = None, body: str | None = None) -> None:
-        marked_title = (
-            None if title is None else set_draft_mark(title, DRAFT_MARK if pull.draft else "", DRAFT_MARK_PATTERN)
-        )
-        self._update_merge_request(pull.number, {"title": marked_title, "description": body})
-
-    def add_comment(self, number: int, text: str) -> None:
-        self.http.request(
-            object, "POST", f"{self._path}/merge_requests/{number}/notes", body={"body": mark_comment(text)}
-        )
-
-    def close_pull(self, number: int) -> None:
-        self._update_merge_request(number, {"state_event": "close"})
-
-    def reopen_pull(self, number: int) -> None:
-        self._update_merge_request(number, {"state_event": "reopen"})
-
-    def add_labels(self, number: int, labels: Sequence[str]) -> list[str]:
-        """Adds existing labels. Looks each one up first, because GitLab would create unknown labels."""
-        missing = [label for label in labels if not self._has_label(label)]
-        if existing := [label for label in labels if label not in missing]:
-            self._update_merge_request(number, {"add_labels": ",".join(existing)})
-        return [f"The project has no label '{label}'." for label in missing]
+class GitLab(RestForge):
+    repository_noun = "project"
+    pull_model = GitLabMergeRequest
+    pulls_path = "/merge_requests"
+    comments_path = "/merge_requests/{number}/notes"
+    update_method = "PUT"
+    body_field = "description"
+    close_fields: ClassVar = {"state_event": "close"}
+    reopen_fields: ClassVar = {"state_event": "reopen"}
+    draft_mark = DRAFT_MARK
+    draft_mark_pattern = DRAFT_MARK_PATTERN
 
     def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
         user_ids = {name: self._find_user_id(name) for name in names}
         if ids := [user for user in user_ids.values() if user is not None]:
-            self._update_merge_request(number, {"reviewer_ids": ids})
+            self._change_pull(number, {"reviewer_ids": ids})
         return [
             f"{name} could not be added as a reviewer: there is no such user."
             for name in names
             if user_ids[name] is None
         ]
 
-    def find_access_problems(self, branch: str) -> list[str]:
-        try:
-            project = self.http.request(GitLabProject, "GET", self._path)
-        except ForgeRefused as refusal:
-            if refusal.status == 404:
-                return [f"{self.http.host} has no project {self.repository}, or the token has no access to it."]
-            return [str(refusal)]
+    def can_write(self, user: str) -> bool:
+        user_id = self._find_user_id(user)
+        member = (
+            self.http.get_or_none(MemberAccess, f"{self._path}/members/all/{user_id}") if user_id is not None else None
+        )
+        return member is not None and member.access_level >= DEVELOPER_LEVEL
+
+    def _repository_path(self) -> str:
+        return f"/projects/{quote(self.repository, safe='')}"
+
+    def _list_own_pulls(self, branch: str, base: str) -> Iterator[GitLabMergeRequest]:
+        query: QueryParams = {"source_branch": branch, "state": "all", "scope": "all", "per_page": 100}
+        merge_requests = self.http.paginate(GitLabMergeRequest, f"{self._path}/merge_requests", query)
+        return (p for p in merge_requests if p.source_branch == branch and p.source_project_id == p.target_project_id)
+
+    def _proposal_fields(self, proposal: Proposal) -> dict[str, Any]:
+        return {
+            "source_branch": proposal.branch,
+            "target_branch": proposal.base,
+            "title": self._mark_title(proposal.title, proposal.draft),
+            "description": proposal.body,
+        }
+
+    def _classify_refusal(self, refusal: ForgeRefused) -> ForgeRefused:
+        message = str(refusal).lower()
+        if refusal.status == 409 or "already exists" in message:
+            return PullAlreadyOpen(str(refusal), status=refusal.status)
+        if refusal.status in (400, 404, 422) and "source" in message:
+            return BranchNotVisibleYet(str(refusal), status=refusal.status)
+        return refusal
+
+    def _attach_labels(self, number: int, labels: Sequence[str | int]) -> None:
+        self._change_pull(number, {"add_labels": ",".join(map(str, labels))})
+
+    def _check_access(self, branch: str) -> dict[str, bool]:
+        project = self.http.request(GitLabProject, "GET", self._path)
         permissions = project.permissions or ProjectPermissions()
         access_levels = [
             access.access_level for access in (permissions.project_access, permissions.group_access) if access
         ]
         level = max(access_levels, default=OWNER_LEVEL)  # GitLab does not report access through an invited group
-        problems = {
+        return {
             "is archived, so nothing can be pushed.": project.archived,
             "is a fork. Use the project that merge requests go to.": project.forked_from_project is not None,
             "has merge requests turned off.": project.merge_requests_access_level == "disabled",
@@ -178,31 +163,10 @@ class GitLab:
                 branch, level
             ),
         }
-        return [f"{self.repository} {problem}" for problem, is_present in problems.items() if is_present]
-
-    def can_write(self, user: str) -> bool:
-        user_id = self._find_user_id(user)
-        member = (
-            self.http.get_or_none(MemberAccess, f"{self._path}/members/all/{user_id}") if user_id is not None else None
-        )
-        return member is not None and member.access_level >= DEVELOPER_LEVEL
-
-    def git_token(self) -> str | None:
-        return self._token
-
-    def close(self) -> None:
-        self.http.close()
-
-    def _update_merge_request(self, number: int, values: dict[str, Any]) -> None:
-        fields = {name: value for name, value in values.items() if value is not None}
-        self.http.request(GitLabMergeRequest, "PUT", f"{self._path}/merge_requests/{number}", body=fields)
 
     def _find_user_id(self, name: str) -> int | None:
         users = self.http.request(list[GitLabUser], "GET", "/users", query={"username": name})
         return next((user.id for user in users if user.username.casefold() == name.casefold()), None)
-
-    def _has_label(self, label: str) -> bool:
-        return self.http.get_or_none(dict[str, Any], f"{self._path}/labels/{quote(label, safe='')}") is not None
 
     def _lacks_scope(self) -> bool:
         """Returns whether the token lacks the scope `api`; False for tokens that cannot look up their scopes."""

@@ -1,0 +1,1 @@
+"""The forges with a REST API: GitHub, GitLab, Gitea and Forgejo."""

@@ -1,0 +1,151 @@
+"""GitHub (github.com or Enterprise Server), through its REST API."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
+from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
+from copydesk.jobs.publish.forges.rest.api_client import ApiClient, QueryParams
+from copydesk.jobs.publish.forges.rest.rest_forge import Permission, PullHead, RestForge
+
+GITHUB_HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+
+
+class GitHubRepository(BaseModel):
+    full_name: str
+    archived: bool = False
+    disabled: bool = False
+    fork: bool = False
+    has_pull_requests: bool = True
+    permissions: dict[str, bool] | None = None
+
+
+class GitHubHead(PullHead):
+    sha: str
+
+
+class GitHubPull(BaseModel):
+    number: int
+    html_url: str
+    state: str
+    title: str
+    body: str | None = None
+    draft: bool = False
+    merged_at: datetime | None = None
+    closed_at: datetime | None = None
+    head: GitHubHead
+
+    def to_pull_request(self) -> PullRequest:
+        state: PullState = "merged" if self.merged_at else "open" if self.state == "open" else "closed"
+        closed_at = int(self.closed_at.timestamp() * 1000) if self.closed_at else None
+        return PullRequest(self.number, self.html_url, state, self.title, self.body or "", self.draft, self.head.ref,
+                           self.head.sha, closed_at)  # fmt: skip
+
+
+class BranchRule(BaseModel):
+    type: str
+    ruleset_id: int | None = None
+
+
+class Ruleset(BaseModel):
+    current_user_can_bypass: str = "never"
+
+
+class GitHub(RestForge):
+    """A repository on GitHub, used with a person's token or with an App's, which is revoked on close."""
+
+    pull_model = GitHubPull
+
+    def __init__(
+        self,
+        http: ApiClient,
+        repository: str,
+        get_token: Callable[[], str],
+        revoke_token: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(http, repository, get_token)
+        self._revoke_token = revoke_token
+
+    def open_pull(self, proposal: Proposal) -> PullRequest:
+        """Opens a pull request; not as a draft if the repository does not support drafts."""
+        try:
+            return super().open_pull(proposal)
+        except ForgeRefused as refusal:
+            if refusal.status != 422 or "raft pull requests are not supported" not in str(refusal):
+                raise
+        return super().open_pull(replace(proposal, draft=False))
+
+    def can_write(self, user: str) -> bool:
+        collaborator = self.http.get_or_none(
+            Permission, f"{self._path}/collaborators/{quote(user, safe='')}/permission"
+        )
+        return collaborator is not None and collaborator.permission in ("admin", "write")
+
+    def close(self) -> None:
+        if self._revoke_token is not None:
+            self._revoke_token()
+        super().close()
+
+    def _list_own_pulls(self, branch: str, base: str) -> Iterator[GitHubPull]:
+        owner = self.repository.partition("/")[0]
+        query: QueryParams = {"head": f"{owner}:{branch}", "state": "all", "per_page": 100}
+        pulls = self.http.paginate(GitHubPull, f"{self._path}/pulls", query)
+        return (pull for pull in pulls if self._is_own_branch(pull.head, branch))
+
+    def _proposal_fields(self, proposal: Proposal) -> dict[str, Any]:
+        return {
+            "title": proposal.title,
+            "head": proposal.branch,
+            "base": proposal.base,
+            "body": proposal.body,
+            "draft": proposal.draft,
+        }
+
+    def _classify_refusal(self, refusal: ForgeRefused) -> ForgeRefused:
+        message = str(refusal).lower()
+        if refusal.status != 422:
+            return refusal
+        if "already exists" in message:
+            return PullAlreadyOpen(str(refusal), status=422)
+        if "no commits between" in message or "field: head" in message:
+            return BranchNotVisibleYet(str(refusal), status=422)
+        return refusal
+
+    def _check_access(self, branch: str) -> dict[str, bool]:
+        repository = self.http.request(GitHubRepository, "GET", self._path)
+        scopes = self.http.get_header(self._path, "x-oauth-scopes")
+        token_scopes = {scope.strip() for scope in (scopes or "").split(",")}
+        # GitHub does not report an App's permissions here, but refuses to mint a token if they are missing.
+        is_app = self._revoke_token is not None
+        return {
+            "is archived, so nothing can be pushed.": repository.archived,
+            "is disabled.": repository.disabled,
+            "is a fork. Use the repository that pull requests go to.": repository.fork,
+            "has pull requests turned off.": not repository.has_pull_requests,
+            "cannot be pushed to with this token. It needs write access to contents and pull requests.": (
+                not is_app and repository.permissions is not None and not repository.permissions.get("push", False)
+            ),
+            "cannot be pushed to with this token. It lacks the scope repo (or public_repo).": (
+                scopes is not None and not {"repo", "public_repo"} & token_scopes
+            ),
+            f"has a rule that forbids branches such as {branch}.": (not is_app and self._is_forbidden_by_rules(branch)),
+        }
+
+    def _is_forbidden_by_rules(self, branch: str) -> bool:
+        """Returns whether a ruleset forbids the branch; False on older Enterprise servers, which have no rulesets."""
+        with suppress(ForgeRefused):
+            rules = self.http.paginate(BranchRule, f"{self._path}/rules/branches/{quote(branch)}", {"per_page": 100})
+            return any(rule.type in ("creation", "update") and not self._may_bypass(rule) for rule in rules)
+        return False
+
+    def _may_bypass(self, rule: BranchRule) -> bool:
+        ruleset = (
+            self.http.get_or_none(Ruleset, f"{self._path}/rulesets/{rule.ruleset_id}") if rule.ruleset_id else None
+        )
+        return ruleset is not None and ruleset.current_user_can_bypass in ("always", "exempt")
