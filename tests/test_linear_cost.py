@@ -14,7 +14,7 @@ from copydesk.jobs.agent.mechanic.instructions import FixLinks
 from copydesk.jobs.agent.mechanic.prompt_parser import MAX_MECHANIC_PROMPT_CHARS, parse_prompt
 from copydesk.jobs.agent.tools.tool import ToolRefused
 from copydesk.jobs.agent.tools.toolbox import TOOLS
-from copydesk.jobs.checks.parsing.markdown import parse_page
+from copydesk.jobs.pages.parsing.page_parser import parse_page
 from copydesk.jobs.publish.forges.rest.gitea import _matches_rule
 from copydesk.jobs.workspace.bounded_matcher import BoundedMatcher
 from copydesk.jobs.workspace.edit_scope import explain_overreach
@@ -42,8 +42,8 @@ ATTACKS = [
     ("listing sidebars.js", Pump('\\"', prefix='"')),
     ("listing sidebars.js", Pump("/*\n")),
     ("listing sidebars.js", Pump("{a:")),
-    ("entries docs.json", Pump('\\"', prefix='"')),
-    ("entries docs.json", Pump("/*\n")),
+    ("listing docs.json", Pump('\\"', prefix='"')),
+    ("listing docs.json", Pump("/*\n")),
     ("site mkdocs.yml", Pump("\n")),
     ("check", Pump("\u0301\u0316", prefix="# a\n[x](#", suffix=")")),
     ("replace a word", Pump("a", prefix="foo bar ")),

@@ -23,15 +23,14 @@ from copydesk.jobs.agent.models.errors import redact_secrets as without_keys
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import check
 from copydesk.jobs.checks.checker import clear_caches
-from copydesk.jobs.checks.parsing.markdown import parse_page
-from copydesk.jobs.checks.parsing.page_facts import PageFacts
-from copydesk.jobs.checks.site.anchors import PageAnchors
-from copydesk.jobs.checks.site.generators import find_config_parser
-from copydesk.jobs.checks.site.nav_files import parse_nav_file
-from copydesk.jobs.pages import front_matter, headings, navigation
-from copydesk.jobs.pages import prose as markup
-from copydesk.jobs.pages.links import find_links as page_links
 from copydesk.jobs.pages.move_page import move_page
+from copydesk.jobs.pages.parsing import front_matter, headings
+from copydesk.jobs.pages.parsing import prose as markup
+from copydesk.jobs.pages.parsing.page_facts import PageFacts
+from copydesk.jobs.pages.parsing.page_parser import find_references, parse_page
+from copydesk.jobs.pages.site.anchors import PageAnchors
+from copydesk.jobs.pages.site.generators import find_config_parser
+from copydesk.jobs.pages.site.nav_files import parse_nav_file
 from copydesk.jobs.publish.forges import markers as forge_text
 from copydesk.jobs.publish.forges.rest.api_client import redact_message
 from copydesk.jobs.publish.forges.rest.gitea import DRAFT_MARK_PATTERN
@@ -112,12 +111,13 @@ def read_facts(kind: str, before: str = "", after: str = "") -> Callable[[str], 
 
 def read_headings(text: str) -> object:
     prose = markup.mask_non_prose("a.md", text)
-    return headings.find_headings(text, prose), headings.find_anchors(text, prose)
+    return headings.find_headings(text, prose)
 
 
 def read_anchors(text: str) -> object:
     facts = PageFacts(headings=(text[:900],), explicit_ids=(text,))
-    return [PageAnchors(kind, facts).has(f"x{text}") for kind in (None, "docusaurus", "mkdocs", "vitepress")]
+    anchors = [PageAnchors(kind, facts) for kind in (None, "docusaurus", "mkdocs", "vitepress")]
+    return [(each.has(f"x{text}"), each.find_similar(f"x{text}")) for each in anchors]
 
 
 def read_site(path: str) -> Callable[[str], object]:
@@ -171,28 +171,25 @@ PARSERS: dict[str, Parser] = {
     "prose .mdx": Parser(partial(markup.mask_non_prose, "a.mdx"), MARKDOWN),
     "prose .rst": Parser(partial(markup.mask_non_prose, "a.rst"), RST),
     "prose .adoc": Parser(partial(markup.mask_non_prose, "a.adoc"), ADOC),
-    "links .md": Parser(partial(page_links, "a.md"), MARKDOWN),
-    "links .mdx": Parser(partial(page_links, "a.mdx"), MARKDOWN),
-    "links .rst": Parser(partial(page_links, "a.rst"), RST),
-    "links .adoc": Parser(partial(page_links, "a.adoc"), ADOC),
+    "links .md": Parser(partial(find_references, "a.md"), MARKDOWN),
+    "links .mdx": Parser(partial(find_references, "a.mdx"), MARKDOWN),
+    "links .rst": Parser(partial(find_references, "a.rst"), RST),
+    "links .adoc": Parser(partial(find_references, "a.adoc"), ADOC),
     "facts .md": Parser(read_facts(".md"), MARKDOWN),
     "facts .mdx": Parser(read_facts(".mdx"), MARKDOWN),
     "facts .rst": Parser(read_facts(".rst"), RST),
-    "front matter": Parser(lambda text: front_matter.find_front_matter(f"---\n{text}\n---\n"), YAML, 1000),
+    "front matter": Parser(lambda text: front_matter.parse_front_matter(f"---\n{text}\n---\n"), YAML, 1000),
     "checked front matter": Parser(read_facts(".md", "---\n", "\n---\n"), YAML, 1000),
     "TOML front matter": Parser(read_facts(".md", "+++\n", "\n+++\n"), TOML, 2000),
     "quoted YAML": Parser(front_matter.quote_yaml, YAML, 1000),
     "headings": Parser(read_headings, MARKDOWN),
-    "text of a heading": Parser(lambda text: (headings.strip_markup(text), headings.slugify(text)), MARKDOWN),
+    "text of a heading": Parser(lambda text: (headings.strip_markup(text), headings.slugify_github(text)), MARKDOWN),
     "anchors": Parser(read_anchors, MARKDOWN),
     "listing docs.json": Parser(partial(parse_nav_file, "docs.json"), LITERALS),
     "listing sidebars.js": Parser(partial(parse_nav_file, "sidebars.js"), LITERALS),
     "listing VitePress": Parser(partial(parse_nav_file, ".vitepress/config.ts"), LITERALS),
     "listing mkdocs.yml": Parser(partial(parse_nav_file, "mkdocs.yml"), YAML, 1000),
     "listing _toc.yml": Parser(partial(parse_nav_file, "_toc.yml"), YAML, 1000),
-    "entries docs.json": Parser(partial(navigation.find_entries, "docs.json"), LITERALS),
-    "entries sidebars.js": Parser(partial(navigation.find_entries, "sidebars.js"), LITERALS),
-    "entries mkdocs.yml": Parser(partial(navigation.find_entries, "mkdocs.yml"), YAML, 1000),
     "site docs.json": Parser(read_site("docs.json"), LITERALS),
     "site docusaurus.config.js": Parser(read_site("docusaurus.config.js"), LITERALS),
     "site VitePress": Parser(read_site(".vitepress/config.ts"), LITERALS),

@@ -9,8 +9,8 @@ import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from copydesk.jobs.pages.navigation import find_entries, is_nav_file
 from copydesk.jobs.pages.page_types import is_page
+from copydesk.jobs.pages.site.nav_files import is_nav_file, parse_nav_file
 from copydesk.jobs.workspace.git_tree import Tree, TreeEntry
 from copydesk.jobs.workspace.text_edits import DecodedText, NotEditable
 
@@ -85,7 +85,8 @@ def _render_navigation(origin: Tree, files: dict[str, TreeEntry]) -> str:
     parts = []
     for path, entry in files.items():
         if is_nav_file(path):
-            names = [path, *(item.value for item in find_entries(path, _read_text(origin, entry)))]
+            nav_file = parse_nav_file(path, _read_text(origin, entry))
+            names = [path, *(item.value for item in nav_file.listed or nav_file.entries)]
             parts.append(
                 _render_list("A navigation file, and the pages it names:", names, MAX_NAVIGATION_CHARS, "names")
             )

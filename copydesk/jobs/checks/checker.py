@@ -7,9 +7,10 @@ from threading import Lock
 
 import pygit2
 
-from copydesk.jobs.checks.content_cache import clear as clear_content_cache
 from copydesk.jobs.checks.findings import CheckReport, Finding, is_ignored, sort_findings, split_introduced
 from copydesk.jobs.checks.snapshot import CheckScope, Snapshot
+from copydesk.jobs.pages.site.content_cache import clear as clear_content_cache
+from copydesk.jobs.pages.site.repository_index import RepositoryIndex, apply_changes
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -29,7 +30,8 @@ def check(
     scope = CheckScope(root.strip("/"), tuple(required_fields))
     before = get_snapshot(scope, origin or workspace.tree)
     after = build_edited_snapshot(before, workspace)
-    report = split_introduced(before.findings, after.findings, frozenset(before.files.keys() - after.files.keys()))
+    deleted = frozenset(before.index.files.keys() - after.index.files.keys())
+    report = split_introduced(before.findings, after.findings, deleted)
     introduced = sort_findings((*report.introduced, *_find_newly_broken(before, after)))
     return CheckReport(
         tuple(each for each in introduced if not is_ignored(each, ignored)),
@@ -39,15 +41,12 @@ def check(
 
 def build_edited_snapshot(before: Snapshot, workspace: Workspace) -> Snapshot:
     """Returns the snapshot of the workspace with its edits, built from the snapshot before them."""
-    is_same_tree = before.tree.root == workspace.tree.root
-    files = dict(before.files) if is_same_tree else {path: entry.oid for path, entry in workspace.tree.files()}
-    for path, data in workspace.changes().items():
-        if data is None:
-            files.pop(path, None)
-        else:
-            files[path] = pygit2.hash(data)
+    tree, index = workspace.tree, before.index
+    is_same_tree = index.tree.root == tree.root
+    files = apply_changes(index.files if is_same_tree else {path: entry.oid for path, entry in tree.files()}, workspace)
     changed = workspace.changes().keys() if is_same_tree else None
-    return Snapshot(before.scope, workspace.tree, files, workspace.read, before, changed)
+    edited_index = RepositoryIndex(tree, files, workspace.read, before.scope.root, index, changed)
+    return Snapshot(before.scope, edited_index, before)
 
 
 def _find_newly_broken(before: Snapshot, after: Snapshot) -> Iterator[Finding]:
@@ -59,7 +58,7 @@ def _find_newly_broken(before: Snapshot, after: Snapshot) -> Iterator[Finding]:
         page_findings, earlier_findings = after.findings_by_page[page], before.findings_by_page.get(page)
         if earlier_findings is None or not page_findings.uncertain or page_findings is earlier_findings:
             continue
-        earlier_targets = {target for _, _, target in before.pages[page].references}
+        earlier_targets = {target for _, _, target in before.index.pages[page].references}
         for target, finding in page_findings.uncertain.items():
             if target in earlier_targets and target not in earlier_findings.uncertain:
                 yield finding
@@ -93,7 +92,9 @@ def _build_snapshot(scope: CheckScope, tree: Tree, previous: Snapshot | None) ->
     entries = dict(tree.files())
     files = {path: entry.oid for path, entry in entries.items()}
     with _without_garbage_collection():
-        return Snapshot(scope, tree, files, lambda path: tree.read(entries[path], path), previous)
+        previous_index = previous.index if previous else None
+        index = RepositoryIndex(tree, files, lambda path: tree.read(entries[path], path), scope.root, previous_index)
+        return Snapshot(scope, index, previous)
 
 
 @contextmanager

@@ -1,21 +1,22 @@
-"""Moves a page and updates every reference to it: links, navigation, and the page's own relative links."""
+"""Moves a page and updates every reference to it: links, includes, navigation, and the page's own relative links."""
 
 import posixpath
 import re
-from urllib.parse import unquote
 
-from copydesk.jobs.pages import navigation
 from copydesk.jobs.pages.lines import apply_edits
-from copydesk.jobs.pages.link_targets import (
-    RepositoryPaths,
-    encode_like,
+from copydesk.jobs.pages.page_types import INDEX_NAMES, is_page, stem
+from copydesk.jobs.pages.parsing.page_parser import find_references
+from copydesk.jobs.pages.parsing.references import Reference, remove_overlaps
+from copydesk.jobs.pages.site.link_resolver import NUMBER_PREFIX_PATTERN, LinkResolver
+from copydesk.jobs.pages.site.link_rewriter import (
+    find_referenced_file,
     percent_encode,
-    relative_path,
-    rewrite_target,
-    split_target,
+    rewrite_reference,
+    shift_target,
 )
-from copydesk.jobs.pages.links import find_links
-from copydesk.jobs.pages.page_types import INDEX_NAMES, extension, is_page, stem
+from copydesk.jobs.pages.site.nav_entries import find_entry_file, rename_entry
+from copydesk.jobs.pages.site.nav_files import is_nav_file, parse_nav_file
+from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.workspace.path_rules import PathRefused
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
@@ -23,23 +24,27 @@ from copydesk.jobs.workspace.workspace import Workspace
 Edits = list[tuple[int, int, str]]
 # A link of only dots and slashes leads to a folder's index page without naming it.
 UNNAMED_LINK_PATTERN = re.compile(rb"""\]\(<?[./]+[)#?> ]|=\{?["'][./]+["'#?]|\]:[ \t]*[./]+\s""")
+NAME_PART_PATTERN = re.compile(r"[A-Za-z0-9_-]+")
+SHIFTED_KINDS = ("link", "image", "figure", "include", "literalinclude", "download", "mdbook")
+"""Kinds of references whose relative targets start from the page's folder."""
 
 
 def move_page(workspace: Workspace, old: str, new: str) -> list[str]:
     """Moves `old` to `new` and returns the other files that were changed, sorted.
 
     Atomic: computes every new text before the first write, and makes the only write that can be refused first. Code is
-    not changed, and neither are dot folders and files that are not documentation, which no job may change."""
+    not changed, and neither are protected files and files that are not documentation, which no job may change."""
     if workspace.exists(new):
         raise PathRefused(f"{new} already exists.")
-    paths = RepositoryPaths(workspace.paths())
-    paths_after = paths.with_move(old, new)
-    moved_data = _update_own_links(workspace.read(old), old, new, paths, paths_after)
+    move = _Move(index_workspace(workspace).resolver, old, new)
+    moved_data = move.update_own_references(workspace.read(old))
     changed_files = {}
-    for path in sorted(filter(workspace.is_documentation, paths.paths - {old})):
-        new_data = _update_mentions(workspace, path, old, new, paths, paths_after)
-        if new_data is not None:
-            changed_files[path] = new_data
+    for path in workspace.paths():
+        if path != old and workspace.is_documentation(path):
+            data = _read_if_mentioned(workspace, path, old)
+            new_data = None if data is None else move.update_mentions(path, data)
+            if new_data is not None and workspace.may_change(path):
+                changed_files[path] = new_data
     _move_file(workspace, old, new, moved_data)
     for path, data in changed_files.items():
         workspace.write(path, data)
@@ -57,100 +62,93 @@ def _move_file(workspace: Workspace, old: str, new: str, data: bytes) -> None:
         raise
 
 
-def _update_own_links(data: bytes, old: str, new: str, paths: RepositoryPaths, paths_after: RepositoryPaths) -> bytes:
-    if not is_page(old) or not is_text(data):
-        return data
-    text = DecodedText.decode(data)
-    edits: Edits = []
-    for link in find_links(old, text.body):
-        if link.is_internal:
-            target = _update_own_link(link.target, old, new, paths, paths_after)
-            edits.append((link.start, link.end, _encode_for_file(text, target)))
-    return text.encode(apply_edits(text.body, edits))
-
-
-def _update_own_link(target: str, old: str, new: str, paths: RepositoryPaths, paths_after: RepositoryPaths) -> str:
-    resolved = paths.resolve(old, target)
-    if resolved is None:
-        return _shift_target(target, old, new, paths)
-    file = new if resolved.file == old else resolved.file
-    resolved_after = paths_after.resolve(new, target)
-    return target if resolved_after and resolved_after.file == file else rewrite_target(target, new, resolved, file)
-
-
-def _shift_target(target: str, old: str, new: str, paths: RepositoryPaths) -> str:
-    """Rewrites a relative link whose target is not a file here, such as a folder or build output.
-
-    The link leads to the same path as before.
-    """
-    old_path, query_and_anchor = split_target(target)
-    full_path = posixpath.normpath(posixpath.join(posixpath.dirname(old), unquote(old_path)))
-    names_something = "/" in old_path or extension(old_path) or full_path in paths.folders
-    if old_path.startswith("/") or not names_something or full_path.startswith(".."):
-        return target
-    if posixpath.dirname(old) == posixpath.dirname(new):
-        return target
-    new_path = relative_path(full_path, posixpath.dirname(new), old_path)
-    slash = "/" if old_path.endswith("/") and not new_path.endswith("/") else ""
-    return encode_like(new_path, old_path) + slash + query_and_anchor
-
-
-def _update_mentions(
-    workspace: Workspace, path: str, old: str, new: str, paths: RepositoryPaths, paths_after: RepositoryPaths
-) -> bytes | None:
-    """Returns the file's bytes with every reference to the moved page updated, or None if there is no reference."""
-    is_nav_file = navigation.is_nav_file(path)
-    if not (is_nav_file or is_page(path)) or not workspace.is_readable(path):
+def _read_if_mentioned(workspace: Workspace, path: str, old: str) -> bytes | None:
+    """Returns the bytes of a page or navigation file that may refer to the moved page, or None."""
+    if not (is_nav_file(path) or is_page(path)) or not workspace.is_readable(path):
         return None
     data = workspace.read(path)
-    if not is_text(data) or not _may_mention(data, old):
-        return None
-    text = DecodedText.decode(data)
-    edits = (
-        _edit_nav_entries(path, text, old, new, paths)
-        if is_nav_file
-        else _edit_links(path, text, old, new, paths, paths_after)
-    )
-    return text.encode(apply_edits(text.body, edits)) if edits else None
+    return data if is_text(data) and _may_mention(data, old) else None
 
 
-def _edit_links(
-    path: str, text: DecodedText, old: str, new: str, paths: RepositoryPaths, paths_after: RepositoryPaths
-) -> Edits:
-    edits: Edits = []
-    for link in find_links(path, text.body):
-        resolved = paths.resolve(path, link.target) if link.is_internal else None
-        if resolved is None or resolved.file != old:
-            continue
-        resolved_after = paths_after.resolve(path, link.target)
-        if resolved_after is None or resolved_after.file != new:
-            edits.append(
-                (link.start, link.end, _encode_for_file(text, rewrite_target(link.target, path, resolved, new)))
-            )
-    return edits
+class _Move:
+    """Updates the texts of a repository for one page that moves."""
+
+    def __init__(self, before: LinkResolver, old: str, new: str) -> None:
+        self.before = before
+        self.after = before.with_move(old, new)
+        self.old = old
+        self.new = new
+
+    def update_own_references(self, data: bytes) -> bytes:
+        """Returns the bytes of the moved page, whose relative references start from another folder now."""
+        if not is_page(self.old) or not is_text(data):
+            return data
+        text = DecodedText.decode(data)
+        edits: Edits = []
+        for reference in _find_file_references(self.old, text.body):
+            target = self._update_own_target(reference)
+            if target != reference.target:
+                edits.append((reference.start, reference.end, _encode_for_file(text, target)))
+        return text.encode(apply_edits(text.body, edits))
+
+    def _update_own_target(self, reference: Reference) -> str:
+        kind, target = reference.kind, reference.target
+        file = find_referenced_file(self.before, self.old, kind, target)
+        if file is not None:
+            file_after = self.new if file == self.old else file
+            pages, files = (self.old, self.new), (file, file_after)
+            return rewrite_reference(self.before, self.after, kind, target, pages, files)
+        if kind in SHIFTED_KINDS or (kind == "import" and target.startswith(".")):
+            return shift_target(self.before, target, self.old, self.new)
+        return target
+
+    def update_mentions(self, path: str, data: bytes) -> bytes | None:
+        """Returns a file's bytes with every reference to the moved page updated, or None if nothing changes."""
+        text = DecodedText.decode(data)
+        edits = self._edit_nav_entries(path, text) if is_nav_file(path) else self._edit_references(path, text)
+        return text.encode(apply_edits(text.body, edits)) if edits else None
+
+    def _edit_references(self, path: str, text: DecodedText) -> Edits:
+        edits: Edits = []
+        for reference in _find_file_references(path, text.body):
+            kind, target = reference.kind, reference.target
+            if find_referenced_file(self.before, path, kind, target) != self.old:
+                continue
+            files = (self.old, self.new)
+            new_target = rewrite_reference(self.before, self.after, kind, target, (path, path), files)
+            if new_target != target:
+                edits.append((reference.start, reference.end, _encode_for_file(text, new_target)))
+        return edits
+
+    def _edit_nav_entries(self, path: str, text: DecodedText) -> Edits:
+        edits: Edits = []
+        for entry in parse_nav_file(path, text.body).entries:
+            if entry.span is None or find_entry_file(self.before, path, entry.value) != self.old:
+                continue
+            value = rename_entry(self.before, self.after, path, entry.value, self.old, self.new)
+            if value != entry.value:
+                edits.append((*entry.span, _encode_for_file(text, value)))
+        return edits
 
 
-def _edit_nav_entries(path: str, text: DecodedText, old: str, new: str, paths: RepositoryPaths) -> Edits:
-    edits: Edits = []
-    for entry in navigation.find_entries(path, text.body):
-        resolved = navigation.resolve_entry(paths, path, text.body, entry.value)
-        if resolved and resolved[0] == old:
-            value = navigation.rename_entry(entry.value, resolved[1], new)
-            if value is not None:
-                edits.append((entry.start, entry.end, value))
-    return edits
+def _find_file_references(path: str, body: str) -> list[Reference]:
+    return remove_overlaps(reference for reference in find_references(path, body) if reference.names_file)
 
 
 def _may_mention(data: bytes, old: str) -> bool:
     """Returns whether a part of the page's name occurs in the file: a cheap check before the file is parsed."""
     name = stem(old)
-    name_part = max(re.findall(r"[A-Za-z0-9_-]+", name), key=len, default="")
-    if name_part.encode() in data:
+    if _longest_part(NUMBER_PREFIX_PATTERN.sub("", name)) in data:
         return True
     if name not in INDEX_NAMES:
         return False
-    folder_part = max(re.findall(r"[A-Za-z0-9_-]+", posixpath.basename(posixpath.dirname(old))), key=len, default="")
-    return folder_part.encode() in data or UNNAMED_LINK_PATTERN.search(data) is not None
+    folder_name = posixpath.basename(posixpath.dirname(old))
+    return _longest_part(folder_name) in data or UNNAMED_LINK_PATTERN.search(data) is not None
+
+
+def _longest_part(name: str) -> bytes:
+    """Returns the longest part of a name that is written in the same way in every link."""
+    return max(NAME_PART_PATTERN.findall(name), key=len, default="").encode()
 
 
 def _encode_for_file(text: DecodedText, target: str) -> str:

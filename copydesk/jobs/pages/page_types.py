@@ -4,8 +4,9 @@ import posixpath
 import re
 
 MARKDOWN_EXTENSIONS = (".md", ".mdx", ".markdown")
+IMAGE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif")
 PAGE_EXTENSIONS = (*MARKDOWN_EXTENSIONS, ".rst", ".adoc", ".txt")
-INDEX_NAMES = ("index", "README", "readme", "_index")
+INDEX_NAMES = ("index", "README", "readme", "_index", "Readme", "Index")
 # Not documentation, regardless of the extension; agents may not change some of these files.
 NON_PAGE_NAME_PATTERN = re.compile(
     r"(requirements.*|constraints.*|licen[cs]e.*|copying|notice|cmakelists|robots|agents|claude)\.\w+", re.I
@@ -15,6 +16,8 @@ SKIPPED_FOLDERS = {"node_modules", "vendor", "third_party"}
 REPOSITORY_FILE_PATTERN = re.compile(
     r"(readme|changelog|changes|contributing|code_of_conduct|security|support|governance|authors|history)\.\w+", re.I
 )
+PARTIAL_FOLDERS = {"snippets", "partials", "includes", "fragments", "templates", "_includes"}
+"""Folders of texts that other pages include."""
 MARKDOWN_NAV_FILES = ("SUMMARY.md", "_sidebar.md", "_navbar.md", "_coverpage.md")
 
 

@@ -27,6 +27,14 @@ class Workspace:
         """Returns whether the path is below the documentation folder. Jobs may read all files but change only these."""
         return not self.root or path.startswith(self.root + "/")
 
+    def may_change(self, path: str) -> bool:
+        """Returns False for a path that is protected."""
+        try:
+            self._check_path(path)
+        except PathRefused:
+            return False
+        return True
+
     def exists(self, path: str) -> bool:
         if path in self._overlay:
             return self._overlay[path] is not None

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from copydesk.jobs.checks import CheckReport, check
 from copydesk.jobs.checks.checker import build_edited_snapshot, get_snapshot
 from copydesk.jobs.checks.findings import sort_findings
-from copydesk.jobs.checks.site.generators import CONFIG_PARSERS, resolve_overlaps
 from copydesk.jobs.checks.snapshot import CheckScope, Snapshot
+from copydesk.jobs.pages.site.generators import CONFIG_PARSERS, resolve_overlaps
+from copydesk.jobs.pages.site.repository_index import RepositoryIndex
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
 
@@ -152,7 +153,7 @@ def test_incremental_check_finds_the_same_as_a_full_check(
     edited.apply({**_bytes(other, after)})
     scope = CheckScope()
     near = build_edited_snapshot(get_snapshot(scope, edited.tree), edited)
-    afresh = Snapshot(scope, edited.tree, near.files, edited.read)
+    afresh = Snapshot(scope, RepositoryIndex(edited.tree, near.index.files, edited.read))
     assert sort_findings(near.findings) == sort_findings(afresh.findings)
     assert {page: each.uncertain for page, each in near.findings_by_page.items()} == {
         page: each.uncertain for page, each in afresh.findings_by_page.items()

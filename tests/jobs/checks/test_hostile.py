@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from copydesk.jobs.agent.repository_overview import render_overview
 from copydesk.jobs.checks import check, format_for_model
-from copydesk.jobs.checks.parsing.markdown import parse_page
-from copydesk.jobs.checks.site.generators import CONFIG_PARSERS
-from copydesk.jobs.checks.site.nav_files import parse_nav_file
+from copydesk.jobs.pages.parsing.page_parser import parse_page
+from copydesk.jobs.pages.site.generators import CONFIG_PARSERS
+from copydesk.jobs.pages.site.nav_files import parse_nav_file
 from copydesk.jobs.workspace.repository_limits import DEFAULT_LIMITS
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.cpu_budget import limit_cpu

@@ -7,7 +7,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from copydesk.jobs.pages.move_page import move_page
-from copydesk.jobs.pages.navigation import find_entries
 from copydesk.jobs.workspace.path_rules import PathRefused
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -143,11 +142,6 @@ def test_role_in_a_code_sample_is_unchanged(workspace: Make) -> None:
     assert space.read("docs/a.md") == b"{doc}`install`\n\n```\n{doc}`setup`\n```\n"
 
 
-def test_navigation_entries_are_listed_in_their_order() -> None:
-    body = "nav:\n  - Home: index.md\n  - Guides:\n    - A: a.md\n    - B: b.md\n  - End: end.md\n"
-    assert [entry.value for entry in find_entries("mkdocs.yml", body)] == ["index.md", "a.md", "b.md", "end.md"]
-
-
 def test_links_to_an_index_may_name_only_its_folder(workspace: Make) -> None:
     space = workspace({"docs/guide/index.md": b"", "docs/a.md": b"[g](guide/)", "docs/guide/b.md": b"[up](./)"})
     assert move_page(space, "docs/guide/index.md", "docs/manual/index.md") == ["docs/a.md", "docs/guide/b.md"]
@@ -225,3 +219,92 @@ def test_moving_there_and_back_is_no_change(workspace: Make, body: str) -> None:
     move_page(space, "docs/setup.md", "docs/x/install.md")
     move_page(space, "docs/x/install.md", "docs/setup.md")
     assert space.changes() == {}
+
+
+@pytest.mark.parametrize(
+    ("files", "page", "before", "after"),
+    [
+        ({}, "docs/index.md", "```{include} setup.md\n```\n", "```{include} guides/install.md\n```\n"),
+        ({}, "docs/a.mdx", 'import {\n A\n} from "./setup.md"', 'import {\n A\n} from "./guides/install.md"'),
+        ({}, "docs/guides/a.mdx", 'import A from "../setup.md"', 'import A from "./install.md"'),
+        ({"mkdocs.yml": ""}, "docs/a.md", '--8<-- "setup.md"', '--8<-- "guides/install.md"'),
+        ({"book.toml": '[book]\nsrc = "docs"'}, "docs/a.md", "{{#include setup.md}}", "{{#include guides/install.md}}"),
+        (
+            {"docs/.vitepress/config.ts": "export default {}"},
+            "docs/a.md",
+            "<!--@include: ./setup.md-->",
+            "<!--@include: ./guides/install.md-->",
+        ),
+        ({"docs/conf.py": "project = 'x'"}, "docs/b/a.rst", ":doc:`/setup`", ":doc:`/guides/install`"),
+        ({"docs/conf.py": "project = 'x'"}, "docs/a.rst", ":download:`setup.md`", ":download:`guides/install.md`"),
+        ({"docusaurus.config.js": ""}, "docs/a.md", "[x](@site/docs/setup.md)", "[x](@site/docs/guides/install.md)"),
+        ({"docusaurus.config.js": ""}, "docs/a.md", "[x](/en/docs/setup)", "[x](/en/docs/guides/install)"),
+        ({"docusaurus.config.js": ""}, "docs/a.mdx", 'import S from "@site/docs/setup.md"', None),
+        ({"docs/docs.json": '{"navigation": {}}'}, "docs/a.mdx", "[x](/setup)", "[x](/guides/install)"),
+        (
+            {"docs/.vitepress/config.ts": "export default {}"},
+            "docs/.vitepress/config.ts",
+            "export default { themeConfig: { sidebar: [{link: '/setup'}] } }",
+            "export default { themeConfig: { sidebar: [{link: '/guides/install'}] } }",
+        ),
+        ({}, "mkdocs.yml", "nav:\n  - A: &a setup.md\n", "nav:\n  - A: &a guides/install.md\n"),
+        (
+            {"docusaurus.config.js": ""},
+            "versioned_sidebars/version-1-sidebars.json",
+            '{"docs": ["other"]}',
+            '{"docs": ["other"]}',
+        ),
+    ],
+)
+def test_reference_is_updated_by_the_rules_of_its_site(
+    workspace: Make, files: dict[str, str], page: str, before: str, after: str | None
+) -> None:
+    space = workspace(
+        {"docs/setup.md": b"# Setup\n", **{path: text.encode() for path, text in files.items()}, page: before.encode()}
+    )
+    move_page(space, "docs/setup.md", "docs/guides/install.md")
+    assert space.read(page).decode() == (after or before.replace("docs/setup", "docs/guides/install"))
+
+
+def test_link_that_leads_elsewhere_on_its_site_is_unchanged(workspace: Make) -> None:
+    """An absolute link starts from the site's own folder, so this one leads to docs/guide.md, not to guide.md."""
+    space = workspace(
+        {"mkdocs.yml": b"site_name: x\n", "guide.md": b"", "docs/guide.md": b"", "docs/a.md": b"[x](/guide)"}
+    )
+    assert move_page(space, "guide.md", "old/guide.md") == []
+
+
+def test_page_with_a_number_or_a_slug_keeps_its_links(workspace: Make) -> None:
+    space = workspace(
+        {
+            "docusaurus.config.js": b"",
+            "docs/01-intro.md": b"# Intro\n",
+            "docs/b.md": b"---\nslug: /fixed\n---\n",
+            "docs/a.md": b"[x](intro) [y](/fixed) [z](/docs/intro)\n",
+            "sidebars.js": b"module.exports = {docs: ['intro', 'b']}",
+        }
+    )
+    assert move_page(space, "docs/b.md", "docs/sub/b.md") == ["sidebars.js"]
+    assert move_page(space, "docs/01-intro.md", "docs/sub/02-intro.md") == ["docs/a.md", "sidebars.js"]
+    assert space.read("sidebars.js") == b"module.exports = {docs: ['sub/intro', 'sub/b']}"
+    assert space.read("docs/a.md") == b"[x](sub/02-intro.md) [y](/fixed) [z](/docs/sub/intro)\n"
+
+
+def test_moved_page_finds_the_same_files_on_its_site(workspace: Make) -> None:
+    body = '[x](@site/docs/a.md) [y](./a) [z](~/x)\n\nimport A from "@theme/Tabs"\nimport B from "./b.mdx"\n'
+    space = workspace({"docusaurus.config.js": b"", "docs/p.mdx": body.encode(), "docs/a.md": b"", "docs/b.mdx": b""})
+    move_page(space, "docs/p.mdx", "docs/sub/p.mdx")
+    assert space.read("docs/sub/p.mdx").decode() == body.replace("(./a)", "(../a)").replace('"./b', '"../b')
+
+
+def test_protected_navigation_does_not_stop_the_move(workspace: Make) -> None:
+    config = b"export default { themeConfig: { sidebar: [{link: '/setup'}] } }"
+    space = workspace({"docs/setup.md": b"", "docs/.vitepress/config.ts": config, "docs/a.md": b"[x](setup.md)"})
+
+    def refuse_dot_folders(path: str) -> None:
+        if "/." in path:
+            raise PathRefused(f"{path} is protected.")
+
+    protected = Workspace(space.tree, refuse_dot_folders)
+    assert move_page(protected, "docs/setup.md", "docs/install.md") == ["docs/a.md"]
+    assert protected.read("docs/.vitepress/config.ts") == config

@@ -5,11 +5,12 @@ import re
 
 from copydesk.jobs.agent.mechanic.instructions import AddField
 from copydesk.jobs.agent.mechanic.plan import EditPlan, find_pages, pluralize
-from copydesk.jobs.pages import front_matter
-from copydesk.jobs.pages.headings import ATX_HEADING_PATTERN, find_headings, strip_markup
 from copydesk.jobs.pages.lines import split_lines
 from copydesk.jobs.pages.page_types import INDEX_NAMES, MARKDOWN_EXTENSIONS, extension, is_site_page, stem
-from copydesk.jobs.pages.prose import mask_non_prose
+from copydesk.jobs.pages.parsing import front_matter
+from copydesk.jobs.pages.parsing.headings import ATX_HEADING_PATTERN, find_headings, strip_markup
+from copydesk.jobs.pages.parsing.prose import mask_non_prose
+from copydesk.jobs.pages.parsing.yaml_reader import YAML_ERRORS, load_yaml
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -33,7 +34,7 @@ def plan_fields(workspace: Workspace, instruction: AddField) -> EditPlan:
         ):
             continue
         body = DecodedText.decode(data).body
-        matter = front_matter.find_front_matter(body)
+        matter = front_matter.parse_front_matter(body)
         if not body.strip() or (matter and not matter.is_missing(instruction.name)):
             continue
         value = (
@@ -61,8 +62,8 @@ def plan_fields(workspace: Workspace, instruction: AddField) -> EditPlan:
 def format_value(name: str, value: str) -> str:
     """Returns the value as given if it is YAML for a single value, else quoted."""
     try:
-        loaded = front_matter.load_yaml(f"{name}: {value}")
-    except front_matter.YAML_ERRORS:
+        loaded = load_yaml(f"{name}: {value}")
+    except YAML_ERRORS:
         return front_matter.quote_yaml(value)
     is_single_value = isinstance(loaded, dict) and set(loaded) == {name} and not isinstance(loaded[name], dict | None)
     return value if is_single_value and "#" not in value else front_matter.quote_yaml(value)

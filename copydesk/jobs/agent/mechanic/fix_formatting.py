@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from copydesk.jobs.agent.mechanic.instructions import FixHeadings, InstructionScope, TrimSpace
 from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, pluralize
-from copydesk.jobs.pages.headings import Heading, find_headings
 from copydesk.jobs.pages.lines import split_lines
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension
-from copydesk.jobs.pages.prose import find_code_lines, mask_non_prose
+from copydesk.jobs.pages.parsing.headings import Heading, find_headings
+from copydesk.jobs.pages.parsing.prose import find_code_lines, mask_non_prose
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 

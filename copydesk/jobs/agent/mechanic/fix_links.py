@@ -1,4 +1,8 @@
-"""Fixes broken internal links that have exactly one possible target, and lists the others."""
+"""Fixes broken internal links that have exactly one possible target, and lists the others.
+
+A link is broken if the checks say so. On a site, a link that only may be broken is left alone: a build may create its
+target.
+"""
 
 import posixpath
 import re
@@ -8,16 +12,8 @@ from urllib.parse import unquote
 
 from copydesk.jobs.agent.mechanic.instructions import FixLinks
 from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, join_limited, pluralize
-from copydesk.jobs.pages.headings import find_anchors
+from copydesk.jobs.checks.rules.links import check_link
 from copydesk.jobs.pages.lines import line_at, split_lines
-from copydesk.jobs.pages.link_targets import (
-    RepositoryPaths,
-    ResolvedLink,
-    list_base_folders,
-    rewrite_target,
-    split_target,
-)
-from copydesk.jobs.pages.links import Link, find_links
 from copydesk.jobs.pages.page_types import (
     INDEX_NAMES,
     MARKDOWN_EXTENSIONS,
@@ -26,7 +22,18 @@ from copydesk.jobs.pages.page_types import (
     stem,
     strip_extension,
 )
-from copydesk.jobs.pages.prose import mask_non_prose
+from copydesk.jobs.pages.parsing.page_parser import find_references
+from copydesk.jobs.pages.parsing.references import names_file_or_anchor, remove_overlaps
+from copydesk.jobs.pages.site.anchors import FRAME_ANCHOR_PATTERN
+from copydesk.jobs.pages.site.link_rewriter import (
+    LinkStyle,
+    encode_like,
+    list_base_folders,
+    relative_path,
+    rewrite_target,
+)
+from copydesk.jobs.pages.site.paths import split_target
+from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.workspace.bounded_matcher import BoundedMatcher
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
@@ -36,7 +43,6 @@ MAX_NAME_CHARS = 100
 MAX_COMPARISONS, MAX_STEPS_PER_NAME = 5000, 10_000
 """Limits the comparisons of names with nearly the same letters: their number in one job, and the steps of each."""
 NUMBER_PATTERN = re.compile(r"\d+")
-NOT_HEADING_PATTERN = re.compile(r"L\d+(-L\d+)?$|:~:|top$|/|!")
 
 
 def plan_link_fixes(workspace: Workspace, instruction: FixLinks) -> EditPlan:
@@ -64,52 +70,58 @@ def plan_link_fixes(workspace: Workspace, instruction: FixLinks) -> EditPlan:
 class LinkFixer:
     def __init__(self, workspace: Workspace) -> None:
         self.undecided: list[str] = []
-        self._workspace = workspace
-        self._site = RepositoryPaths(workspace.paths())
-        self._anchors: dict[str, dict[str, list[str]]] = {}
+        self._resolver = index_workspace(workspace).resolver
         self._comparisons_left = MAX_COMPARISONS
 
     def find_edits(self, path: str, body: str) -> Edits:
+        """Returns the edits of a page. Pages that the checks skip, such as fixtures of tests, are not edited."""
         edits: Edits = []
+        if path not in self._resolver.pages:
+            return edits
         lines = split_lines(body)
-        for link in find_links(path, body):
-            if not link.is_internal and not link.target.startswith("#"):
+        links = (each for each in find_references(path, body) if each.kind == "link" and each.is_sure)
+        for link in remove_overlaps(links):
+            if not names_file_or_anchor(link.target):
                 continue
-            target = self._fix_target(path, link)
+            target = self._fix_target(path, link.target)
             if target is None:
                 self.undecided.append(f"{path}:{line_at(lines, link.start).number} {link.target}")
             elif target != link.target:
                 edits.append((link.start, link.end, target))
         return edits
 
-    def _fix_target(self, page: str, link: Link) -> str | None:
+    def _fix_target(self, page: str, target: str) -> str | None:
         """Returns the correct target of the link; None when it cannot be determined."""
-        target = link.target
-        if target.startswith("#"):
-            return self._fix_anchor(page, target)
-        resolved = self._site.resolve(page, target)
-        if resolved is None:
-            candidate = self._guess_target(page, target)
-            if candidate is None:
-                return target if self._is_folder(page, target) else None
-            target = _rewrite_target(page, target, candidate)
-            resolved = self._site.resolve(page, target)
-            if resolved is None or resolved.file != candidate:
+        has_site = self._resolver.site_by_page.get(page) is not None
+        problem = check_link(self._resolver, page, "link", target)
+        if has_site and (problem is None or not problem.is_sure):
+            return target
+        path = split_target(target)[0]
+        file = self._resolver.resolve(page, path) if path else page
+        if file is None and problem is None:
+            return target  # a file that git does not have, such as build output
+        if file is None:
+            file = self._guess_target(page, target)
+            new_target = None if file is None else self._rewrite_target(page, target, file)
+            if file is None or new_target is None:
                 return None
-        return self._fix_anchor(resolved.file, target)
+            target = new_target
+        return self._fix_anchor(file, target)
 
-    def _is_folder(self, page: str, target: str) -> bool:
-        path = unquote(split_target(target)[0]).lstrip("/")
-        return any(
-            posixpath.normpath(posixpath.join(base, path)) in self._site.folders
-            for base in list_base_folders(page, target)
-        )
+    def _rewrite_target(self, page: str, target: str, file: str) -> str | None:
+        """Returns the link to another file in the style of the old one, or by its path; None if neither resolves."""
+        path, query_and_anchor = split_target(target)
+        by_path = encode_like(relative_path(file, posixpath.dirname(page), path), path) + query_and_anchor
+        for candidate in (_rewrite_in_style(page, target, file), by_path):
+            if self._resolver.resolve(page, split_target(candidate)[0]) == file:
+                return candidate
+        return None
 
     @cached_property
     def _paths_by_kind_and_name(self) -> dict[str, dict[str, list[str]]]:
         """Paths by kind and by name, so that a link is only compared with files of its kind."""
         paths: dict[str, dict[str, list[str]]] = {}
-        for path in sorted(self._site.paths):
+        for path in sorted(self._resolver.files):
             paths.setdefault(_file_kind(path), {}).setdefault(stem(path).casefold(), []).append(path)
         return paths
 
@@ -162,29 +174,18 @@ class LinkFixer:
         return None
 
     def _fix_anchor(self, file: str, target: str) -> str | None:
+        """Returns the link with the page's only anchor of the same letters; None if it has none or several."""
         hash_index = target.find("#")
         anchor = unquote(target[hash_index + 1 :])
-        if (
-            hash_index < 0
-            or not anchor
-            or extension(file) not in MARKDOWN_EXTENSIONS
-            or NOT_HEADING_PATTERN.match(anchor)
-        ):
+        if hash_index < 0 or not anchor or file not in self._resolver.pages:
             return target
-        similar_anchors = self._group_anchors(file).get(_letters_and_digits(anchor), [])
-        if anchor in similar_anchors:
+        anchors = self._resolver.get_anchors(file)
+        if anchor in anchors.exact_anchors or FRAME_ANCHOR_PATTERN.match(anchor):
             return target
-        return f"{target[:hash_index]}#{similar_anchors[0]}" if len(similar_anchors) == 1 else None
-
-    def _group_anchors(self, file: str) -> dict[str, list[str]]:
-        """Returns the anchors of a page, grouped by their letters and digits."""
-        if file not in self._anchors:
-            data = self._workspace.read(file) if self._workspace.is_readable(file) else b""
-            body = DecodedText.decode(data).body if is_text(data) else ""
-            groups = self._anchors[file] = {}
-            for anchor in find_anchors(body, mask_non_prose(file, body)):
-                groups.setdefault(_letters_and_digits(anchor), []).append(anchor)
-        return self._anchors[file]
+        similar = anchors.find_similar(anchor)
+        if len(similar) == 1:
+            return f"{target[:hash_index]}#{similar[0]}"
+        return target if anchors.has(anchor) else None
 
 
 def _possible_paths(page: str, target: str) -> list[str]:
@@ -202,7 +203,7 @@ def _may_be_similar(name: str, other: str) -> bool:
     )
 
 
-def _rewrite_target(page: str, target: str, file: str) -> str:
+def _rewrite_in_style(page: str, target: str, file: str) -> str:
     path = split_target(target)[0]
     extensionless = (
         extension(path) not in PAGE_EXTENSIONS and extension(path) != ".html" and extension(file) in PAGE_EXTENSIONS
@@ -216,7 +217,7 @@ def _rewrite_target(page: str, target: str, file: str) -> str:
     )
     named_root = path.strip("/").split("/")[0] == file.split("/")[0]
     base = roots[0] if roots and not named_root else "" if path.startswith("/") else posixpath.dirname(page)
-    return rewrite_target(target, page, ResolvedLink(file, base, removed_extension, suffix), file)
+    return rewrite_target(target, page, LinkStyle(base, removed_extension, suffix), file)
 
 
 def _without_page_extension(path: str) -> str:
@@ -226,7 +227,3 @@ def _without_page_extension(path: str) -> str:
 def _file_kind(path: str) -> str:
     """Returns "" for a page, else the extension. Any page can replace a page, but a PNG only another PNG."""
     return "" if extension(path) in (*PAGE_EXTENSIONS, ".html", "") else extension(path)
-
-
-def _letters_and_digits(anchor: str) -> str:
-    return re.sub(r"[\W_]+", "", anchor.casefold())

@@ -1,19 +1,24 @@
 """Replaces a word or phrase in the text that people read: not in code, addresses, field names or tags."""
 
 import re
+from bisect import bisect_left
 from itertools import zip_longest
 from urllib.parse import unquote
 
 from copydesk.jobs.agent.mechanic.instructions import Replace
 from copydesk.jobs.agent.mechanic.phrase_matcher import PhraseMatcher
 from copydesk.jobs.agent.mechanic.plan import MAX_FILES, EditPlan, Edits, find_pages, pluralize
-from copydesk.jobs.pages import front_matter
-from copydesk.jobs.pages.headings import find_headings
 from copydesk.jobs.pages.lines import Span, apply_edits, mask_spans
-from copydesk.jobs.pages.link_targets import RepositoryPaths, split_target
-from copydesk.jobs.pages.links import find_links
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension, is_page
-from copydesk.jobs.pages.prose import mask_non_prose
+from copydesk.jobs.pages.parsing import front_matter
+from copydesk.jobs.pages.parsing.headings import find_headings
+from copydesk.jobs.pages.parsing.page_parser import find_references
+from copydesk.jobs.pages.parsing.prose import mask_non_prose
+from copydesk.jobs.pages.parsing.references import remove_overlaps
+from copydesk.jobs.pages.site.link_resolver import LinkResolver
+from copydesk.jobs.pages.site.link_rewriter import find_referenced_file
+from copydesk.jobs.pages.site.paths import split_target
+from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -68,20 +73,20 @@ def plan_replacement(workspace: Workspace, instruction: Replace) -> EditPlan:
 def _find_edits(path: str, body: str, matcher: PhraseMatcher, include_code: bool, plan: EditPlan) -> Edits:
     prose_text = mask_non_prose(path, body)
     visible = mask_spans(body if include_code else prose_text, _protected_spans(path, body, prose_text))
-    matter = front_matter.find_front_matter(body)
+    matter = front_matter.parse_front_matter(body)
     if matter:
         visible = mask_spans(body[: matter.body_start], [(0, matter.body_start)]) + visible[matter.body_start :]
     edits, split_count = matcher.find_edits(body, visible)
     if split_count:
         plan.notes.append(f"Not changed in {path}: {pluralize(split_count, 'occurrence')} broken across two lines.")
-    if matter and matter.fields is not None:
+    if matter and matter.is_editable:
         edits += _find_field_edits(path, body, matter, matcher, plan)
     return edits
 
 
 def _protected_spans(path: str, body: str, prose_text: str) -> list[Span]:
     """Returns the spans that must not change: link targets, addresses, file names, tags, directives and MDX code."""
-    spans = [(link.start, link.end) for link in find_links(path, body, prose_text)]
+    spans = [(reference.start, reference.end) for reference in find_references(path, body)]
     spans += [match.span() for match in DIRECTIVE_PATTERN.finditer(prose_text)]
     spans += _find_addresses(prose_text)
     if extension(path) == ".mdx":
@@ -113,8 +118,8 @@ def _find_field_edits(
     visible = mask_spans(block, hidden)
     visible = mask_spans(visible, _find_addresses(visible))
     edits, _ = matcher.find_edits(block, visible)
-    after = front_matter.find_front_matter(apply_edits(block, edits)) if edits else matter
-    if after is None or after.fields is None or after.keys != matter.keys:
+    after = front_matter.parse_front_matter(apply_edits(block, edits)) if edits else matter
+    if after is None or not after.is_editable or after.keys != matter.keys:
         plan.notes.append(f"{path}: the front matter was not changed, because it would no longer be valid.")
         return []
     return edits
@@ -122,17 +127,18 @@ def _find_field_edits(
 
 def _update_anchor_links(workspace: Workspace, edits_by_path: dict[str, tuple[bytes, Edits]], plan: EditPlan) -> None:
     """Adds edits of links to changed headings, because the anchor of a heading changes with its text."""
+    changed_headings = [path for path, (data, edits) in edits_by_path.items() if _changes_heading(path, data, edits)]
+    if not changed_headings:
+        return
+    resolver = index_workspace(workspace).resolver
     renamed_anchors = {
         path: anchors
-        for path, (data, edits) in edits_by_path.items()
-        if (anchors := _find_renamed_anchors(path, data, edits))
+        for path in changed_headings
+        if (anchors := _find_renamed_anchors(resolver, path, *edits_by_path[path]))
     }
-    if not renamed_anchors:
-        return
-    site = RepositoryPaths(workspace.paths())
     old_anchors = {old.encode() for anchors in renamed_anchors.values() for old in anchors}
     updated_links = 0
-    for path in sorted(site.paths):
+    for path in workspace.paths():
         if extension(path) not in MARKDOWN_EXTENSIONS or not is_page(path) or not workspace.is_documentation(path):
             continue
         if not workspace.is_readable(path):
@@ -140,7 +146,7 @@ def _update_anchor_links(workspace: Workspace, edits_by_path: dict[str, tuple[by
         data = workspace.read(path)
         if b"#" not in data or not is_text(data) or not any(old in data for old in old_anchors):
             continue
-        edits = _find_anchor_edits(path, DecodedText.decode(data).body, site, renamed_anchors)
+        edits = _find_anchor_edits(path, DecodedText.decode(data).body, resolver, renamed_anchors)
         if edits and (path in edits_by_path or len(edits_by_path) < MAX_FILES):
             edits_by_path.setdefault(path, (data, []))[1].extend(edits)
             updated_links += len(edits)
@@ -148,29 +154,42 @@ def _update_anchor_links(workspace: Workspace, edits_by_path: dict[str, tuple[by
         plan.notes.append(f"Updated {pluralize(updated_links, 'link')} to the anchors of changed headings.")
 
 
-def _find_renamed_anchors(path: str, data: bytes, edits: Edits) -> dict[str, str]:
+def _changes_heading(path: str, data: bytes, edits: Edits) -> bool:
     if extension(path) not in MARKDOWN_EXTENSIONS:
-        return {}
+        return False
+    body = DecodedText.decode(data).body
+    lines = [heading.line for heading in find_headings(body, mask_non_prose(path, body))]
+    starts = [line.start for line in lines]
+    for start, end, _ in edits:
+        index = bisect_left(starts, end) - 1  # the last heading that begins before the edit ends
+        if index >= 0 and start < lines[index].end:
+            return True
+    return False
+
+
+def _find_renamed_anchors(resolver: LinkResolver, path: str, data: bytes, edits: Edits) -> dict[str, str]:
+    slugify = resolver.get_slugify(path)
     before = DecodedText.decode(data).body
     after = apply_edits(before, edits)
     pairs = zip(
-        find_headings(before, mask_non_prose(path, before)),
-        find_headings(after, mask_non_prose(path, after)),
+        find_headings(before, mask_non_prose(path, before), slugify),
+        find_headings(after, mask_non_prose(path, after), slugify),
         strict=False,
     )
     return {old.anchor: new.anchor for old, new in pairs if old.anchor != new.anchor}
 
 
 def _find_anchor_edits(
-    path: str, body: str, site: RepositoryPaths, renamed_anchors: dict[str, dict[str, str]]
+    path: str, body: str, resolver: LinkResolver, renamed_anchors: dict[str, dict[str, str]]
 ) -> Edits:
     edits: Edits = []
-    for link in find_links(path, body):
+    for link in remove_overlaps(each for each in find_references(path, body) if each.kind == "link"):
         link_path, suffix = split_target(link.target)
-        resolved = site.resolve(path, link.target) if link.is_internal else None
-        file = path if not link_path and suffix.startswith("#") else resolved.file if resolved else ""
+        file: str | None = path
+        if link_path or not suffix.startswith("#"):
+            file = find_referenced_file(resolver, path, link.kind, link.target) if link.names_file else None
         hash_index = suffix.find("#")
-        anchor = renamed_anchors.get(file, {}).get(unquote(suffix[hash_index + 1 :])) if hash_index >= 0 else None
+        anchor = renamed_anchors.get(file or "", {}).get(unquote(suffix[hash_index + 1 :])) if hash_index >= 0 else None
         if anchor:
             edits.append((link.start + len(link_path) + hash_index + 1, link.end, anchor))
     return edits

@@ -6,19 +6,23 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from copydesk.jobs.checks.findings import Finding, ReferenceProblem
-from copydesk.jobs.checks.parsing.page_facts import PageFacts
 from copydesk.jobs.checks.rules.includes import REFERENCE_CHECKS
-from copydesk.jobs.checks.site.generators import DocsSite
-from copydesk.jobs.checks.site.link_resolver import LinkResolver
-from copydesk.jobs.pages.link_targets import split_target
-from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, MARKDOWN_NAV_FILES, extension
+from copydesk.jobs.pages.page_types import (
+    IMAGE_EXTENSIONS,
+    MARKDOWN_EXTENSIONS,
+    MARKDOWN_NAV_FILES,
+    PARTIAL_FOLDERS,
+    extension,
+)
+from copydesk.jobs.pages.parsing.page_facts import PageFacts
+from copydesk.jobs.pages.site.generators import DocsSite
+from copydesk.jobs.pages.site.link_resolver import LinkResolver
+from copydesk.jobs.pages.site.paths import split_target
 
-IMAGE_EXTENSIONS = frozenset((".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif"))
 FILE_EXTENSIONS = frozenset(
     (".pdf", ".zip", ".py", ".ts", ".tsx", ".go", ".rs", ".java", ".sh", ".yml", ".yaml", ".toml", ".csv")
 )
 LINKED_FILE_EXTENSIONS = frozenset((*MARKDOWN_EXTENSIONS, *IMAGE_EXTENSIONS, *FILE_EXTENSIONS))
-PARTIAL_FOLDERS = {"snippets", "partials", "includes", "fragments", "_includes"}
 # These generators serve each page under one address and know all addresses, so an address without a page is broken.
 ADDRESS_BASED_GENERATORS = ("mintlify", "docusaurus", "vitepress")
 
@@ -36,7 +40,7 @@ def check_references(resolver: LinkResolver, page: str, facts: PageFacts) -> Pag
     findings: list[Finding] = []
     uncertain: dict[str, Finding] = {}
     for line, kind, target in facts.references:
-        problem = REFERENCE_CHECKS.get(kind, _check_link)(resolver, page, kind, target)
+        problem = REFERENCE_CHECKS.get(kind, check_link)(resolver, page, kind, target)
         if problem is not None:
             finding = Finding(problem.rule, page, line, problem.message)
             if problem.is_sure:
@@ -46,7 +50,7 @@ def check_references(resolver: LinkResolver, page: str, facts: PageFacts) -> Pag
     return PageFindings(tuple(findings), uncertain) if findings or uncertain else NO_FINDINGS
 
 
-def _check_link(resolver: LinkResolver, page: str, kind: str, target: str) -> ReferenceProblem | None:
+def check_link(resolver: LinkResolver, page: str, kind: str, target: str) -> ReferenceProblem | None:
     if "?" in target:
         path, suffix = split_target(target)
         anchor = suffix.partition("#")[2]

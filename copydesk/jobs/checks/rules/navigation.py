@@ -1,15 +1,15 @@
 """Checks that every page in the navigation exists, and that a complete navigation lists every page."""
 
 import posixpath
-import re
 from collections.abc import Iterator, Mapping
 
 from copydesk.jobs.checks.findings import Finding
-from copydesk.jobs.checks.site.generators import DocsSite
-from copydesk.jobs.checks.site.link_resolver import INDEX_NAMES, NUMBER_PREFIX_PATTERN, LinkResolver, join_path
-from copydesk.jobs.checks.site.nav_files import NavFile
-from copydesk.jobs.pages.link_targets import split_target
-from copydesk.jobs.pages.page_types import is_site_page, stem
+from copydesk.jobs.pages.page_types import INDEX_NAMES, PARTIAL_FOLDERS, is_site_page, stem
+from copydesk.jobs.pages.site.generators import DocsSite
+from copydesk.jobs.pages.site.link_resolver import LinkResolver
+from copydesk.jobs.pages.site.nav_entries import VERSIONED_SIDEBAR_PATTERN, find_nav_site, resolve_entry
+from copydesk.jobs.pages.site.nav_files import NavFile
+from copydesk.jobs.pages.site.paths import is_within, join_path, split_target, strip_folder
 
 UNLISTED_FIELDS = (
     "hidden",
@@ -22,8 +22,6 @@ UNLISTED_FIELDS = (
     "layout",
     "template",
 )
-VERSIONED_SIDEBAR_PATTERN = re.compile(r"version-(.+)-sidebars\.json$")
-PARTIAL_FOLDERS = {"snippets", "partials", "includes", "fragments", "templates"}
 SUMMARY_FILES = ("SUMMARY.md", "summary.md")
 
 
@@ -31,8 +29,8 @@ def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -
     for path, nav_file in nav_files.items():
         for problem in nav_file.problems:
             yield Finding(problem.rule, path, problem.line, problem.message)
-        site = _find_site(resolver, path)
-        if site is not None and nav_file.entries:
+        site = find_nav_site(resolver, path)
+        if site is not None and nav_file.listed:
             yield from _check_entries(resolver, site, path, nav_file)
     for site in resolver.sites:
         if site.kind in ("mdbook", "gitbook"):
@@ -41,52 +39,21 @@ def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -
             yield from _check_toctrees(resolver, site)
 
 
-def _find_site(resolver: LinkResolver, path: str) -> DocsSite | None:
-    """Returns the site that a navigation file belongs to: the one that it configures, or whose folder it is in."""
-    for site in resolver.sites:
-        if site.config_path == path:
-            return site
-    folder = posixpath.dirname(path).removesuffix("/versioned_sidebars").removesuffix("versioned_sidebars")
-    return next((site for site in resolver.sites if site.kind == "docusaurus" and site.folder == folder), None)
-
-
 def _check_entries(resolver: LinkResolver, site: DocsSite, path: str, nav_file: NavFile) -> Iterator[Finding]:
     named_files: set[str] = set()
-    for line, entry in nav_file.entries:
-        file = _resolve_entry(resolver, site, path, entry)
+    for entry in nav_file.listed:
+        file = resolve_entry(resolver, site, path, entry.value)
         if file is not None:
             named_files.add(file)
-        elif (site.kind == "sphinx" or not site.is_open_ended) and not _may_exist(resolver, site, entry):
-            yield Finding(
-                "navigation", path, line, f"The navigation entry `{entry}` points to a page that does not exist."
-            )
+        elif (site.kind == "sphinx" or not site.is_open_ended) and not _may_exist(resolver, site, entry.value):
+            message = f"The navigation entry `{entry.value}` points to a page that does not exist."
+            yield Finding("navigation", path, entry.line, message)
     if (
         nav_file.is_complete
         and (site.kind == "sphinx" or not site.is_open_ended)
         and not VERSIONED_SIDEBAR_PATTERN.search(path)
     ):
         yield from _find_orphans(resolver, site, named_files, posixpath.basename(path))
-
-
-def _resolve_entry(resolver: LinkResolver, site: DocsSite, path: str, entry: str) -> str | None:
-    name = split_target(entry)[0].strip("/")
-    if site.kind == "vitepress":
-        return resolver.resolve(join_path(site.roots[0], "index.md") or "", entry)
-    if site.kind == "docusaurus":
-        return _resolve_docusaurus_id(resolver, site, path, name)
-    return resolver.find_at(join_path(site.roots[0], name))
-
-
-def _resolve_docusaurus_id(resolver: LinkResolver, site: DocsSite, path: str, name: str) -> str | None:
-    """Resolves a Docusaurus ID: the path without number prefixes, or with the front matter's `id` as its last name."""
-    version = VERSIONED_SIDEBAR_PATTERN.search(path)
-    files_by_address = resolver.files_by_address[site]
-    if version:
-        root = join_path(site.folder, f"versioned_docs/version-{version[1]}") or ""
-        for file in (f"{root}/{name}{kind}" for kind in (".md", ".mdx")):
-            if file in resolver.files:
-                return file
-    return files_by_address.get(name) or files_by_address.get(NUMBER_PREFIX_PATTERN.sub(r"\1", name))
 
 
 def _may_exist(resolver: LinkResolver, site: DocsSite, entry: str) -> bool:
@@ -139,9 +106,9 @@ def _find_orphans(resolver: LinkResolver, site: DocsSite, named_files: set[str],
 def _should_be_listed(resolver: LinkResolver, site: DocsSite, page: str) -> bool:
     """Returns whether a site should list this page: not its home page, a partial, or a page that opts out."""
     root = site.roots[0]
-    if root and not page.startswith(root + "/"):
+    if not is_within(page, root):
         return False
-    path_in_root = page[len(root) + 1 if root else 0 :]
+    path_in_root = strip_folder(page, root)
     if "/" not in path_in_root and stem(path_in_root) in INDEX_NAMES:
         return False
     folders = set(path_in_root.split("/")[:-1])

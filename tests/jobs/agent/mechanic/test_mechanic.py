@@ -187,7 +187,7 @@ def test_ambiguous_links_are_listed_and_left(workspace: Make) -> None:
     body = (
         b"[x](setup.md)\n[y](v2-notes.md)\n[z](b/setup.md#gone)\n`[code](nowhere.md)` [ok](b/) [w](https://x.example)\n"
     )
-    space = workspace({"a.md": body, "b/setup.md": b"", "c/setup.md": b"", "v1-notes.md": b""})
+    space = workspace({"a.md": body, "b/setup.md": b"# B\n", "c/setup.md": b"", "v1-notes.md": b""})
     done = work(space, "fix broken links")
     assert (done.title, space.changes()) == ("No change", {})
     assert "a.md:1 setup.md, a.md:2 v2-notes.md, a.md:3 b/setup.md#gone." in done.summary

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from copydesk.jobs.pages import front_matter
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension
+from copydesk.jobs.pages.parsing import front_matter
 from copydesk.jobs.publish.guard.embeds.asciidoc import find_in_asciidoc
 from copydesk.jobs.publish.guard.embeds.css import find_in_css
 from copydesk.jobs.publish.guard.embeds.data_files import UnreadableData, find_in_data, find_in_front_matter, parse_data

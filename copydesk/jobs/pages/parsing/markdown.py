@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from copydesk.jobs.pages import front_matter
 from copydesk.jobs.pages.lines import Span, mask_spans, mask_text
+from copydesk.jobs.pages.parsing import front_matter
 
 # A fence may be in a quotation or directly after a list marker; in a list it may be indented by any amount.
 FENCE_PATTERN = re.compile(r"(?P<prefix>[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(?P<mark>`{3,}(?=[^`]*$)|~{3,})")
@@ -44,9 +44,8 @@ def scan(body: str, indented_code: bool = True) -> MarkdownScan:
     lines = text.split("\n")
     first_line_number = head.count("\n") + 1
     fenced, unclosed = _find_fenced_lines(text, lines, indented_code)
-    code_lines = (
-        fenced | _find_indented_code(lines, fenced) if indented_code and ("\t" in body or "\n    " in body) else fenced
-    )
+    may_be_indented = indented_code and ("\t" in body or "\n    " in body or body.startswith("    "))
+    code_lines = fenced | _find_indented_code(lines, fenced) if may_be_indented else fenced
     for index in code_lines:
         lines[index] = mask_text(lines[index])
     text = (mask_text(head) if head else "") + "\n".join(lines)

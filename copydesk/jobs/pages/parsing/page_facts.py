@@ -6,14 +6,10 @@ from sys import intern
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from copydesk.jobs.pages.parsing.references import NumberedReference
+
 MAX_PAGE_CHARS = 512_000
-"""A longer file is data rather than a page, and is not checked."""
-
-
-Reference = tuple[int, str, str]
-"""Line, kind and target. The kind is the syntax of the reference, which decides where the target is searched for: link,
-import, doc, ref, toctree, or a kind of include. A bare tuple, because there are hundreds of thousands and the garbage
-collector skips tuples of plain values."""
+"""A longer file is data rather than a page, and is not parsed."""
 
 
 class PageProblem(NamedTuple):
@@ -24,7 +20,7 @@ class PageProblem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    references: tuple[Reference, ...] = ()
+    references: tuple[NumberedReference, ...] = ()
     headings: tuple[str, ...] = ()
     """Texts of the headings without an explicit ID, as written; their anchors are generated from the text."""
     explicit_ids: tuple[str, ...] = ()
@@ -55,7 +51,7 @@ class PageFacts:
 UNKNOWN_FACTS = PageFacts(is_open_ended=True, is_front_matter_readable=False)
 
 
-def collect_dependency_keys(references: Iterable[Reference]) -> tuple[str, ...]:
+def collect_dependency_keys(references: Iterable[NumberedReference]) -> tuple[str, ...]:
     """Returns the last name of each reference, and every name of an absolute address, since any of them may resolve it.
 
     A change to files with other names cannot change where these references lead."""

@@ -3,13 +3,10 @@
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
-import yaml
-
-from copydesk.jobs.pages.front_matter import compose_yaml
+from copydesk.jobs.pages.site.paths import is_within
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,8 @@ class DocsSite:
             for root in self.roots:
                 if path.startswith(root + "/"):
                     return root
-            return path[: match.end() - 1] if match and _is_within(path, self.folder) else None
-        return next((root for root in self.roots if _is_within(path, root)), None)
+            return path[: match.end() - 1] if match and is_within(path, self.folder) else None
+        return next((root for root in self.roots if is_within(path, root)), None)
 
 
 DOCUSAURUS_ROOT_PATTERN = re.compile(
@@ -65,10 +62,6 @@ SPHINX_PAGE_EXTENSION_PATTERN = re.compile(
 )
 SPHINX_LABEL_EXTENSION_PATTERN = re.compile(r"intersphinx|autosectionlabel")
 DOCUSAURUS_PAGE_PLUGIN_PATTERN = re.compile(r"typedoc|openapi-docs|remote-content|docgen|redocusaurus|graphql-markdown")
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return not folder or path.startswith(folder + "/")
 
 
 def _join(folder: str, name: str) -> str:
@@ -264,31 +257,3 @@ def _pick_from_group(group: list[DocsSite]) -> DocsSite:
     if len(kinds - {"jekyll"}) == 1:  # GitHub Pages adds a _config.yml
         return next(site for site in group if site.kind != "jekyll")
     return group[0] if len(group) == 1 else replace(group[0], kind="mixed", has_custom_anchors=True, is_open_ended=True)
-
-
-def compose_or_none(text: str) -> yaml.Node | None:
-    """Returns the nodes of a YAML file, including custom tags, without constructing values.
-
-    Returns None if PyYAML fails to process the text, and raises YAMLError if it is not valid YAML.
-    """
-    try:
-        return compose_yaml(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def iter_scalars(node: yaml.Node, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], yaml.ScalarNode]]:
-    """Yields every scalar with the keys above it."""
-    pending: list[tuple[tuple[str, ...], Any]] = [(keys, node)]
-    seen: set[int] = set()  # an alias repeats a node, and may form a cycle
-    while pending:
-        parent_keys, current = pending.pop()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        if isinstance(current, yaml.ScalarNode):
-            yield parent_keys, current
-        elif isinstance(current, yaml.SequenceNode):
-            pending += [(parent_keys, item) for item in reversed(current.value)]
-        elif isinstance(current, yaml.MappingNode):
-            pending += [((*parent_keys, str(key.value)), value) for key, value in reversed(current.value)]

@@ -2,12 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 
-from copydesk.core.text.normal_forms import normalize
-from copydesk.jobs.checks.parsing.page_facts import PageFacts
-from copydesk.jobs.pages.headings import strip_markup
+from copydesk.jobs.pages.parsing.headings import SLUGIFIERS, normalize_letters, slugify_github, strip_markup
+from copydesk.jobs.pages.parsing.page_facts import PageFacts
 
 # Anchors of the page layout and of footnotes, which are not in the page's text.
 FRAME_ANCHOR_PATTERN = re.compile(
@@ -19,7 +18,6 @@ PARAMETER_PREFIX_PATTERN = re.compile(r"(?:param|response|body|header|query|path
 MARKED_UP_HEADING_PATTERN = re.compile(r"[<>{}\[\]\\*_]|&#?\w+;|:\w+:|[^\x00-\x7f]")
 PLAIN_HEADING_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9]*(?: [A-Za-z0-9]+)*")
 HTML_ELEMENT_PATTERN = re.compile(r"<[^<>]*>[^<>]*</[^<>]*>")
-VITEPRESS_SEPARATOR_PATTERN = re.compile(r"[\s~`!@#$%^&*()\-_+=\[\]{}|\\;:\"'“”‘’<>,.?/]+")
 
 
 class PageAnchors:
@@ -46,6 +44,29 @@ class PageAnchors:
             map(normalize_letters, (anchor, unnumbered, PARAMETER_PREFIX_PATTERN.sub("", anchor)))
         )
 
+    def find_similar(self, anchor: str) -> list[str]:
+        """Returns the anchors that have the same letters and digits as this one."""
+        return self._anchors_by_letters.get(normalize_letters(anchor), [])
+
+    @cached_property
+    def _anchors_by_letters(self) -> dict[str, list[str]]:
+        groups: dict[str, list[str]] = {}
+        for anchor in self.exact_anchors:
+            groups.setdefault(normalize_letters(anchor), []).append(anchor)
+        return groups
+
+    @cached_property
+    def exact_anchors(self) -> frozenset[str]:
+        """Returns the anchors of all headings and IDs, as GitHub generates them if the rules are unknown."""
+        slugify = self._slugify or slugify_github
+        counts: Counter[str] = Counter()
+        anchors = list(self._facts.explicit_ids)
+        for text in self._facts.headings:
+            anchor = slugify(text)
+            anchors.append(f"{anchor}-{counts[anchor]}" if counts[anchor] else anchor)
+            counts[anchor] += 1
+        return frozenset(anchors)
+
     @cached_property
     def _slug_counts(self) -> Counter[str]:
         if self._slugify is None:
@@ -71,35 +92,6 @@ class PageAnchors:
         )
 
 
-def normalize_letters(text: str) -> str:
-    """Returns the letters and digits without accents and case: the part of a text that every generator keeps."""
-    if text.isascii():
-        return "".join(c for c in text.lower() if c.isalnum())
-    return "".join(c for c in normalize("NFKD", text).casefold() if c.isalnum())
-
-
 def _slugify_words(text: str) -> str:
     """Returns the anchor of a heading of plain words, which is the same for every generator."""
     return text.lower().replace(" ", "-")
-
-
-def _slugify_mkdocs(text: str) -> str:
-    text = normalize("NFKD", strip_markup(text)).encode("ascii", "ignore").decode()
-    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower())
-
-
-def _slugify_vitepress(text: str) -> str:
-    text = VITEPRESS_SEPARATOR_PATTERN.sub("-", normalize("NFKD", strip_markup(text)))
-    text = re.sub(r"^-+|-+$", "", re.sub(r"-{2,}", "-", text)).lower()
-    return f"_{text}" if text[:1].isdigit() else text
-
-
-def _slugify_github(text: str) -> str:
-    return re.sub(r"[^\w\- ]", "", strip_markup(text).strip().lower()).replace(" ", "-")
-
-
-SLUGIFIERS: dict[str, Callable[[str], str]] = {
-    "docusaurus": _slugify_github,
-    "mkdocs": _slugify_mkdocs,
-    "vitepress": _slugify_vitepress,
-}

@@ -6,24 +6,25 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from urllib.parse import unquote
 
-from copydesk.jobs.checks.parsing.page_facts import PageFacts
-from copydesk.jobs.checks.site.anchors import PageAnchors
-from copydesk.jobs.checks.site.generators import DocsSite, resolve_overlaps
-from copydesk.jobs.pages.link_targets import ASSET_FOLDERS
-from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, strip_extension
+from copydesk.jobs.pages.page_types import INDEX_NAMES, PAGE_EXTENSIONS, extension, strip_extension
+from copydesk.jobs.pages.parsing.headings import SLUGIFIERS, Slugify, slugify_github
+from copydesk.jobs.pages.parsing.page_facts import PageFacts
+from copydesk.jobs.pages.site.anchors import PageAnchors
+from copydesk.jobs.pages.site.generators import DocsSite, resolve_overlaps
+from copydesk.jobs.pages.site.paths import collect_folders, join_path, list_parent_folders, strip_folder
 
-INDEX_NAMES = ("index", "README", "readme", "_index", "Readme", "Index")
+ASSET_FOLDERS = ("public", "static")
 LINKABLE_EXTENSIONS = (".md", ".mdx", ".rst", ".markdown", ".html")
 IMPLIED_ENDINGS = (
     *LINKABLE_EXTENSIONS,
     ".ipynb",
     *(f"/{name}{kind}" for kind in LINKABLE_EXTENSIONS for name in INDEX_NAMES),
+    ".adoc",
+    ".txt",
+    *(f"/{name}.adoc" for name in INDEX_NAMES),
 )
-SCRIPT_EXTENSIONS = (".js", ".jsx", ".ts", ".tsx", ".mdx", ".md", ".json", ".mjs", ".vue")
-MODULE_ENDINGS = ("", *SCRIPT_EXTENSIONS, *(f"/index{kind}" for kind in SCRIPT_EXTENSIONS))
 NUMBER_PREFIX_PATTERN = re.compile(r"(^|/)\d+[ \t]*[-_.]+[ \t]*(?=[^-_.\s\d/])")
 DATE_PREFIX_PATTERN = re.compile(r"(^|/)(\d{4})[-/](\d\d)[-/](\d\d)[-/](?=[^/]+$)")
-MAX_PARENT_FOLDERS = 40
 FOLDER_MARK = "/"
 """Appended to the path when `find_at` returns a folder."""
 
@@ -45,7 +46,7 @@ class LinkResolver:
         """
         self.files, self.pages, self.is_unverifiable = files, pages, is_unverifiable
         self.sites = resolve_overlaps(sites)
-        self.folders = _collect_folders(files)
+        self.folders = collect_folders(files)
         self.site_by_page: dict[str, DocsSite | None] = {}
         self._redirects = {site: Redirects(site.redirects) for site in self.sites}
         self.files_by_address: dict[DocsSite, dict[str, str]] = {site: {} for site in self.sites}
@@ -70,6 +71,14 @@ class LinkResolver:
             new._anchors_by_page.pop(path, None)
         return new
 
+    def with_move(self, old: str, new: str) -> "LinkResolver":
+        """Returns a resolver for the repository after a file has moved."""
+        files = {path: value for path, value in self.files.items() if path != old} | {new: self.files[old]}
+        pages = {path: facts for path, facts in self.pages.items() if path != old}
+        if old in self.pages:
+            pages[new] = self.pages[old]
+        return LinkResolver(files, pages, self.sites, self.is_unverifiable)
+
     def _add_page(self, path: str, facts: PageFacts) -> None:
         site = root = None
         for site in self.sites:
@@ -81,7 +90,7 @@ class LinkResolver:
             self.labels.setdefault(site, set()).update(facts.labels)
         if site is not None and root is not None:
             files_by_address = self.files_by_address[site]
-            for address in list_addresses(site.kind, path[len(root) + 1 if root else 0 :], facts):
+            for address in list_addresses(site.kind, strip_folder(path, root), facts):
                 files_by_address[address] = min(path, files_by_address.get(address, path))
 
     def resolve(self, page: str, target: str) -> str | None:
@@ -104,12 +113,26 @@ class LinkResolver:
         file = self.find_at(join_path(strip_extension(page), path))
         return file if file or site is None else self._find_below_page(site, page, path)
 
+    def list_page_addresses(self, page: str) -> list[str]:
+        """Returns the addresses of a page on its site; none if it belongs to no site."""
+        site, facts = self.site_by_page.get(page), self.pages.get(page)
+        if site is None or facts is None:
+            return []
+        return list_addresses(site.kind, strip_folder(page, site.find_root(page) or ""), facts)
+
     def get_anchors(self, page: str) -> PageAnchors:
         if page not in self._anchors_by_page:
-            site = self.site_by_page.get(page)
-            generator = None if site is None or site.has_custom_anchors else site.kind
-            self._anchors_by_page[page] = PageAnchors(generator, self.pages[page])
+            self._anchors_by_page[page] = PageAnchors(self._find_generator(page), self.pages[page])
         return self._anchors_by_page[page]
+
+    def get_slugify(self, page: str) -> Slugify:
+        """Returns the rule by which the anchors of a page are generated; GitHub's if it is unknown."""
+        return SLUGIFIERS.get(self._find_generator(page) or "", slugify_github)
+
+    def _find_generator(self, page: str) -> str | None:
+        """Returns the generator whose rules for anchors apply to a page; None if they are unknown."""
+        site = self.site_by_page.get(page)
+        return None if site is None or site.has_custom_anchors else site.kind
 
     def may_exist(self, page: str, path: str) -> bool:
         path = unquote(path)
@@ -182,7 +205,7 @@ class LinkResolver:
         A translated page may link to a page that is not translated.
         """
         root = site.find_root(page) or ""
-        path_in_root = page[len(root) + 1 if root else 0 :]
+        path_in_root = strip_folder(page, root)
         own_addresses = list_addresses(site.kind, path_in_root, self.pages[page]) if page in self.pages else []
         for base in dict.fromkeys(
             (posixpath.dirname(path_in_root), *own_addresses, *map(posixpath.dirname, own_addresses))
@@ -249,30 +272,3 @@ class Redirects:
 
     def matches(self, path: str) -> bool:
         return path in self._exact_paths or any(path[:length] in self._prefixes for length in self._prefix_lengths)
-
-
-def list_parent_folders(page: str) -> list[str]:
-    """Returns the folders above a page, innermost first; for a very deep page only the outermost ones."""
-    folders = [posixpath.dirname(page)]
-    while folders[-1]:
-        folders.append(posixpath.dirname(folders[-1]))
-    return folders[-MAX_PARENT_FOLDERS:]
-
-
-def join_path(folder: str, path: str) -> str | None:
-    """Joins a folder and a path. Returns None if the result is outside the repository."""
-    if not ("./" in path or "//" in path or path.endswith((".", "/"))):
-        return f"{folder}/{path}" if folder else path
-    normalized = posixpath.normpath(f"{folder}/{path}" if folder else path)
-    if normalized.startswith(".."):
-        return None
-    return "" if normalized == "." else normalized
-
-
-def _collect_folders(files: Iterable[str]) -> frozenset[str]:
-    pending = {path[: path.rfind("/")] for path in files if "/" in path}
-    folders: set[str] = {""}
-    while pending:
-        folders |= pending
-        pending = {path[: path.rfind("/")] for path in pending if "/" in path} - folders
-    return frozenset(folders)

@@ -1,10 +1,15 @@
-"""Headings of a Markdown page and their anchors."""
+"""Finds the headings of a Markdown page and generates their anchors, which each site generator does differently."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from copydesk.core.text.normal_forms import normalize
 from copydesk.jobs.pages.lines import TextLine
+
+Slugify = Callable[[str], str]
+"""A function that returns the anchor of a heading."""
 
 ATX_HEADING_PATTERN = re.compile(r" {0,3}(?P<marks>#{1,6})(?=[ \t]|$)")
 # Matches in the prose, which leaves out code; the text of a heading is taken from the body.
@@ -13,9 +18,9 @@ HEADING_MARK_PATTERN = re.compile(r"\n(?:[ \t]*(?P<marks>#)| {0,3}(?:=+|-+)[ \t]
 HEADING_ATTRIBUTES_PATTERN = re.compile(r"\{(?P<inner>[^{}]*+)\}\s*+$")
 ID_ATTRIBUTE_PATTERN = re.compile(r"#([\w.:-]+)")
 NOT_PARAGRAPH_PATTERN = re.compile(r"\s*(?:[-*+>|]\s|\d+[.)]\s|#|<|\||:::|!!!|[-*_]{3,}\s*$)")
-HTML_ID_PATTERN = re.compile(r"<[A-Za-z][^<>]*?\s(?:id|name)\s*=\s*[\"']([^\"'<>]+)[\"']")
 MAX_HEADING_CHARS = 1000  # the patterns here would be slow on longer lines
 EMPHASIS_PATTERN, EMPHASIS_END_PATTERN = re.compile(r"(?<!\w)_(.+?)_(?!\w)"), re.compile(r"_(?!\w)")
+VITEPRESS_SEPARATOR_PATTERN = re.compile(r"[\s~`!@#$%^&*()\-_+=\[\]{}|\\;:\"'“”‘’<>,.?/]+")
 INLINE_MARKUP_PATTERN = re.compile(r"[`*~]|<[^<>]*>|\\(?=\W)")
 
 
@@ -39,8 +44,8 @@ class RawHeading(NamedTuple):
     underline: TextLine | None
 
 
-def find_headings(body: str, prose: str) -> list[Heading]:
-    """Returns the headings with their anchors.
+def find_headings(body: str, prose: str, slugify: Slugify | None = None) -> list[Heading]:
+    """Returns the headings with their anchors, by default those that GitHub generates.
 
     `prose` decides which lines are outside code; texts come from the body, because a heading may contain code.
     """
@@ -49,7 +54,7 @@ def find_headings(body: str, prose: str) -> list[Heading]:
     for level, text, explicit_id, line, underline in find_raw_headings(body, prose):
         anchor = explicit_id
         if anchor is None:
-            anchor = slugify(text)
+            anchor = (slugify or slugify_github)(text)
             count = slug_counts.get(anchor, 0)
             slug_counts[anchor] = count + 1
             anchor = f"{anchor}-{count}" if count else anchor
@@ -122,24 +127,17 @@ def _find_underlined_line(body: str, prose: str, line: TextLine, last_heading_en
     return TextLine(line.number - 1, start, text, body[start + len(text) : line.start])
 
 
-def slugify(text: str) -> str:
-    """Returns the anchor of a heading, as GitHub and most site generators generate it."""
-    text = INLINE_MARKUP_PATTERN.sub("", _unwrap_links(text)).strip().lower()
-    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
-
-
-def find_anchors(body: str, prose: str) -> set[str]:
-    """Returns all anchors that a `#…` link can lead to."""
-    return {heading.anchor for heading in find_headings(body, prose)} | set(HTML_ID_PATTERN.findall(prose))
-
-
 def strip_markup(markdown: str) -> str:
-    """Returns a heading or sentence without its markup."""
+    """Returns a heading or sentence without its markup, and with whitespace collapsed."""
+    return " ".join(_remove_markup(markdown).split())
+
+
+def _remove_markup(markdown: str) -> str:
     text = INLINE_MARKUP_PATTERN.sub("", _unwrap_links(markdown))
     last_emphasis_end = max(
         (mark.end() for mark in EMPHASIS_END_PATTERN.finditer(text)), default=0
     )  # emphasis that opens after it is never closed
-    return " ".join((EMPHASIS_PATTERN.sub(r"\1", text[:last_emphasis_end]) + text[last_emphasis_end:]).split())
+    return EMPHASIS_PATTERN.sub(r"\1", text[:last_emphasis_end]) + text[last_emphasis_end:]
 
 
 def _unwrap_links(text: str) -> str:
@@ -158,3 +156,34 @@ def _unwrap_links(text: str) -> str:
             else:
                 position = closer + 1
     return "".join(pieces) + text[position:]
+
+
+def slugify_github(text: str) -> str:
+    """Returns the anchor of a heading as GitHub and Docusaurus generate it. Repeated spaces stay repeated."""
+    return re.sub(r"[^\w\- ]", "", _remove_markup(text).strip().lower()).replace(" ", "-")
+
+
+def slugify_mkdocs(text: str) -> str:
+    text = normalize("NFKD", strip_markup(text)).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower())
+
+
+def slugify_vitepress(text: str) -> str:
+    text = VITEPRESS_SEPARATOR_PATTERN.sub("-", normalize("NFKD", strip_markup(text)))
+    text = re.sub(r"^-+|-+$", "", re.sub(r"-{2,}", "-", text)).lower()
+    return f"_{text}" if text[:1].isdigit() else text
+
+
+SLUGIFIERS: dict[str, Slugify] = {
+    "docusaurus": slugify_github,
+    "mkdocs": slugify_mkdocs,
+    "vitepress": slugify_vitepress,
+}
+"""The rules for anchors by the site's generator."""
+
+
+def normalize_letters(text: str) -> str:
+    """Returns the letters and digits without accents and case: the part of a text that every generator keeps."""
+    if text.isascii():
+        return "".join(c for c in text.lower() if c.isalnum())
+    return "".join(c for c in normalize("NFKD", text).casefold() if c.isalnum())

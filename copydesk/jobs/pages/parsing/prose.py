@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from copydesk.jobs.pages import markdown
 from copydesk.jobs.pages.lines import Span, TextLine, mask_spans, split_lines
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension
+from copydesk.jobs.pages.parsing import markdown
 
 RST_CODE_PATTERN = re.compile(
     r"\s*\.\. (?:code|code-block|sourcecode|literalinclude|parsed-literal|math|raw|toctree)::|\s*\.\. _"
@@ -45,11 +45,8 @@ def find_code_lines(path: str, body: str) -> frozenset[int]:
     return frozenset(line.number for line in split_lines(body) if line.start in starts)
 
 
-def mask_code_blocks(ext: str, body: str) -> str:
-    """Replaces only code blocks with spaces. Roles, directives and tables of contents stay."""
-    if ext in MARKDOWN_EXTENSIONS:
-        code_lines = markdown.scan(body).fenced_lines
-        return mask_spans(body, [(line.start, line.end) for line in split_lines(body) if line.number in code_lines])
+def mask_rst_code(body: str) -> str:
+    """Replaces only the code blocks of reStructuredText with spaces. Roles, directives and tables of contents stay."""
     return mask_spans(body, list(_find_rst_blocks(split_lines(body), only_code=True)))
 
 

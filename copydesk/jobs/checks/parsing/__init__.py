@@ -1,1 +1,0 @@
-"""Parses the facts of one page that the checks need."""

@@ -1,0 +1,1 @@
+"""Parses pages: prose and code, front matter, headings, references to files."""

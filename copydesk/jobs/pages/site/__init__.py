@@ -1,0 +1,1 @@
+"""The sites of a repository: their generators, navigation, links and anchors."""

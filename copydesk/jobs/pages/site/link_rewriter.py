@@ -1,0 +1,218 @@
+"""Finds the file that a reference leads to, and rewrites the reference when its page or its file has moved.
+
+A rewritten reference is used only if the resolver, which the checks use too, finds the right file with it.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from urllib.parse import unquote
+
+from copydesk.jobs.pages.page_types import INDEX_NAMES, PAGE_EXTENSIONS, extension, stem, strip_extension
+from copydesk.jobs.pages.site.include_paths import (
+    INCLUDE_PARSERS,
+    IncludedFile,
+    IncludePath,
+    find_included_file,
+    parse_include,
+)
+from copydesk.jobs.pages.site.link_resolver import ASSET_FOLDERS, IMPLIED_ENDINGS, LinkResolver
+from copydesk.jobs.pages.site.paths import is_within, list_parent_folders, split_target, strip_folder
+
+UNENCODED_CHAR_PATTERN = re.compile(r"[A-Za-z0-9/_.~!$&'*+,;=@:-]")
+
+
+@dataclass(frozen=True)
+class LinkStyle:
+    """How a link names its file."""
+
+    base: str
+    """The folder that the link starts from."""
+    omitted_ending: str
+    """The end of the file's path that the link leaves out."""
+    url_ending: str
+    """The `/` or `.html` that the link has in its place."""
+    is_relative_to_address: bool = False
+    """True if the link is relative to the page's address, as if the page were a folder, not to the page's folder."""
+
+
+def find_referenced_file(resolver: LinkResolver, page: str, kind: str, target: str) -> str | None:
+    """Returns the file that a reference on this page leads to; None if it leads to no file."""
+    if kind in INCLUDE_PARSERS:
+        include = parse_include(resolver, page, kind, target)
+        included = find_included_file(resolver, include) if include else None
+        return included.path if included else None
+    file = resolver.resolve(page, split_target(target)[0]) if kind == "link" else None
+    return file if file in resolver.files else None
+
+
+def rewrite_reference(
+    before: LinkResolver, after: LinkResolver, kind: str, target: str, pages: tuple[str, str], files: tuple[str, str]
+) -> str:
+    """Returns the target that leads from the page to the file after a move; the same target if there is no other.
+
+    `pages` are the old and the new path of the page with the reference, and `files` those of the file that it leads to.
+    """
+    page, file = pages[1], files[1]
+    if kind in INCLUDE_PARSERS:
+        candidates = _list_new_includes(before, kind, target, pages, files)
+    else:
+        candidates = _list_new_links(before, after, target, pages, files)
+    for candidate in (target, *candidates):
+        if find_referenced_file(after, page, kind, candidate) == file:
+            return candidate
+    return target
+
+
+def _list_new_includes(
+    before: LinkResolver, kind: str, target: str, pages: tuple[str, str], files: tuple[str, str]
+) -> Iterator[str]:
+    include = parse_include(before, pages[0], kind, target)
+    included = find_included_file(before, include) if include else None
+    if include is None or included is None:
+        return
+    for ending in dict.fromkeys((included.ending, "")):
+        name = _rename_include(include, included, ending, pages, files[1])
+        if name is not None:
+            yield include.prefix + name + include.suffix
+            yield f"{include.prefix}./{name}{include.suffix}"  # an import without a leading dot names a package
+
+
+def _rename_include(
+    include: IncludePath, included: IncludedFile, ending: str, pages: tuple[str, str], file: str
+) -> str | None:
+    if not file.endswith(ending):
+        return None
+    path = file.removesuffix(ending)
+    if not include.prefix and included.base == posixpath.dirname(pages[0]):
+        return relative_path(path, posixpath.dirname(pages[1]), include.name)
+    return strip_folder(path, included.base) if is_within(path, included.base) else None
+
+
+def _list_new_links(
+    before: LinkResolver, after: LinkResolver, target: str, pages: tuple[str, str], files: tuple[str, str]
+) -> Iterator[str]:
+    """Yields new targets: in the style of the old one, by the file's address, and by the path between the files."""
+    old_path, query_and_anchor = split_target(target)
+    style = find_link_style(pages[0], target, files[0])
+    if style:
+        yield rewrite_target(target, pages[1], style, files[1])
+    if old_path.startswith("/"):
+        for address in _list_new_addresses(before, after, unquote(old_path), files):
+            yield encode_like(address, old_path) + query_and_anchor
+    site = before.site_by_page.get(pages[0])
+    if site is not None and old_path.startswith("@site/") and is_within(files[1], site.folder):
+        yield f"@site/{strip_folder(files[1], site.folder)}{query_and_anchor}"
+    path = relative_path(files[1], posixpath.dirname(pages[1]), old_path)
+    yield encode_like(path, old_path) + query_and_anchor
+
+
+def _list_new_addresses(
+    before: LinkResolver, after: LinkResolver, old_path: str, files: tuple[str, str]
+) -> Iterator[str]:
+    """Yields absolute links to the new address. Keeps what precedes the address, such as a base path or a locale."""
+    old_addresses, new_addresses = before.list_page_addresses(files[0]), after.list_page_addresses(files[1])
+    tail = next((ending for ending in (".html", "/") if old_path.endswith(ending)), "")
+    name = old_path.removesuffix(tail).strip("/")
+    for old, new in zip(old_addresses, new_addresses, strict=False):
+        if old and (name == old or name.endswith("/" + old)):
+            yield f"/{name.removesuffix(old)}{new}{tail}"
+
+
+def find_link_style(page: str, target: str, file: str) -> LinkStyle | None:
+    """Returns how a link on this page names this file; None if it names it in another way than by its path."""
+    path = unquote(split_target(target)[0])
+    for base in list_base_folders(page, path):
+        style = _match_path(base, path, file)
+        if style:
+            is_relative_to_address = not path.startswith("/") and base != posixpath.dirname(page)
+            return replace(style, is_relative_to_address=is_relative_to_address)
+    return None
+
+
+def _match_path(base: str, path: str, file: str) -> LinkStyle | None:
+    full_path = posixpath.normpath(posixpath.join(base, path.lstrip("/")))
+    full_path = "" if full_path == "." else full_path
+    slash = "/" if path.endswith("/") and path.strip("/") else ""
+    if full_path == file:
+        return LinkStyle(base, "", slash)
+    for ending in IMPLIED_ENDINGS:
+        if (full_path + ending).lstrip("/") == file:
+            return LinkStyle(base, ending, slash)
+    if extension(full_path) == ".html" and strip_extension(full_path) == strip_extension(file):
+        return LinkStyle(base, extension(file), ".html")
+    return None
+
+
+def list_base_folders(page: str, path: str) -> Iterator[str]:
+    """Yields the folders that a link may start from, the most likely first."""
+    if path.startswith("/"):
+        roots = list(reversed(list_parent_folders(page)))
+        yield from roots
+        yield from (posixpath.join(root, asset) for root in roots for asset in ASSET_FOLDERS)
+        return
+    yield posixpath.dirname(page)
+    if stem(page) not in INDEX_NAMES:
+        yield strip_extension(page)  # relative to the page's address, where the page acts as a folder
+
+
+def rewrite_target(target: str, page: str, style: LinkStyle, file: str) -> str:
+    """Rewrites a link so that it leads from `page` to `file`. Keeps its style, query and anchor."""
+    old_path, query_and_anchor = split_target(target)
+    short_path = _omit_ending(file, style)
+    if old_path.startswith("/"):
+        new_path = "/" + (strip_folder(short_path, style.base) if is_within(short_path, style.base) else short_path)
+    else:
+        base = strip_extension(page) if style.is_relative_to_address else posixpath.dirname(page)
+        new_path = relative_path(short_path, base, old_path)
+    return encode_like(new_path + (style.url_ending if new_path.strip("./") else ""), old_path) + query_and_anchor
+
+
+def shift_target(resolver: LinkResolver, target: str, old: str, new: str) -> str:
+    """Rewrites a relative link of a moved page whose target is not a file, such as a folder or build output.
+
+    The link leads to the same path as before.
+    """
+    old_path, query_and_anchor = split_target(target)
+    full_path = posixpath.normpath(posixpath.join(posixpath.dirname(old), unquote(old_path)))
+    names_something = "/" in old_path or extension(old_path) or full_path in resolver.folders
+    if old_path.startswith(("/", "@", "~")) or not names_something or full_path.startswith(".."):
+        return target
+    if posixpath.dirname(old) == posixpath.dirname(new):
+        return target
+    new_path = relative_path(full_path, posixpath.dirname(new), old_path)
+    slash = "/" if old_path.endswith("/") and not new_path.endswith("/") else ""
+    return encode_like(new_path, old_path) + slash + query_and_anchor
+
+
+def relative_path(target_path: str, base: str, old_path: str) -> str:
+    path = posixpath.relpath(target_path or ".", base or ".")
+    if old_path.startswith("./") and not path.startswith("."):
+        return f"./{path}"
+    return "./" if path == "." else path
+
+
+def _omit_ending(file: str, style: LinkStyle) -> str:
+    """Returns the file's path without the ending that the link leaves out."""
+    if not style.omitted_ending or extension(file) not in (*PAGE_EXTENSIONS, ".html", ".ipynb"):
+        return file
+    if style.omitted_ending.startswith("/") and stem(file) in INDEX_NAMES:
+        return posixpath.dirname(file)
+    return strip_extension(file)
+
+
+def encode_like(path: str, like: str) -> str:
+    """Percent-encodes a path in the style of `like`: characters that `like` does not encode are not encoded."""
+    keeps_unicode = not re.search(r"%[89A-Fa-f][0-9A-Fa-f]", like)
+    plain_chars = set(like) - {"%"}
+    return "".join(
+        c
+        if UNENCODED_CHAR_PATTERN.match(c) or c in plain_chars or (not c.isascii() and keeps_unicode)
+        else percent_encode(c)
+        for c in path
+    )
+
+
+def percent_encode(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode())
