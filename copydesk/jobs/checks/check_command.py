@@ -133,5 +133,6 @@ def _build_result(outcome: SandboxResult, seconds: float, folder: str) -> Comman
         case "stopped":
             summary = "The check command was stopped."
         case "broken":
-            return CommandResult(False, f"The check command could not be run: {' '.join(output.split())}.")
+            message = f"The check command could not be run: {' '.join(output.split())}."
+            return CommandResult(False, message, ran=False)
     return CommandResult(False, summary, output)
