@@ -16,7 +16,7 @@ from copydesk.web import dashboard, public_review
 from copydesk.web.api import analytics, jobs, reference, webhooks
 from copydesk.web.api.job_streams import StreamRegistry
 from copydesk.web.collection import routes as collection_routes
-from copydesk.web.dashboard.auth.session import SignInRequired
+from copydesk.web.dashboard.auth.access import SignInRequired
 from copydesk.web.middleware.request_gate import RequestGate, error_response
 from copydesk.web.operations import health
 from copydesk.web.responses import static_files

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Request, Response
 
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.web.api.dependencies import OpenDesk
-from copydesk.web.dashboard.auth.session import is_signed_in
+from copydesk.web.dashboard.auth.access import is_signed_in
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
 from copydesk.web.responses.html import render_page
 

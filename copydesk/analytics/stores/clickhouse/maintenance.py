@@ -14,14 +14,14 @@ from copydesk.analytics.stores.clickhouse.connection.node import (
 )
 from copydesk.analytics.stores.clickhouse.folding.apply_plan import VISITOR_CONDITION, apply_plan
 from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches, clear_ai_mask, set_ai_mask
-from copydesk.analytics.stores.clickhouse.folding.fold import (
+from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease, ShardLeases, ShardPlan
+from copydesk.analytics.stores.clickhouse.folding.visitor_counting import (
     INSERT_STAGED,
     assign_number,
     drop_stale_partitions,
     resume_plan,
     stage_changes,
 )
-from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease, ShardLeases, ShardPlan
 from copydesk.core.clock import DAY
 
 VISITS_PER_PART = 1_000_000

@@ -22,8 +22,8 @@ from copydesk.analytics.stores.clickhouse.connection.circuit_breaker import Circ
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster, build_cluster
 from copydesk.analytics.stores.clickhouse.connection.url import parse_clickhouse_url
 from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches
-from copydesk.analytics.stores.clickhouse.folding.fold import fold_shards
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeases
+from copydesk.analytics.stores.clickhouse.folding.visitor_counting import fold_shards
 from copydesk.analytics.stores.clickhouse.maintenance import Maintenance
 from copydesk.analytics.stores.clickhouse.reports import Reports
 from copydesk.analytics.stores.clickhouse.schema import upgrade_schema

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.fold import read_last_folded
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.analytics.stores.duckdb.visitor_counting import read_last_folded
 from copydesk.core.clock import DAY
 
 VISITS_PER_PART = 1_000_000
@@ -58,7 +58,7 @@ def _rebuild_index(connection: DuckConnection, project: int | None) -> None:
     parts = 1 + visit_count // VISITS_PER_PART
     for part in range(parts):
         connection.execute(load_sql("rebuild_days"), {"part": part, "parts": parts, "project": project})
-        connection.execute(load_sql("whole"), {"sign": 1})
+        connection.execute(load_sql("rebuild_firsts"), {"sign": 1})
     connection.execute("drop table days")
 
 
@@ -93,7 +93,7 @@ def forget_visitor(database: DuckDatabase, project: int, visitor: int) -> None:
     with database.write() as connection:
         params = {"project": project, "visitor": visitor}
         connection.execute(load_sql("forget_days"), params)
-        connection.execute(load_sql("whole"), {"sign": -1})
+        connection.execute(load_sql("rebuild_firsts"), {"sign": -1})
         connection.execute("drop table days")
         connection.execute(
             "delete from visits using scopes"

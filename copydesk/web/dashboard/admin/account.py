@@ -6,7 +6,7 @@ from copydesk.core.accounts.passwords import MIN_PASSWORD_CHARS
 from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.web.dashboard.admin.browser_names import describe_browser
-from copydesk.web.dashboard.auth.session import SignedInRequest, Viewer, ViewerPost
+from copydesk.web.dashboard.auth.access import SignedInRequest, Viewer, ViewerPost
 from copydesk.web.dashboard.auth.sign_in_flow import provider_name, run_password_check
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect

@@ -13,7 +13,7 @@ from copydesk.core.clock import format_iso
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.web.dashboard.admin.audit_sentences import describe_action, describe_actor
-from copydesk.web.dashboard.auth.session import Admin, SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import Admin, SignedInRequest, Viewer
 from copydesk.web.responses.csv_reports import render_csv
 from copydesk.web.responses.html import render_page
 

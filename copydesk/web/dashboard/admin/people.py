@@ -6,7 +6,7 @@ from copydesk.core.accounts.api_keys import CreatedKey
 from copydesk.core.accounts.person import ROLES, Person
 from copydesk.core.errors import Conflict, RequestError
 from copydesk.core.runtime.thread_pool import run_in_thread
-from copydesk.web.dashboard.auth.session import Admin, AdminPost, SignedInRequest
+from copydesk.web.dashboard.auth.access import Admin, AdminPost, SignedInRequest
 from copydesk.web.dashboard.auth.sign_in_flow import provider_name, role_for_new_person
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect

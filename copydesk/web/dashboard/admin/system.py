@@ -16,7 +16,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.storage.stats import list_workers, read_queue_stats
 from copydesk.web.dashboard.admin.disk_usage import measure_disk_usage
-from copydesk.web.dashboard.auth.session import Admin
+from copydesk.web.dashboard.auth.access import Admin
 from copydesk.web.responses.html import render_page
 
 router = APIRouter()

@@ -1,4 +1,4 @@
-"""Rejects cross-site request forgery: checks the origin of a form, and compares its token."""
+"""Rejects cross-site request forgery: checks the origin and the token of a form."""
 
 import hmac
 from functools import lru_cache
@@ -27,6 +27,12 @@ class CrossOriginRejected(CsrfRejected):
 def constant_time_equals(actual: str, expected: str) -> bool:
     """Compares in constant time. Encodes first, because compare_digest accepts non-ASCII only as bytes."""
     return hmac.compare_digest(actual.encode(), expected.encode())
+
+
+def check_token(form_token: str, session_token: str) -> None:
+    """Raises CsrfRejected for a form without the token of the session that sends it."""
+    if not constant_time_equals(form_token, session_token):
+        raise CsrfRejected
 
 
 def check_origin(request: Request, settings: Settings) -> None:

@@ -13,10 +13,10 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.web.api.dependencies import OpenDesk
 from copydesk.web.dashboard.auth import sign_in_flow
+from copydesk.web.dashboard.auth.access import Viewer, ViewerPost
 from copydesk.web.dashboard.auth.cookies import cookie_name, delete_session_cookie
 from copydesk.web.dashboard.auth.csrf import check_origin
 from copydesk.web.dashboard.auth.form_data import FormData, read_form
-from copydesk.web.dashboard.auth.session import Viewer, ViewerPost
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import SIGN_IN_PATH, redirect, safe_redirect_path
 

@@ -16,7 +16,7 @@ from copydesk.jobs.service import NewJob, WrongState
 from copydesk.web.api.job_events import CurrentStreams, EventStreamResponse
 from copydesk.web.api.job_streams import StreamHolder
 from copydesk.web.api.schemas import JobMessageRequest
-from copydesk.web.dashboard.auth.session import EditorPost, SignedInPost, SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import EditorPost, SignedInPost, SignedInRequest, Viewer
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
 from copydesk.web.dashboard.jobs.job_list import form_idempotency_key, to_form_error
 from copydesk.web.dashboard.jobs.job_rows import build_job_rows

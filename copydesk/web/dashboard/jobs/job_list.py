@@ -16,8 +16,8 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.jobs.job import Job, Status
 from copydesk.jobs.service import NewJob
 from copydesk.web.api.schemas import NewJobRequest
+from copydesk.web.dashboard.auth.access import EditorPost, SignedInRequest, Viewer
 from copydesk.web.dashboard.auth.form_data import FormData
-from copydesk.web.dashboard.auth.session import EditorPost, SignedInRequest, Viewer
 from copydesk.web.dashboard.jobs.job_rows import build_job_rows
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect

@@ -10,7 +10,7 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.forges.local import LocalPull
-from copydesk.web.dashboard.auth.session import EditorPost, SignedInPost, SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import EditorPost, SignedInPost, SignedInRequest, Viewer
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect

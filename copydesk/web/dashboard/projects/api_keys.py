@@ -11,7 +11,7 @@ from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.ids import new_id
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
-from copydesk.web.dashboard.auth.session import Admin, AdminPost, SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import Admin, AdminPost, SignedInRequest, Viewer
 from copydesk.web.dashboard.projects.snippets import build_snippets
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect

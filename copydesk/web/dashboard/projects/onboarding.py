@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
-from copydesk.web.dashboard.auth.session import Viewer
+from copydesk.web.dashboard.auth.access import Viewer
 from copydesk.web.dashboard.projects.snippets import build_snippets
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect

@@ -17,7 +17,7 @@ from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import JobFailed
 from copydesk.jobs.projects.project_setup import NewProject, create_project
 from copydesk.jobs.storage.stats import ProjectJobCounts, count_jobs_by_project
-from copydesk.web.dashboard.auth.session import Admin, AdminPost, SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import Admin, AdminPost, SignedInRequest, Viewer
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
 

@@ -15,7 +15,7 @@ from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import JobFailed
 from copydesk.jobs.projects.option_checks import validate_options
 from copydesk.jobs.publish.repository_access import find_usable_branch
-from copydesk.web.dashboard.auth.session import AdminPost, SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import AdminPost, SignedInRequest, Viewer
 from copydesk.web.dashboard.projects.project_list import REPOSITORY_TIMEOUT_SECONDS
 from copydesk.web.dashboard.projects.secret_fields import list_secret_fields
 from copydesk.web.dashboard.projects.setting_fields import SETTING_GROUPS, SettingGroup, format_values

@@ -20,7 +20,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.web.api.report_schemas import AgentsResponse, TimeseriesResponse, ViewsResponse, VisitorsResponse
 from copydesk.web.api.schemas import ApiModel
-from copydesk.web.dashboard.auth.session import SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import SignedInRequest, Viewer
 from copydesk.web.dashboard.readership.chart import Chart, build_chart
 from copydesk.web.dashboard.readership.date_ranges import (
     NO_RANGE,

@@ -1,4 +1,4 @@
-"""Folds logged views into visits, and visits into links of the index, in one transaction."""
+"""Counts visitors: folds logged views into visits, and visits into links of the index, in one transaction."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from copydesk.analytics.stores.duckdb.sql_files import load_sql
 
 MAX_VIEWS_PER_TRANSACTION = 250_000
 """Views per transaction: enough to share the cost of the pass over all visits, few enough to bound the memory."""
-FOLD_STEPS = ("fold_known", "fold_visits", "fold_days", "chain")
+FOLD_STEPS = ("fold_known_visits", "fold_visits", "fold_days", "fold_firsts")
 TEMPORARY_TABLES = ("came", "known", "days")
 SELECT_HAS_NEW_SCOPES = (
     "select (select max(id) from scopes where sort <> 1) > (select coalesce(max(scope), 0) from targets)"
@@ -31,8 +31,8 @@ def _fold_range(connection: DuckConnection, after: int, last: int) -> int:
     if has_new_scopes:
         connection.execute(load_sql("fold_targets"))
     view_range = {"after": after, "upto": last}
-    connection.execute(load_sql("fold_counts"), view_range)
-    connection.execute(load_sql("fold_came"), view_range)
+    connection.execute(load_sql("fold_view_counts"), view_range)
+    connection.execute(load_sql("fold_new_visits"), view_range)
     for step in FOLD_STEPS:
         connection.execute(load_sql(step))
     for table in TEMPORARY_TABLES:

@@ -1,4 +1,4 @@
-"""Folds the batches of a shard: stages the changes of the index, commits a plan, then applies it."""
+"""Counts visitors: folds the batches of a shard by staging changes of the index, committing a plan and applying it."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Checks the session, the role and the CSRF token of every dashboard request."""
+"""Decides who may see a page or send a form of the dashboard: checks session, role and CSRF token."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.web.api.dependencies import OpenDesk
 from copydesk.web.dashboard.auth.cookies import cookie_name
-from copydesk.web.dashboard.auth.csrf import CsrfRejected, check_origin, constant_time_equals
+from copydesk.web.dashboard.auth.csrf import check_origin, check_token
 from copydesk.web.dashboard.auth.form_data import FormData, read_form
 
 
@@ -59,12 +59,11 @@ def require_role(role: str) -> Callable[[Request, Desk], Awaitable[SignedInReque
 
 def require_post(role: str) -> Callable[[Request, Desk], Awaitable[SignedInPost]]:
     async def check(request: Request, desk: OpenDesk) -> SignedInPost:
-        visit = await _authenticate(request, desk, role)
+        signed_in = await _authenticate(request, desk, role)
         form = await read_form(request)
         check_origin(request, desk.settings)
-        if not constant_time_equals(form.get("token"), visit.token):
-            raise CsrfRejected
-        return SignedInPost(visit.desk, visit.person, visit.session, visit.token, form)
+        check_token(form.get("token"), signed_in.token)
+        return SignedInPost(signed_in.desk, signed_in.person, signed_in.session, signed_in.token, form)
 
     return check
 
