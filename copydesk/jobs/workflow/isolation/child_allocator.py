@@ -92,10 +92,11 @@ class ChildAllocator:
     def _choose(self, task: Task) -> Child | None:
         """Takes a child for a call, or returns None if the call should wait for a busy one.
 
-        Of several children that have cached the task, takes the one whose caches are the least useful for others."""
+        Of several children that have cached the task, takes the one whose caches hold the most: the same function
+        may read one page now and all pages the next time."""
         warm_children = [child for child in self._idle if child.has_cached(task)]
         if warm_children:
-            return self._take(min(warm_children, key=lambda child: child.value), task)
+            return self._take(max(warm_children, key=lambda child: child.value), task)
         is_busy = any(child.task == task or child.has_cached(task) for child in self._busy)
         return None if is_busy and self._get_max_wait(task) > 0 else self._take_cold(task)
 
@@ -109,7 +110,7 @@ class ChildAllocator:
         """Takes an idle child of the same repository, or any one if the pool is full, or a new one."""
         same_repository = [child for child in self._idle if child.task.repository == task.repository]
         if same_repository:
-            return self._take(min(same_repository, key=lambda child: child.value), task)
+            return self._take(max(same_repository, key=lambda child: child.value), task)
         if self._idle and len(self._idle) >= self._max_idle:
             return self._take(self._find_evictable(), task)
         child = Child(self._server, task)
