@@ -30,7 +30,10 @@ COMMANDS = (
 
 
 def measure_cpu_seconds(command: Sequence[str], environment: Mapping[str, str]) -> float:
-    """Returns the user and system time of one run. A command that fails counts too: there is no server to ask."""
+    """Returns the user and system time of one run.
+
+    A command that fails counts too: there is no server to connect to.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, env=environment, capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -38,7 +41,7 @@ def measure_cpu_seconds(command: Sequence[str], environment: Mapping[str, str]) 
 
 
 def measure_commands(runs: int, environment: Mapping[str, str]) -> Iterator[tuple[str, list[float]]]:
-    """Yields each command with its times. The first run is not counted: it compiles and fills the disk's cache."""
+    """Yields each command with its times. Ignores the first run, which compiles modules and fills the disk cache."""
     commands = {"python -c pass": PLAIN} | {f"copydesk {name}": (*COPYDESK, *name.split()) for name in COMMANDS}
     for name, command in commands.items():
         measure_cpu_seconds(command, environment)
@@ -46,7 +49,7 @@ def measure_commands(runs: int, environment: Mapping[str, str]) -> Iterator[tupl
 
 
 def make_environment(folder: Path) -> dict[str, str]:
-    """Returns the environment of a data folder with one project, and of a server that is not there."""
+    """Returns the environment of a data folder with one project, and of a server that does not run."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("COPYDESK_", "PYTHON"))}
     environment |= {
         "PYTHONPATH": str(Path(__file__).parent.parent),

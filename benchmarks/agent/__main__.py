@@ -54,7 +54,7 @@ def _run(options: argparse.Namespace) -> None:
     began = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         run_cases(cases, model, options.jobs, tell)
-    finally:  # what was paid for is kept, also when the rest is given up
+    finally:  # saves the results that were paid for, also after an interrupt
         order = [case.name for case in cases]
         results = sorted(done, key=lambda result: order.index(result.name))
         run = Run(model=model.name, began=began, copydesk=__version__, results=tuple(results))

@@ -1,4 +1,4 @@
-"""Cases: a repository as it was, what was asked, and what a person made of it. Read from TOML, checked at once."""
+"""Evaluation cases: a base repository, a prompt, and a person's reference change. Read from TOML and validated."""
 
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ BUILT_IN = Path(__file__).parent / "cases"
 
 
 class CaseRefused(UserFacingError):
-    """A case cannot be run as it is written; the message says what is wrong with it."""
+    """A case that cannot be run as written; the message names the problem."""
 
 
 class _Data(BaseModel):
@@ -25,7 +25,7 @@ class _Data(BaseModel):
 
 
 class Content(_Data):
-    """A file with other bytes than its text alone tells. TOML's own text is UTF-8 with plain line ends."""
+    """A file whose encoding, byte-order mark or line endings differ from those of TOML text (UTF-8, plain newlines)."""
 
     text: str
     endings: Literal["lf", "crlf"] = "lf"
@@ -46,31 +46,31 @@ class Content(_Data):
 
 
 class Edited(_Data):
-    """A file of the base, changed piece by piece, so that all its other bytes stay."""
+    """Replacements in a file of the base; all its other bytes stay unchanged."""
 
     replace: tuple[tuple[str, str], ...] = ()
-    """Pairs of old and new text; every occurrence is replaced, and there must be one."""
+    """Pairs of old and new text. Every occurrence is replaced; at least one must exist."""
     moved_from: str | None = None
-    """Where the file was before."""
+    """The file's path in the base."""
 
 
 Reference = dict[str, str | Content | Edited | Literal[False]]
-"""By path: its whole text, what to edit, or false where it is deleted. Nothing named: nothing needs to change."""
+"""By path: the complete text, the edits, or false for a deleted file. Empty: nothing needs to change."""
 
 
 class Case(_Data):
     name: Annotated[str, Field(pattern=r"^\w[\w.-]{0,79}$")]
     prompt: Annotated[str, Field(min_length=1, max_length=MAX_PROMPT_CHARS)]
     repository: str | None = None
-    """A path, from the file of cases or absolute, or an address that git can clone."""
+    """A path (absolute, or relative to the file of cases), or an address that git can clone."""
     base: str | None = None
-    """The commit that the work starts from."""
+    """The commit that the job starts from."""
     files: dict[str, str | Content] | None = None
-    """In place of repository and base: the files themselves."""
+    """The files themselves, in place of repository and base."""
     reference: str | Reference
-    """The commit that a person made, or the files it changes."""
+    """The commit that a person made, or the files that it changes."""
     root: str = ""
-    """The folder of the documentation; what the reference changed elsewhere does not count."""
+    """The folder of the documentation; changes of the reference outside it do not count."""
     tags: tuple[str, ...] = ()
 
     @model_validator(mode="after")
@@ -90,7 +90,7 @@ class Case(_Data):
 
 
 def load(path: Path, only: Sequence[str] = ()) -> list[Case]:
-    """The cases of a file, or of every .toml in a folder; only those named, or that carry a tag named so."""
+    """Loads the cases of a file or of all .toml files in a folder; `only` selects by name or tag."""
     found = [case for file in _files(path) for case in _read(file)]
     for name in {case.name for case in found if sum(other.name == case.name for other in found) > 1}:
         raise CaseRefused(f"Two cases are called {name}; give each a name of its own.")

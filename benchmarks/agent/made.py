@@ -1,4 +1,4 @@
-"""Bytes from a case's text: its files, and what its reference makes of them."""
+"""Encodes the files of a case and the changes of its reference."""
 
 from benchmarks.agent.cases import Case, CaseRefused, Content, Edited
 from copydesk.jobs.workspace.git_tree import Tree
@@ -11,7 +11,7 @@ def files_of(case: Case) -> Changes:
 
 
 def reference_of(case: Case, tree: Tree) -> Changes:
-    """What the reference changes in the base, where it is given as files."""
+    """Returns the changes that the reference makes to the base, if the reference is given as files."""
     assert not isinstance(case.reference, str)
     changes: Changes = {}
     for path, wanted in case.reference.items():
@@ -28,7 +28,7 @@ def reference_of(case: Case, tree: Tree) -> Changes:
 
 
 def _edited(case: Case, path: str, data: bytes, wanted: Edited) -> bytes:
-    """In the file's own encoding and line endings."""
+    """Applies the replacements in the file's own encoding and line endings."""
     text = DecodedText.decode(data)
     body = text.body
     for old, new in wanted.replace:

@@ -1,4 +1,4 @@
-"""How a change compares with the one a person made: pure functions from three trees, path → bytes, to figures."""
+"""Compares a result with the reference change: pure functions from three trees (path → bytes) to figures."""
 
 import re
 from collections import Counter
@@ -22,7 +22,7 @@ MOST_COMPARED = 250_000
 
 @dataclass(frozen=True)
 class Score:
-    """What the result has in common with the reference, what it has beyond it, and what it lacks."""
+    """The result compared with the reference: the changes in both, in the result only, and in the reference only."""
 
     exact: bool
     right: tuple[str, ...]
@@ -35,7 +35,7 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """Whoever touches nothing touches nothing wrong."""
+        """Returns 1.0 for a result that changes no file: it changed no wrong file either."""
         return _share(len(self.right), len(self.right) + len(self.wrong))
 
     @property
@@ -48,9 +48,9 @@ class Score:
 
 
 def score(base: Files, result: Files, reference: Files) -> Score:
-    """Files that are the same in all three may be left out of all three."""
+    """Scores a result. Files that are the same in all three trees may be left out of all three."""
     ours, theirs = touched(base, result), touched(base, reference)
-    # To delete a page is not the right way to touch one that was to be edited.
+    # Deleting a page that should have been edited is not a right change.
     alike = {path for path in ours & theirs if (path in result) == (path in reference)}
     right, beyond, missed, damage = 0, 0, 0, 0
     for path in ours | theirs:
@@ -77,10 +77,10 @@ def touched(old: Files, new: Files) -> set[str]:
 
 
 def damaged(base: bytes | None, result: bytes | None, reference: bytes | None) -> int:
-    """Bytes that changed without any meaning: a line's ending, white space, encoding or byte-order mark.
+    """Counts bytes that changed without changing meaning: line endings, white space, encoding, byte-order mark.
 
-    A line counts where the reference left it alone, and where the reference wrote the same words in other bytes.
-    Words that differ are another matter: those are lines beyond the reference.
+    A line counts if the reference did not change it, or if the reference wrote the same words in other bytes. Lines
+    with different words do not count here: they are lines beyond the reference.
     """
     if result is None or result in (base, reference):
         return 0
@@ -95,7 +95,10 @@ def damaged(base: bytes | None, result: bytes | None, reference: bytes | None) -
 
 
 def _spoiled_of_base(old: bytes, new: bytes, meant: bytes, lossy: bool) -> tuple[set[int], int]:
-    """Lines of the base that the reference left alone and that came back with the same words in other bytes."""
+    """Finds lines that the reference left alone and that have the same words in other bytes.
+
+    Returns them and their damage.
+    """
     before, after = _lines(old), _lines(new)
     spans = [(a, b) for a, b, _, _ in _hunks(before, _lines(meant))]
     removed = {line for a, b in spans for line in range(a, b)}
@@ -105,7 +108,7 @@ def _spoiled_of_base(old: bytes, new: bytes, meant: bytes, lossy: bool) -> tuple
         if before[i] != after[j] and i not in removed:
             found.add(j)
             count += _distance(before[i], after[j])
-    for a, b, c, d in hunks:  # lines joined, broken elsewhere, or blank
+    for a, b, c, d in hunks:  # joined lines, moved line breaks, blank lines
         gone, come = b"".join(before[a:b]), b"".join(after[c:d])
         beside_the_reference = any(start <= b and a <= end for start, end in spans)
         if _spaceless(gone, lossy) == _spaceless(come, lossy) and not beside_the_reference:
@@ -115,7 +118,7 @@ def _spoiled_of_base(old: bytes, new: bytes, meant: bytes, lossy: bool) -> tuple
 
 
 def _spoiled_of_reference(old: bytes, new: bytes, meant: bytes, lossy: bool, known: set[int]) -> int:
-    """Lines that result and reference both wrote, alike but for their ending or encoding."""
+    """Counts differing bytes of lines that result and reference both wrote, equal but for line ending or encoding."""
     before, after, wanted = _lines(old), _lines(new), _lines(meant)
     ours = {line for _, _, c, d in _hunks(before, after) for line in range(c, d)} - known
     theirs = {line for _, _, c, d in _hunks(before, wanted) for line in range(c, d)}
@@ -125,7 +128,7 @@ def _spoiled_of_reference(old: bytes, new: bytes, meant: bytes, lossy: bool, kno
 
 
 def _line_changes(old: bytes | None, new: bytes | None) -> Counter[tuple[str, object]]:
-    """The lines a diff would show: removed ones by their place in the base, added ones by their bytes."""
+    """Counts the lines of a diff: removed lines by their position in the base, added lines by their bytes."""
     if old == new:
         return Counter()
     before, after = _lines(old or b""), _lines(new or b"")
@@ -141,7 +144,7 @@ def _lines(data: bytes) -> list[bytes]:
 
 
 def _hunks(old: list[bytes], new: list[bytes]) -> list[Hunk]:
-    """By git's own comparison, for which a file of any size is no trouble."""
+    """Compares with git's diff, which also handles very large files."""
     flag = DiffOption.FORCE_TEXT | DiffOption.MINIMAL
     patch = pygit2.Patch.create_from(_joined(old), _joined(new), context_lines=0, flag=flag)
     return [
@@ -152,12 +155,12 @@ def _hunks(old: list[bytes], new: list[bytes]) -> list[Hunk]:
 
 
 def _joined(lines: list[bytes]) -> bytes:
-    """Each as one line, also where it lacks its newline, which is marked so that it still tells them apart."""
+    """Joins lines for git's diff. Marks a line without a newline, so that it differs from the same line with one."""
     return b"".join(line if line.endswith(b"\n") else line + b"\x00\n" for line in lines)
 
 
 def _kept(hunks: list[Hunk], length: int) -> Iterator[tuple[int, int]]:
-    """The lines between the hunks, as pairs of their places."""
+    """Yields the positions (old, new) of the lines between the hunks."""
     at, shift = 0, 0
     for a, b, _, d in [*hunks, (length, length, 0, 0)]:
         yield from ((line, line + shift) for line in range(at, a))
@@ -173,12 +176,12 @@ def _bare(line: bytes, lossy: bool) -> bytes:
 
 
 def _unread(line: bytes, lossy: bool) -> bytes:
-    """A page that is not UTF-8, read in the wrong encoding, comes back with other characters beyond ASCII, or with ?"""
+    """Replaces non-ASCII characters with ? in lossy comparisons: a wrong decoding garbles exactly these characters."""
     return BEYOND_ASCII.sub(b"?", line) if lossy else line
 
 
 def _distance(old: bytes, new: bytes) -> int:
-    """How many bytes differ between two spellings of the same line."""
+    """Counts the bytes that differ between two spellings of the same line."""
     head = common_prefix_length(old, new)
     tail = common_prefix_length(old[head:][::-1], new[head:][::-1])
     old, new = old[head : len(old) - tail], new[head : len(new) - tail]

@@ -1,4 +1,4 @@
-"""Cases from a repository's own history: changes to documentation alone, of a size that one prompt can ask for."""
+"""Mines cases from a repository's history: commits that change only documentation, small enough for one prompt."""
 
 import json
 import re
@@ -59,7 +59,10 @@ class Found:
 
 
 def mine(repository: pygit2.Repository, wanted: Wanted) -> Iterator[Found]:
-    """Newest first, along the main line: a merge counts as one change, made by all that it brought in."""
+    """Yields cases along the main line, newest first.
+
+    A merge counts as one change with everything that it brought in.
+    """
     if repository.head_is_unborn:
         return
     left = wanted.limit
@@ -75,7 +78,7 @@ def mine(repository: pygit2.Repository, wanted: Wanted) -> Iterator[Found]:
 
 
 def drafted(message: str) -> str:
-    """What the message asks for, without its marks; empty where it asks for nothing."""
+    """Turns a commit message into a prompt, without trailers and prefixes; empty if the message asks for nothing."""
     text = TRAILER.sub("", MERGE.sub("", message)).strip()
     subject, _, body = text.partition("\n")
     subject = NUMBER.sub("", PREFIX.sub("", subject.strip())).strip()
@@ -101,7 +104,7 @@ def _case(repository: pygit2.Repository, commit: pygit2.Commit, wanted: Wanted) 
 
 
 def _is_documentation(path: str) -> bool:
-    """Something that a job may change, too."""
+    """Returns whether a job may change this path."""
     try:
         refuse_protected(path)
     except PathRefused:
@@ -110,6 +113,6 @@ def _is_documentation(path: str) -> bool:
 
 
 def _text(value: str) -> str:
-    """A TOML string; one of several lines is written as such, to be edited."""
+    """Formats a TOML string. A text of several lines becomes a multi-line string, which is easier to edit."""
     lines = [json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f") for line in value.split("\n")]
     return f'"{lines[0]}"' if len(lines) == 1 else '"""\n' + "\n".join(lines) + '"""'

@@ -1,4 +1,4 @@
-"""The report: a line for each case, a sum, and two runs side by side."""
+"""Renders a run as a table with a row per case and totals, and compares two runs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,9 +16,9 @@ FIGURES = {
     "bytes damaged": "bytes_damaged", "requests": "requests", "tokens": "tokens", "cost $": "cost_usd",
     "seconds": "seconds",
 }  # fmt: skip
-"""What is told of a run as a whole, and the field of its sum."""
+"""Columns about a complete run, and the field of its totals that each shows."""
 PLACES = {"cost $": 4}
-"""Digits after the point; two for the rest."""
+"""Decimal places by column; the others have two."""
 NONE = "–"
 
 
@@ -29,7 +29,7 @@ def render(run: Run) -> str:
 
 
 def compare(first: Run, second: Run) -> str:
-    """Only cases that both have are added up, so that the sums mean the same."""
+    """Compares two runs. Totals include only the cases that both have, so that they are comparable."""
     theirs = {result.name: result for result in second.results}
     pairs = [(result, theirs[result.name]) for result in first.results if result.name in theirs]
     ours, others = (Sum.of(tuple(pair[n] for pair in pairs)) for n in (0, 1))
@@ -79,7 +79,7 @@ def _tags(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _notes(results: Sequence[Result]) -> Iterator[str]:
-    """What a person would ask next about a case that is not right: which files, and what the job said."""
+    """Lists details of the cases that are not exact: the files, and the message of the job."""
     told = {result.name: "; ".join(fault.rstrip(".") for fault in _faults(result)) for result in results}
     lines = [f"- {name}: {faults}" for name, faults in told.items() if faults]
     if lines:

@@ -1,4 +1,4 @@
-"""What came of a run, as data that is kept as JSON."""
+"""Results of a run, stored as JSON."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ class _Data(BaseModel):
 
 
 class Result(_Data):
-    """One case: how its job ended, what it did, what it took."""
+    """One case: how its job ended, its changes, and its cost."""
 
     name: str
     tags: tuple[str, ...] = ()
@@ -23,17 +23,20 @@ class Result(_Data):
     message: str | None = None
     score: Score
     findings: tuple[str, ...] = ()
-    """Faults that the change introduced, by Copydesk's own checks."""
+    """Findings of Copydesk's own checks that the change introduced."""
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
-    """None where nobody publishes a price for the model."""
+    """None if no price is published for the model."""
     seconds: float = 0.0
 
     @property
     def exact(self) -> bool:
-        """A job that failed where nothing was to be done has not done it."""
+        """Returns whether the result equals the reference.
+
+        A failed job is never exact, even where nothing had to change.
+        """
         return self.score.exact and self.status == "completed"
 
     @property
@@ -54,7 +57,7 @@ class Run(_Data):
 
 
 class Sum(_Data):
-    """Means of what is a share, sums of what is a number."""
+    """Totals of a run: means of ratios, sums of counts."""
 
     cases: int
     exact: int
@@ -94,7 +97,7 @@ class Sum(_Data):
 
 
 def save(run: Run, path: Path) -> None:
-    """With what can be computed from it, for whoever reads the file with another program."""
+    """Saves a run as JSON, including computed figures, for other programs that read the file."""
     data = run.model_dump(mode="json")
     for kept, result in zip(data["results"], run.results, strict=True):
         kept["score"] |= {name: getattr(result.score, name) for name in ("precision", "recall", "f1")}

@@ -1,4 +1,4 @@
-"""Runs cases through the real flow: a desk on SQLite, the local forge, a worker; the job is made as a client would."""
+"""Runs cases through the real flow: a desk on SQLite, the local forge and a worker. Creates jobs as a client does."""
 
 import tempfile
 import threading
@@ -24,12 +24,12 @@ from copydesk.jobs.storage.records import job_topic
 
 SCRIPT = "script:"
 _opening = threading.Lock()
-"""Migrations are not made for several threads."""
+"""Serializes migrations, which are not thread-safe."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The model of a run: one of the service's own by its name, or replies from a script."""
+    """The model of a run: a model name that the service knows, or a script of replies."""
 
     name: str
     script: Script | None = None
@@ -45,18 +45,18 @@ class Chosen:
 
     @property
     def setting(self) -> str:
-        """A name that the service knows; a script takes its place in the worker."""
+        """Returns a model name that the service knows. For a script, the worker replaces that model."""
         return self.name if self.script is None else "mechanic"
 
     def answering(self, case: Case) -> Callable[[str], Model] | None:
-        """None: whatever the service makes of the setting."""
+        """Returns a factory for the scripted model, or None to use the service's own."""
         if self.script is None:
             return None
         scripted = ScriptedModel(self.script[case.name])
         return lambda _name: scripted
 
     def able(self, cases: Sequence[Case], *, all_of_them: bool) -> list[Case]:
-        """A script can do those it has replies for."""
+        """Returns the cases that the model can run: a script needs replies for each."""
         able = [case for case in cases if self.script is None or case.name in self.script]
         if not able or (all_of_them and len(able) < len(cases)):
             missing = ", ".join(case.name for case in cases if case not in able)
@@ -67,11 +67,11 @@ class Chosen:
 def run_cases(
     cases: Sequence[Case], model: Chosen, at_once: int = 1, told: Callable[[Result], None] = lambda result: None
 ) -> list[Result]:
-    """In the order of the cases, whichever ends first."""
+    """Runs the cases and returns their results in the order of the cases."""
     with tempfile.TemporaryDirectory(prefix="copydesk-agent-") as name, ThreadPoolExecutor(at_once) as pool:
         folder = Path(name)
         sources = Sources(folder)
-        # All are prepared before any is run: a commit that does not exist is told before a model is paid for.
+        # Prepares all cases before it runs any: a missing commit is reported before a model costs money.
         prepared = [sources.prepare(case, folder / case.name / "repository.git") for case in cases]
         stop = threading.Event()
         running = {
@@ -83,7 +83,7 @@ def run_cases(
             for future in as_completed(running):
                 found[running[future]] = future.result()
                 told(found[running[future]])
-        except BaseException:  # Ctrl-C too: what runs is cancelled, what waits is not begun
+        except BaseException:  # on Ctrl-C too: cancels running jobs and starts no further ones
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
@@ -116,7 +116,7 @@ def run_case(case: Case, prepared: Prepared, model: Chosen, data: Path, stop: th
 
 @contextmanager
 def _working(case: Case, model: Chosen, data: Path) -> Iterator[Desk]:
-    """A service of the case's own, with its worker. Addresses, keys and bounds come from the environment, as ever."""
+    """Runs a service with a worker for one case. Addresses, keys and limits come from the environment, as usual."""
     settings = read_settings(data=data, database_url="", model=model.setting, worker_slots=1)
     with _opening:
         desk = open_desk(settings)
@@ -132,7 +132,7 @@ def _working(case: Case, model: Chosen, data: Path) -> Iterator[Desk]:
 
 
 def _ended(desk: Desk, job: Job, stop: threading.Event) -> Job:
-    """Every job ends by itself: its time, requests, tokens and cost are bounded."""
+    """Waits for the job to end. Every job ends, because its time, requests, tokens and cost are limited."""
     signals, topic = desk.database.notifications, job_topic(job.id)
     while True:
         mark = signals.mark(topic)

@@ -1,4 +1,4 @@
-"""A model that follows a script, so that the harness runs without a network and its own figures can be checked."""
+"""A model that follows a script: it runs the harness without a network and makes its figures checkable."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ NEEDS_HASH = ("edit", "write")
 
 
 class Turn(BaseModel):
-    """One reply. A call is the tool's name with its arguments; a file's hash is filled in when it is left out."""
+    """One reply. A call is the tool's name with its arguments; a missing file hash is filled in."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     say: str = ""
     calls: tuple[dict[str, dict[str, Any]], ...] = ()
     tokens: tuple[int, int] = (0, 0)
-    """Read and written."""
+    """Input and output tokens."""
     cost: float | None = Field(None, ge=0)
 
 
@@ -32,7 +32,7 @@ Script = Mapping[str, list[Turn]]
 
 
 def read_script(path: Path) -> Script:
-    """Replies by case, from YAML or JSON."""
+    """Reads replies by case from YAML or JSON."""
     if not path.is_file():
         raise CaseRefused(f"There is no script {path}.")
     try:
@@ -46,7 +46,7 @@ def read_script(path: Path) -> Script:
 
 @dataclass(frozen=True)
 class ScriptedModel:
-    """Answers the n-th request of a job with the n-th turn; after the last it insists that it has finished."""
+    """Answers the n-th request of a job with the n-th turn; repeats the finish call after the last turn."""
 
     turns: list[Turn]
     name: str = "scripted"

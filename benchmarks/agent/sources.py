@@ -1,4 +1,4 @@
-"""Where cases come from: repositories by path or address, which are only read, and small ones made of text."""
+"""Repositories of cases: existing ones by path or address, which are only read, and small ones built from text."""
 
 import subprocess
 from collections.abc import Mapping
@@ -22,24 +22,24 @@ AUTHOR = pygit2.Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 
 @dataclass(frozen=True)
 class Prepared:
-    """A bare repository of the case's own: one branch with one commit, so that no model can look into the future."""
+    """A bare repository for one case: one branch with one commit, so that a model cannot see later commits."""
 
     path: Path
     start: str
-    """Its commit."""
+    """The hash of that commit."""
     base: pygit2.Oid
     reference: pygit2.Oid
     root: str
 
     def workspace(self, branch: str) -> Workspace:
-        """The base with what the job made of it."""
+        """Returns the base with the job's changes applied."""
         base, result, _ = self.trees(branch)
         workspace = Workspace(Tree(pygit2.Repository(str(self.path)), self.start))
         workspace.apply({path: result.get(path) for path in touched(base, result)})
         return workspace
 
     def trees(self, branch: str) -> tuple[Files, Files, Files]:
-        """Base, result and reference, as far as they differ. Without the branch nothing was changed."""
+        """Returns base, result and reference, limited to files that differ. A missing branch means no changes."""
         repository = pygit2.Repository(str(self.path))
         ref = f"refs/heads/{branch}"
         result = repository.lookup_reference(ref).peel(pygit2.Tree).id if ref in repository.references else self.base
@@ -51,7 +51,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Sources:
-    """Repositories that cases name; one given by its address is cloned once."""
+    """The repositories that cases name; each address is cloned once."""
 
     folder: Path
 
@@ -63,14 +63,14 @@ class Sources:
             raise CaseRefused(f"{address} is not a git repository.") from None
 
     def prepare(self, case: Case, path: Path) -> Prepared:
-        """CaseRefused when the case names a commit, a file or a piece of text that is not there."""
+        """Prepares a case. Raises CaseRefused if it names a commit, a file or a text that does not exist."""
         repository = pygit2.init_repository(str(path), bare=True, initial_head=BRANCH)
         source = None if case.repository is None else self.open(case.repository)
         if source is None:
             base = write_changed_tree(_empty(repository), files_of(case))
         else:
             (path / "objects/info/alternates").write_text(f"{_objects(source)}\n")
-            repository = pygit2.Repository(str(path))  # once more, to see what it borrows
+            repository = pygit2.Repository(str(path))  # reopened to read the alternates
             base = _commit(source, case.base or "").tree.id
         start = str(repository.create_commit(f"refs/heads/{BRANCH}", AUTHOR, AUTHOR, "The base", base, []))
         if source is not None and isinstance(case.reference, str):
@@ -101,7 +101,7 @@ def _empty(repository: pygit2.Repository) -> Tree:
 
 
 def _objects(repository: pygit2.Repository) -> str:
-    """Where git keeps them, also when the folder is one of several work trees."""
+    """Returns the folder of git's objects, also for a folder that is one of several work trees."""
     return _git("-C", repository.path, "rev-parse", "--path-format=absolute", "--git-path", "objects").strip()
 
 
@@ -117,7 +117,7 @@ def _changed(old: pygit2.Tree, new: pygit2.Tree) -> set[str]:
 
 
 def _read(trees: Mapping[str, pygit2.Tree]) -> Files:
-    """A submodule counts by the commit it names; a file that is not there is left out."""
+    """Reads the files of several trees. A submodule counts as the commit that it names; missing files are left out."""
     found = {}
     for path, tree in trees.items():
         if path in tree:

@@ -1,4 +1,4 @@
-"""python -m benchmarks.analytics.collecting: what it costs to collect a view, durable before the answer."""
+"""python -m benchmarks.analytics.collecting: measures collecting a view, durable before the response."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ from copydesk.desk import open_desk
 ROOT = Path(__file__).parents[2]
 NO_LIMIT = "1000000000"
 SERVER, GENERATOR = 0, 1
-"""The cores they are bound to."""
+"""The CPU cores that the two processes are bound to."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Run:
 @dataclass(frozen=True)
 class Measured:
     per_second: float
-    """Events by the clock, which others on the machine slow down."""
+    """Events per second of wall time; other processes on the machine slow this down."""
     per_cpu_second: float
-    """Events by the CPU that the server took: folds, checkpoints and all."""
+    """Events per CPU second of the server, including folds and checkpoints."""
     p50: float
     p99: float
     longest: float
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def loop() -> float:
-    """How fast the machine is today."""
+    """Measures how fast the machine is at the moment."""
     began, total = time.process_time(), 0
     for number in range(10_000_000):
         total += number
@@ -156,7 +156,7 @@ def served(data: Path) -> Iterator[tuple[int, psutil.Process]]:
 
 @contextmanager
 def bound_to(core: int) -> Iterator[None]:
-    """Whatever is started meanwhile stays on this core."""
+    """Binds processes that start in the block to this core."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core} & before or before)
     try:
@@ -167,7 +167,7 @@ def bound_to(core: int) -> Iterator[None]:
 
 @contextmanager
 def checkpoints(data: Path) -> Iterator[list[int]]:
-    """How long the write-ahead log was each time that it was written back, seen from outside."""
+    """Records the size of the write-ahead log before each checkpoint, observed from outside."""
     seen, over = list[int](), Event()
 
     def watch() -> None:

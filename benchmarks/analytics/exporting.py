@@ -1,4 +1,4 @@
-"""python -m benchmarks.analytics.exporting [--large]: what it takes to read the numbers over HTTP."""
+"""python -m benchmarks.analytics.exporting [--large]: measures exports of reports over HTTP."""
 
 import argparse
 import http.client
@@ -22,7 +22,7 @@ from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 
 TIMES = 40
-"""Requests of each kind; all of them together stay within what a project may ask for in a minute."""
+"""Requests of each kind; all of them together stay below a project's rate limit per minute."""
 TOGETHER = 5_000
 MOST_YEAR = 50.0
 
@@ -39,7 +39,7 @@ class Measured:
     p50: float
     p99: float
     cpu: float
-    """Milliseconds; the CPU is the server's."""
+    """CPU milliseconds of the server."""
     size: int
 
 
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def prepare(data: Path, views: int) -> tuple[str, str]:
-    """A data folder whose one project has a year of traffic; the project and its key."""
+    """Creates a data folder with one project and a year of traffic; returns the project and its key."""
     desk = open_desk(Settings(data=data, database_url=""))
     project = desk.projects.create("Docs", repository=str(data), ref="main", actor="benchmark").id
     key = desk.keys.create(project, actor="benchmark")[1]
@@ -109,7 +109,7 @@ def measure(data: Path, project: str, key: str) -> list[tuple[Asked, Measured]]:
 
 
 def repeated(cpu: Callable[[], float], ask: Callable[[], int]) -> Measured:
-    ask()  # the first opens and settles what the others find ready
+    ask()  # warm-up: opens connections and fills caches
     took, before = [], cpu()
     for _ in range(TIMES):
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The load generator, a process of its own: connections that are kept, each asking again once it is answered."""
+"""The load generator, which runs in a separate process: keep-alive connections, each sends one request at a time."""
 
 import asyncio
 import json
@@ -30,9 +30,9 @@ class Order:
     key: str
     connections: int
     requests: int
-    """In all, after the warm-up."""
+    """Total number of requests after the warm-up."""
     together: int = 1
-    """Events in one request."""
+    """Events per request."""
     seed: int = 1
 
 
@@ -41,17 +41,17 @@ class Taken:
     milliseconds: list[float]
     seconds: float
     cpu_seconds: float
-    """The generator's own."""
+    """CPU seconds of the generator."""
 
 
 def requests(order: Order) -> list[bytes]:
-    """Made beforehand, so that making them is no part of what is measured."""
+    """Builds all requests before the measurement, so that building them is not measured."""
     events = _events(order.seed)
     return [_request(order, [next(events) for _ in range(order.together)]) for _ in range(order.requests)]
 
 
 def _events(seed: int) -> Iterator[dict[str, object]]:
-    """Zipf pages, visitors who return, agents of every kind; each event has an id of its own."""
+    """Generates events with Zipf-distributed pages, returning visitors and agents of every class; each has a new id."""
     chance = random.Random(seed)
     weights = list(accumulate(1 / rank for rank in range(1, PAGES + 1)))
     pages = range(PAGES)
@@ -82,7 +82,7 @@ def _request(order: Order, events: list[dict[str, object]]) -> bytes:
 
 
 class Connection(asyncio.Protocol):
-    """Sends the next request as soon as the last is answered with 202."""
+    """Sends the next request as soon as the previous one is answered with 202."""
 
     def __init__(self, bodies: Iterator[bytes], times: list[float]) -> None:
         self._bodies, self._times = bodies, times

@@ -1,4 +1,4 @@
-"""python -m benchmarks.analytics.importing [--megabytes N]: what importing access logs costs."""
+"""python -m benchmarks.analytics.importing [--megabytes N]: measures the import of access logs."""
 
 import argparse
 import re
@@ -50,9 +50,9 @@ class Imported:
     wall: float
     storing: float
     reading: float
-    """CPU seconds of the process that stores and of the one that reads."""
+    """CPU seconds of the process that stores, and of the one that reads."""
     memory: float
-    """The most resident megabytes of both together."""
+    """Peak resident megabytes of both processes together."""
 
 
 def imported(log: Path, store: Path) -> Imported:
@@ -67,7 +67,7 @@ def imported(log: Path, store: Path) -> Imported:
 
 
 def plain(log: Path) -> tuple[int, float]:
-    """Views, and CPU seconds, of the way that comes to mind first: a pattern, a dict and an event a line."""
+    """Returns the views and CPU seconds of a simple parser: one pattern, one dict and one event per line."""
     site, at, began = _site(), now(), time.process_time()
     views = sum(isinstance(outcome, PageView) for outcome in _plainly(log, site, at))
     return views, time.process_time() - began
@@ -146,7 +146,7 @@ def _loop() -> float:
 
 
 def _apart(act: Callable[..., T], *given: object) -> T:
-    """In a process of its own, which may have one too."""
+    """Runs a function in a separate, non-daemon process, which may start processes too."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(act, *given).result()
 

@@ -1,4 +1,4 @@
-"""A made-up but likely access log in the combined format: visits of a few pages with their assets, crawlers, errors."""
+"""Generates a plausible access log in the combined format: visits of a few pages with assets, crawlers, errors."""
 
 import random
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ PAGES = 2_000
 FIRST = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
 ASSETS_A_PAGE = 3
 A_SECOND = 10
-"""Pages that are asked for."""
+"""Page requests per second."""
 KNOWN, MOST_KNOWN = 0.7, 50_000
 ODD = (("GET", 404), ("GET", 301), ("HEAD", 200), ("POST", 405)) * 3
 ASSETS = ("app", "vendor", "theme", "search", "logo", "hero", "inter", "icons")
@@ -43,7 +43,7 @@ CRAWLERS = (
 
 
 def write(path: Path, size: int, *, assets: int = ASSETS_A_PAGE, seed: int = 1) -> int:
-    """About so many bytes; how many lines that are."""
+    """Writes a log of about `size` bytes and returns the number of lines."""
     written = lines = 0
     with path.open("w", encoding="ascii", buffering=1 << 20) as file:
         for line in log(assets, seed):
@@ -55,8 +55,11 @@ def write(path: Path, size: int, *, assets: int = ASSETS_A_PAGE, seed: int = 1) 
 
 
 def log(assets: int = ASSETS_A_PAGE, seed: int = 1) -> Iterator[str]:
-    """Of 100 visitors, 20 are assistants and 15 crawlers; of 100 pages that are asked for, 12 come to nothing. What
-    people see brings its assets along."""
+    """Generates lines.
+
+    Of 100 visitors, 20 are assistants and 15 are crawlers; of 100 page requests, 12 are not page views. Page views of
+    people also request their assets.
+    """
     chance = random.Random(seed)
     weights = list(accumulate(1 / rank for rank in range(1, PAGES + 1)))
     pages = [f"/docs/section-{page % 40}/page-{page}" for page in range(PAGES)]
@@ -77,7 +80,7 @@ def log(assets: int = ASSETS_A_PAGE, seed: int = 1) -> Iterator[str]:
 
 
 def _visitor(chance: random.Random, known: list[tuple[str, str]]) -> tuple[str, str]:
-    """A visit is of about three pages, and four of ten visitors return, mostly those of late."""
+    """Chooses a visitor. A visit has about three pages; 40% of visitors return, mostly recent ones."""
     if known and chance.random() < KNOWN:
         return known[-1 - int(chance.expovariate(4 / len(known))) % len(known)]
     sort = chance.random()

@@ -1,4 +1,4 @@
-"""One store, filled, folded, added to and asked, each in a process of its own, for its memory."""
+"""Measures filling, folding, adding and querying one store, each in a separate process to measure its memory."""
 
 import multiprocessing
 import random
@@ -25,8 +25,7 @@ T = TypeVar("T")
 Counts = tuple[int, int, int]
 TOGETHER = 5_000
 ADDED, WEEKS = 250_000, 4
-"""Views of a fold, and folds in order: one of them may have to tidy up after all before it."""
-"""Views that are added in order, and as late ones, to see what folding costs by then."""
+"""Views per added fold, and the number of folds in order: one of them may have to merge all earlier parts."""
 RANGES = {
     "year": DayRange(FIRST, FIRST + DAYS),
     "month": DayRange(FIRST + 200, FIRST + 230),
@@ -56,11 +55,11 @@ class Folded:
     logging: float
     """Views logged per CPU second, 5,000 at a time."""
     folding: float
-    """Views folded per CPU second, from nothing up to all of them."""
+    """Views folded per CPU second, starting with an empty store."""
     memory: float
-    """The most resident megabytes of the process that folded."""
+    """Peak resident megabytes of the process that folded."""
     disk: float
-    """Bytes per view of everything that is kept."""
+    """Bytes per view of everything that is stored."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +68,16 @@ class Added:
     """CPU milliseconds of a fold of 100 views, the median of seven."""
     in_order: float
     late: float
-    """Views folded per CPU second with all others behind them."""
+    """Late views folded per CPU second, into a filled store."""
     filter: float
-    """CPU seconds to make the filter of known events, once after a start, beside the writers."""
+    """CPU seconds to build the filter of known events, once after a start, while writers run."""
 
 
 @dataclass(frozen=True)
 class Asked:
     index: float
     distinct: float
-    """CPU milliseconds by page and in total, the medians of five and of three."""
+    """CPU milliseconds by page and in total, the medians of five and of three runs."""
 
 
 def fill(path: Path, views: int) -> Folded:
@@ -125,19 +124,19 @@ def _add(path: Path) -> Added:
 
 
 def _week(path: Path, days: range) -> list[PageView]:
-    """Half of it by visitors who were there before."""
+    """Makes a week of views, half of them from known visitors."""
     return _known(path, ADDED // 2, days) + [view for day in traffic(ADDED // 2, days, seed=days.start) for view in day]
 
 
 def _filter_made() -> None:
-    """The filter of known events is made beside, once after a start."""
+    """Waits for the filter of known events, which a background thread builds once after a start."""
     for thread in threading.enumerate():
         if thread.name == "filter":
             thread.join()
 
 
 def _known(path: Path, views: int, days: range) -> list[PageView]:
-    """Views of visitors who were there before, each moved to one of these days."""
+    """Returns views of known visitors, each moved to one of these days."""
     chance = random.Random(4)
     with _plain_duckdb(path) as connection:
         found = connection.execute(KNOWN.format(views=views)).fetchall()

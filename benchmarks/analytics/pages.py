@@ -1,4 +1,4 @@
-"""python -m benchmarks.analytics.pages [--large]: what a page of the dashboard takes, with much behind it."""
+"""python -m benchmarks.analytics.pages [--large]: measures dashboard pages on a filled service."""
 
 import argparse
 import http.client

@@ -1,4 +1,4 @@
-"""A year of made-up but likely traffic: Zipf pages, visits of a few pages, visitors who return, a fifth of it AI."""
+"""Generates a year of plausible traffic: Zipf pages, visits of a few pages, returning visitors, a fifth of it AI."""
 
 import random
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ FIRST = 20_454
 PROJECT, HOST, TABLE = "prj_benchmark", "docs.example.com", "2026-11-01"
 PER_VISIT = 3
 AT_ONCE = 30
-"""Visits that go on at the same time."""
+"""Visits that are open at the same time."""
 RETURNING = 0.4
 KINDS = {
     VisitorClass.HUMAN: 0.65,
@@ -32,9 +32,9 @@ REFERRERS = ("", HOST, "search.example.com", *(f"site-{number}.example.org" for 
 
 
 def traffic(views: int, days: range = range(FIRST, FIRST + DAYS), seed: int = 1) -> Iterator[list[PageView]]:
-    """The views of each day in turn, in order. Ten times the views come from ten times the visitors.
+    """Yields the views of each day, in order. Ten times the views come from ten times the visitors.
 
-    What servers report has event ids, what the beacon sends has none.
+    Views reported by servers have event ids; views sent by the beacon have none.
     """
     chance = random.Random(seed)
     weights = list(accumulate(1 / rank for rank in range(1, PAGES + 1)))
@@ -69,7 +69,10 @@ def _day(
 
 
 def _visitor(chance: random.Random, known: list[int], kind: VisitorClass) -> int:
-    """Crawlers come from a hundred addresses; of people and assistants some return, mostly those of late."""
+    """Chooses a visitor.
+
+    Crawlers come from a hundred addresses; some people and assistants return, mostly recent ones.
+    """
     if len(known) > 100 and kind in (VisitorClass.SEARCH, VisitorClass.TRAINING, VisitorClass.OTHER):
         return chance.choice(known)
     if known and chance.random() < RETURNING:

@@ -11,7 +11,7 @@ from benchmarks.checks.repository import make_repository
 
 
 def _loop() -> float:
-    """CPU seconds of ten million additions in a Python loop: how fast the machine is today."""
+    """Returns the CPU seconds of ten million additions in a Python loop: how fast the machine is at the moment."""
     began, total = time.process_time(), 0
     for number in range(10_000_000):
         total += number
@@ -27,7 +27,7 @@ def main() -> None:
     for pages in sizes:
         with tempfile.TemporaryDirectory(prefix="copydesk-benchmark-") as folder:
             repository = make_repository(Path(folder, "docs.git"), pages)
-            with multiprocessing.get_context("spawn").Pool(1) as process:  # a process of its own, for its memory
+            with multiprocessing.get_context("spawn").Pool(1) as process:  # a separate process, to measure its memory
                 found = process.apply(measure, (repository, pages))
         print(
             f"| {found.pages:,} | {found.first:.2f} s | {found.again:.3f} s | {found.next_commit:.3f} s "

@@ -1,4 +1,4 @@
-"""One repository, checked for the first time, after a change, as the next commit, and with nothing kept."""
+"""Measures checks of one repository: the first, after a change, of the next commit, and without a cache."""
 
 import resource
 import time
@@ -22,15 +22,15 @@ CHANGED = 5
 class Measured:
     pages: int
     first: float
-    """CPU seconds of the first check of this process."""
+    """CPU seconds of the first check in this process."""
     again: float
-    """Of a change to five pages after that, the median of five different ones."""
+    """CPU seconds for a change to five pages after that, the median of five different changes."""
     next_commit: float
-    """Of the first check of the commit that such a change becomes."""
+    """CPU seconds of the first check of the commit with such a change."""
     plain: float
-    """Of the same change with nothing kept: what every check would cost."""
+    """CPU seconds for the same change without a cache."""
     memory: float
-    """The most resident megabytes, of which an empty process takes some 40."""
+    """Peak resident megabytes; an empty process takes about 40."""
     introduced: int
 
 
@@ -51,7 +51,7 @@ def _checked(tree: Tree, pages: int, turn: int) -> CheckReport:
 
 
 def _edited(tree: Tree, pages: int, turn: int) -> Workspace:
-    """One heading that others link to, one page deleted, and three pages with new links, of which one is broken."""
+    """Edits a heading that others link to, deletes one page, and adds links to three pages; one link is broken."""
     workspace = Workspace(tree)
     section = f"docs/section-{turn * 3 % max(1, pages // PER_SECTION):03}"
     heading, deleted, *linking = [f"{section}/page-{number:03}.md" for number in range(40, 40 + CHANGED)]

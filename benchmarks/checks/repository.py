@@ -1,4 +1,4 @@
-"""A documentation repository with links, anchors, images, code and a complete menu, made by git's own importer."""
+"""Builds a documentation repository with links, anchors, images, code and a complete menu with git fast-import."""
 
 import random
 import subprocess
@@ -21,7 +21,7 @@ def make_repository(path: Path, pages: int) -> Path:
 
 
 def _page(number: int, pages: int, chance: random.Random) -> str:
-    """About 2 KB with four headings, ten links, an image and two blocks of code."""
+    """Renders a page of about 2 KB with four headings, ten links, an image and two blocks of code."""
     parts = [f"---\ntitle: Page {number}\ndescription: What page {number} is about\n---\n\n# Page {number}\n"]
     for part in range(4):
         near, section = chance.randrange(PER_SECTION), chance.randrange(max(1, pages // PER_SECTION))

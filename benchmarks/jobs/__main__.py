@@ -19,7 +19,7 @@ from benchmarks.jobs.results import Results, aims
 @dataclass(frozen=True)
 class Sizes:
     requests: dict[int, int]
-    """How many in all, by the number of clients."""
+    """Total requests, by the number of clients."""
     files: tuple[int, ...]
     alone: int
     together: int
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def _keep_bytecode(folder: Path) -> None:
-    """Every process started from here finds compiled modules, as in any installation, whatever this shell forbids."""
+    """Gives child processes a bytecode cache, as in any installation, even if this shell disables bytecode."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
 

@@ -1,4 +1,4 @@
-"""How long a client waits until its job is created, which means: durable."""
+"""Measures how long a client waits until its job is created durably."""
 
 import json
 import subprocess
@@ -20,11 +20,11 @@ class Creation:
     per_second: float
     server_cpu: float
     generator_cpu: float
-    """CPU milliseconds per request, of either side."""
+    """CPU milliseconds per request, of the server and of the generator."""
 
 
 def measure(folder: Path, repository: Path, requests: dict[int, int]) -> list[Creation]:
-    """`requests`: how many in all, by the number of clients."""
+    """Measures job creation. `requests`: total requests, by the number of clients."""
     data = folder / "creation"
     with account(data, repository) as owner, serve(data, with_worker=False) as served:
         return [_measure(owner, served, clients, total // clients) for clients, total in requests.items()]

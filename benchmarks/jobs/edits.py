@@ -1,4 +1,4 @@
-"""Jobs from the request to the pull request, with the embedded model, on repositories of different sizes."""
+"""Measures jobs from the request to the pull request, with the embedded model, on repositories of several sizes."""
 
 import time
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ class Edits:
     task: str
     cold_wall: float | None
     cold_cpu: float | None
-    """Of the first job on a repository, which fetches it whole; the second task finds the mirror warm."""
+    """Of the first job on a repository, which clones it. None for the second task, which finds a warm mirror."""
     warm_wall: float
     """Of jobs one after another, median."""
     warm_cpu: float
     """Per job, of the server, its child processes and every git process, over all warm jobs. All in milliseconds."""
     per_second: float
     busy_cpu: float
-    """Cores in use while several jobs run at once."""
+    """CPU cores in use while several jobs run at once."""
     peak_memory: float
-    """Megabytes: the most that the server process took, or it and its children at the end, whichever is more."""
+    """Megabytes: the peak of the server process, or the server with its children at the end, whichever is larger."""
 
 
 def measure(folder: Path, repository: Path, files: int, alone: int, together: int) -> list[Edits]:
@@ -59,7 +59,7 @@ def _measure(owner: Account, served: Served, files: int, task: Task, alone: int,
 
 
 def _together(owner: Account, served: Served, prompts: Sequence[str]) -> float:
-    """Seconds until the last of them ended; they are asked for as fast as the service takes them."""
+    """Creates the jobs as fast as the service accepts them; returns the seconds until the last one ended."""
     began = time.perf_counter()
     owner.wait_for([owner.create(served.port, prompt) for prompt in prompts])
     return time.perf_counter() - began

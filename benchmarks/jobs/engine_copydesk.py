@@ -1,4 +1,4 @@
-"""One round on Copydesk's own engine, in a process of its own: DATABASE_URL JOBS on the command line, JSON out."""
+"""Runs one round on Copydesk's engine in a separate process: DATABASE_URL JOBS on the command line, JSON out."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ TAKEN_UP = text("update messages set run_id = :run where job_id = :job and run_i
 
 
 class Trivial:
-    """Takes up the job's message in its first step: a job whose message nobody read is run again."""
+    """Marks the job's message as processed in its first step: a job with an unprocessed message runs again."""
 
     def __init__(self, database: Database, ended: threading.Semaphore) -> None:
         self.database, self.ended = database, ended

@@ -1,4 +1,4 @@
-"""One round on DBOS, in a process of its own: DATABASE_URL JOBS POLLING_SECONDS on the command line, JSON out."""
+"""Runs one round on DBOS in a separate process: DATABASE_URL JOBS POLLING_SECONDS on the command line, JSON out."""
 
 import json
 import sys

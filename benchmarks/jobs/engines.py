@@ -1,4 +1,4 @@
-"""The same trivial workflow on Copydesk's engine and on DBOS, in turns, each round in a process of its own."""
+"""Runs the same trivial workflow on Copydesk's engine and on DBOS in turns, each round in a separate process."""
 
 import json
 import sqlite3
@@ -27,9 +27,9 @@ class Entrant:
     database: str
     jobs: int
     polling: float | None = None
-    """Seconds between two looks at DBOS's queue. Which is best depends on the database, so several take part."""
+    """Seconds between two polls of DBOS's queue. The best value depends on the database, so several take part."""
     is_wal: bool = True
-    """SQLite's write-ahead log, which Copydesk turns on and DBOS does not: the benchmark does it for DBOS."""
+    """SQLite's write-ahead log. Copydesk turns it on and DBOS does not: the benchmark turns it on for DBOS."""
     rounds: list[Round] = field(default_factory=list)
 
     @property
@@ -65,7 +65,7 @@ def measure(folder: Path, jobs: int, rounds: int, database_url: str | None) -> l
 
 
 def rivals(entrants: Sequence[Entrant]) -> list[tuple[Entrant, Entrant]]:
-    """Copydesk and the fastest DBOS, by database."""
+    """Pairs Copydesk with the fastest DBOS run, by database."""
     found = []
     for ours in (entrant for entrant in entrants if entrant.polling is None):
         theirs = [entrant for entrant in entrants if entrant.polling and entrant.database == ours.database]
@@ -83,7 +83,7 @@ def _round(entrant: Entrant, url: str) -> Round:
 
 @contextmanager
 def _fresh(entrant: Entrant, folder: Path, server: str) -> Iterator[str]:
-    """The address of an empty database, gone afterwards."""
+    """Yields the address of an empty database and drops it afterward."""
     name = f"bench_{uuid.uuid4().hex}"
     if entrant.database == SQLITE:
         path = folder / f"{name}.sqlite"

@@ -1,4 +1,4 @@
-"""What the service takes when nothing is to be done, and how soon it is there."""
+"""Measures the idle service, and how long it takes to start."""
 
 import time
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SETTLE_SECONDS = 2.0
 class Footprint:
     start_fresh: list[float]
     start_existing: list[float]
-    """Seconds from exec to the first 200 of /healthz: with a data folder yet to be made, and with one that is there."""
+    """Seconds from exec to the first 200 of /healthz: with a new data folder, and with an existing one."""
     idle_seconds: float
     idle_cpu: float
     """Share of one core."""
@@ -24,7 +24,7 @@ class Footprint:
 
 def measure(folder: Path, starts: int, idle_seconds: float) -> Footprint:
     with serve(folder / "start-first"):
-        pass  # compiles the modules, which none after it does
+        pass  # compiles the modules, so that the measured starts do not
     fresh, existing = [], []
     for number in range(starts):
         data = folder / f"start-{number}"

@@ -1,4 +1,4 @@
-"""The load generator, a process of its own: clients that each keep one connection and ask again once answered."""
+"""The load generator, which runs in a separate process: each client sends one request at a time on one connection."""
 
 import http.client
 import json
@@ -17,7 +17,7 @@ class Order:
     headers: dict[str, str]
     clients: int
     requests: int
-    """Of each client, after its warm-up."""
+    """Per client, after its warm-up."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Taken:
     milliseconds: list[float]
     seconds: float
     cpu_seconds: float
-    """The generator's own."""
+    """CPU seconds of the generator."""
 
 
 def run(order: Order) -> Taken:

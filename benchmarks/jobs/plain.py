@@ -1,4 +1,4 @@
-"""The plain way to the same branch: check the repository out, edit the files, commit, push, with git alone."""
+"""Measures the same change with git alone: check the repository out, edit the files, commit, push."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ class Plain:
     way: str
     wall: float
     cpu: float
-    """Per job, of git, its far side and the edit, in milliseconds."""
+    """CPU milliseconds per job, of git, its remote side and the edit."""
 
 
 def measure(folder: Path, repository: Path, files: int, jobs: int) -> list[Plain]:
@@ -47,7 +47,7 @@ def _measure(files: int, task: Task, name: str, way: Callable[[Task, str], None]
 
 
 def _clone(far: Path, checkout: Path, task: Task, branch: str) -> None:
-    """file:// makes git go through its protocol, as with any other host; a bare path would be hard-linked."""
+    """Clones through file://, so that git uses its protocol as with any host; a bare path would be hard-linked."""
     _git(checkout.parent, "clone", "--quiet", "--depth", "1", "--branch", "main", f"file://{far}", str(checkout))
     _edit_and_push(checkout, task, branch)
     shutil.rmtree(checkout)

@@ -1,4 +1,4 @@
-"""The two kinds of job that every way of working carries out."""
+"""The two kinds of job that every contender runs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ class Task:
     page: str | None = None
 
     def edit(self, checkout: Path) -> None:
-        """The same change by hand, on files that are checked out."""
+        """Makes the same change directly, in checked-out files."""
         for path in [checkout / self.page] if self.page else checkout.rglob("*.md"):
             text = path.read_text()
             if self.old in text:

@@ -1,4 +1,4 @@
-"""The course both engines run: enqueue, three trivial durable steps each, four at once, every result read back."""
+"""The workload of both engines: enqueue, run three trivial durable steps each, four at once, read every result."""
 
 import threading
 import time
@@ -18,10 +18,10 @@ WARM_UP = 40
 class Round:
     per_second: float
     cpu: float
-    """Milliseconds per job, of the engine's process."""
+    """CPU milliseconds per job, of the engine's process."""
     enqueue_p50: float
     enqueue_p99: float
-    """Milliseconds that the caller waits, while the worker is busy beside it."""
+    """Milliseconds that the caller waits while the worker is busy."""
 
 
 def race(
@@ -30,7 +30,10 @@ def race(
     ended: threading.Semaphore,
     result: Callable[[Handle], object],
 ) -> Round:
-    """`ended` is released by each workflow in its last line; `result` reads from the database that it succeeded."""
+    """Runs the workload.
+
+    Each workflow releases `ended` in its last line; `result` reads from the database that it succeeded.
+    """
     _lap(WARM_UP, enqueue, ended, result)
     cpu, began = time.process_time(), time.perf_counter()
     waits = _lap(jobs, enqueue, ended, result)

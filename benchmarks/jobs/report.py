@@ -1,4 +1,4 @@
-"""The report: aims first, then each table with one line on how it was measured."""
+"""Renders the report: targets first, then each table with one line on how it was measured."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -135,7 +135,7 @@ def _section(title: str, how: str, head: Sequence[str], rows: Iterable[Sequence[
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Aligned, so that it reads well as plain text too."""
+    """Renders an aligned table, readable as plain text too."""
     cells = [[str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in cells]

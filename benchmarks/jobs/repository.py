@@ -1,4 +1,4 @@
-"""Documentation repositories of any size, made by git's own importer: one pack, one commit, main."""
+"""Builds documentation repositories of any size with git fast-import: one pack, one commit, branch main."""
 
 import random
 import shutil
@@ -24,7 +24,7 @@ def make_repository(path: Path, pages: int) -> Path:
 
 
 def copy_of(repository: Path, path: Path) -> Path:
-    """Each way of working gets its own, so that none meets the branches of another."""
+    """Copies the repository: each contender gets a copy, so that it does not see the branches of another."""
     return Path(shutil.copytree(repository, path))
 
 

@@ -1,4 +1,4 @@
-"""Everything one run measured, and how it stands against what was aimed at."""
+"""All measurements of one run, compared with their targets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A real `copydesk serve` in a process of its own, with a project and its key made beforehand."""
+"""Runs `copydesk serve` in a separate process, with a project and its key created beforehand."""
 
 import http.client
 import json
@@ -21,7 +21,7 @@ from copydesk.desk import Desk, open_desk
 ROOT = Path(__file__).parents[2]
 NO_LIMIT = 1_000_000_000
 SLOTS = 4
-"""Jobs at once, the default: of the worker and of one project."""
+"""Concurrent jobs of the worker and of one project (the default)."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Served:
 
 @dataclass(frozen=True)
 class Account:
-    """A project on a data folder, and the means to ask for jobs and to see them end without asking the server."""
+    """A project on a data folder: creates jobs over HTTP, and watches their end in the database without the server."""
 
     desk: Desk
     project_id: str
@@ -52,7 +52,10 @@ class Account:
         return str(data["id"])
 
     def wait_for(self, job_ids: list[str]) -> list[float]:
-        """Seconds from each job's creation to its end, by the service's own clock. Every job must have come to a PR."""
+        """Returns the seconds from each job's creation to its end, by the service's clock.
+
+        Every job must end with a PR.
+        """
         while self._active():
             time.sleep(0.01)
         jobs = [self.desk.jobs.get(self.project_id, job_id) for job_id in job_ids]

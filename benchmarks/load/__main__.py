@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def stepped(fleet: Fleet, chosen: argparse.Namespace) -> bool:
-    """Whether the base was held, without an error, and the end was right."""
+    """Runs the steps. Returns whether the base load was held without an error and the final counts were right."""
     accepted = counted(fleet) + load(fleet, times(chosen.times[0]), WARM_UP, seed=1).accepted
     held, errors = list[float](), 0
     for number, factor in enumerate(chosen.times):

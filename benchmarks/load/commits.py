@@ -1,6 +1,6 @@
-"""python -m benchmarks.load.commits: how many groups of events a second the scale-out pair takes, and of what size.
+"""python -m benchmarks.load.commits: measures how many groups of events per second the scale-out pair commits.
 
-Every group is numbered in PostgreSQL, one after the other over all servers: that is what more servers do not speed up.
+PostgreSQL numbers every group, one after another across all servers: more servers do not speed this up.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def pending(on: Stores) -> Iterator[tuple[int, float]]:
-    """How long one writer takes for ten events while so many groups wait to be folded."""
+    """Measures how long one writer takes for ten events while many groups wait to be folded."""
     [day] = traffic(10 * (REPEATS + 1) * len(PENDING), range(FIRST, FIRST + 1), seed=7)
     with account(on) as (owner, project):
         database = owner.desk.database
@@ -76,7 +76,7 @@ def pending(on: Stores) -> Iterator[tuple[int, float]]:
 
 
 def _leave_waiting(database: Database, count: int) -> None:
-    """So many groups in all, as far as the main database knows."""
+    """Adds groups until `count` of them are pending in the main database."""
     batches = ViewBatches(database)
     with database.write() as tx:
         for _ in range(count - len(batches.read_snapshot(tx).pending_ids)):
@@ -84,19 +84,21 @@ def _leave_waiting(database: Database, count: int) -> None:
 
 
 def used(on: Stores) -> dict[str, float]:
-    """CPU seconds of the writers and of the databases."""
+    """Returns the CPU seconds of the writers and of the databases."""
     return {"writers": own_cpu(), **by_process(on.engines)}
 
 
 def parts(on: Stores) -> str:
-    """Of the inbox, which ClickHouse has yet to merge: every group is one at first."""
+    """Describes the parts of the inbox that ClickHouse has not merged yet: every group starts as one part."""
     assert on.clickhouse is not None
     return on.clickhouse.ask("select count() from system.parts where active and table = 'inbox'").strip()
 
 
 def measure(on: Stores, writers: int, size: int, seconds: float, seed: int) -> tuple[list[float], dict[str, float]]:
-    """Milliseconds of each group, all of whose events have ids, by threads that each have a store of their own; and the
-    CPU seconds that all of them took."""
+    """Measures the milliseconds of each group, and the CPU seconds of all threads.
+
+    All events have ids; each thread has its own store.
+    """
     found, ready, over = list[float](), threading.Barrier(writers + 1, timeout=60), threading.Event()
     [day] = traffic(100 * size, range(FIRST, FIRST + 1), seed=seed)
     with account(on) as (owner, project):
@@ -126,7 +128,7 @@ def measure(on: Stores, writers: int, size: int, seconds: float, seed: int) -> t
 
 
 def _anew(view: PageView, turn: int) -> PageView:
-    """The same view again, as another event."""
+    """Copies a view as another event."""
     return view._replace(event=(view.event or 0) + (turn << 40))
 
 

@@ -1,4 +1,4 @@
-"""Kept connections to a server, as many as are needed at once: the wire side of the load generator."""
+"""Keep-alive connections to a server, opened on demand: the network side of the load generator."""
 
 import asyncio
 import time
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 MOST_CONNECTIONS = 64
-"""To one server; what is due beyond them waits, and its time runs."""
+"""To one server. Requests beyond them wait, and the wait counts as response time."""
 KEPT_SECONDS = 3.0
-"""The server closes what was idle for five seconds."""
+"""The server closes connections that were idle for five seconds."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Asked:
 
 
 class Connection(asyncio.Protocol):
-    """Kept, with one request under way at most."""
+    """A keep-alive connection with at most one request in flight."""
 
     def __init__(self, answered: Callable[["Connection", Asked, int, bytes], None]) -> None:
         self._answered = answered
@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
 
 
 class Server:
-    """One server's connections, the youngest first."""
+    """The connections to one server; the most recently used is reused first."""
 
     def __init__(self, port: int, taken: Callable[[Asked, int, bytes], None]) -> None:
         self._port, self._taken = port, taken

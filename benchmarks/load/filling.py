@@ -1,4 +1,4 @@
-"""Stored jobs and views by the hundred thousand, past HTTP: rows as finished jobs leave them, and a year of traffic."""
+"""Fills stores with hundreds of thousands of jobs and views, without HTTP: rows of finished jobs, a year of traffic."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,7 +20,7 @@ KINDS = ("queued", "phase", "pushed", "pull_request", "finished")
 
 
 def add_jobs(desk: Desk, project_id: str, count: int) -> str:
-    """Finished ones, with a message, a run and a few events each; the last one's id."""
+    """Adds finished jobs with a message, a run and a few events each; returns the last one's id."""
     last = ""
     for some in _batched(count):
         ids, now = [new_id("job") for _ in range(some)], clock.now()
@@ -46,7 +46,7 @@ def add_jobs(desk: Desk, project_id: str, count: int) -> str:
 
 
 def add_views(store: Store, project_id: str, count: int, seed: int) -> None:
-    """A year of them, logged by the store's own hand."""
+    """Logs a year of views through the store."""
     waiting: list[PageView] = []
     for day in traffic(count, range(FIRST, FIRST + DAYS), seed):
         waiting += [view._replace(project=project_id) for view in day]
@@ -57,7 +57,7 @@ def add_views(store: Store, project_id: str, count: int, seed: int) -> None:
 
 
 def keep_views(desk: Desk, project_id: str, count: int) -> None:
-    """A year of them in the store that a server opens next, counted."""
+    """Adds a year of folded views to the store that a server opens next."""
     if count:
         with closing(open_store(desk.settings, desk.database)) as store:
             add_views(store, project_id, count, seed=1)

@@ -1,6 +1,6 @@
-"""The load generator, a process of its own: a request goes out when it is due, whatever became of earlier ones.
+"""The load generator, which runs in a separate process: sends each request when it is due, independent of earlier ones.
 
-A request's time is counted from the moment it was due, so that a server that stalls is not asked less often for it.
+Response times count from the moment a request was due, so that a stalling server does not receive fewer requests.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from benchmarks.jobs.prompts import TASKS
 from benchmarks.load.connections import Asked, Server
 
 KINDS = {"poll": 200, "create": 201, "event": 202, "beacon": 202, "batch": 202, "export": 200}
-"""What a client asks for, and the status that says it was done."""
+"""The kinds of request, and the status of success of each."""
 BATCH = 100
 TEMPLATES = 500
 POLLED = 100
@@ -35,9 +35,9 @@ class Order:
     site_id: str
     key: str
     job_id: str
-    """One to poll until there are others."""
+    """A job to poll until others are created."""
     rates: dict[str, float]
-    """Requests a second of each kind; they come by chance, like people."""
+    """Requests per second of each kind, at random times."""
     seconds: float
     seed: int = 1
 
@@ -49,13 +49,13 @@ class Taken:
     late: list[float] = field(default_factory=list)
     """Milliseconds by which the generator itself sent a request too late."""
     accepted: int = 0
-    """Events that the server said it keeps."""
+    """Events that the server acknowledged."""
     cpu_seconds: float = 0.0
     seconds: float = 0.0
 
 
 def arrivals(rates: Mapping[str, float], seconds: float, seed: int) -> Iterator[tuple[float, str]]:
-    """When each request is due, in order, from 0 on: exponential gaps, each kind for itself."""
+    """Returns when each request is due, in order, starting at 0: exponential gaps, independent for each kind."""
     chance = random.Random(seed)
     upcoming = [(chance.expovariate(rate), kind) for kind, rate in rates.items() if rate > 0]
     heapq.heapify(upcoming)
@@ -67,7 +67,7 @@ def arrivals(rates: Mapping[str, float], seconds: float, seed: int) -> Iterator[
 
 
 class Requests:
-    """Makes each request when it is due, at next to no cost: events are templates with ids of their own."""
+    """Builds each request when it is due, at almost no cost: events are templates with new ids."""
 
     def __init__(self, order: Order) -> None:
         self._order, self._chance = order, random.Random(order.seed)
@@ -118,7 +118,7 @@ class Run:
         self._under_way: Counter[str] = Counter()
 
     async def __call__(self, patience: float = 60.0) -> Taken:
-        """Until all is answered, or nobody can be expected to wait any longer."""
+        """Runs until all requests are answered, or until the timeout."""
         order, taken = self._order, self._taken
         servers = [Server(port, self._answered) for port in order.ports]
         cpu, began = time.process_time(), time.perf_counter()

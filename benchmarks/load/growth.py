@@ -1,4 +1,4 @@
-"""python -m benchmarks.load.growth [--stores …] [--jobs N] [--views N]: what costs more with 10 and 100 × stored."""
+"""python -m benchmarks.load.growth [--stores …] [--jobs N] [--views N]: measures costs for 10 and 100 × data."""
 
 import argparse
 import os
@@ -28,11 +28,11 @@ from copydesk.core.projects.projects import Project
 SIZES = (1, 10, 100)
 JOBS, VIEWS = 1_000, {PAIRS[0]: 100_000, PAIRS[1]: 20_000}
 MOST = 1.5
-"""By so much may something grow for ten times as much stored."""
+"""The factor by which a cost may grow for ten times as much stored data."""
 TICK = 10.0
-"""Milliseconds in which the system counts CPU: a difference of one over a whole round is none."""
+"""The system's CPU clock tick in milliseconds: a difference of one tick over a round is noise."""
 TIMES, ROUNDS = 60, 3
-"""The best round counts: whatever else runs on the machine only ever makes a request dearer."""
+"""The best round counts: other processes on the machine only make a request slower."""
 FOLDED, FOLDS = 100, 7
 CONNECTIONS = 16
 
@@ -41,9 +41,9 @@ CONNECTIONS = 16
 class Cost:
     p50: float
     cpu: float
-    """Milliseconds of one; the CPU is that of all processes of the service and its databases."""
+    """Milliseconds of one request; CPU of all processes of the service and its databases."""
     noise: float = 0.0
-    """CPU milliseconds by which it may be wrong."""
+    """CPU milliseconds by which the figure may be wrong."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Grown:
 
     @property
     def factors(self) -> list[float]:
-        """CPU for each tenfold."""
+        """Returns the CPU growth for each tenfold of stored data."""
         return [after.cpu / max(before.cpu, 1e-6) for before, after in zip(self.costs, self.costs[1:], strict=False)]
 
     @property
@@ -87,7 +87,8 @@ def measure(on: Stores, jobs: int, views_at_first: int, sizes: Sequence[int] = S
         for size in sizes:
             began, added = time.perf_counter(), views_at_first * (size - filled)
             job = add_jobs(owner.desk, project.id, jobs * (size - filled))
-            with closing(open_store(owner.desk.settings, owner.desk.database)) as store:  # embedded, the server's next
+            # embedded: the server opens it next
+            with closing(open_store(owner.desk.settings, owner.desk.database)) as store:
                 add_views(store, project.id, added, seed=size)
                 many = folded(on, store)
                 costs = {"a view, folded with many": Cost(many.p50 / added, many.cpu / added)}
@@ -116,7 +117,7 @@ def few_folded(on: Stores, store: Store, project: Project, size: int) -> Cost:
 
 
 def folded(on: Stores, store: Store) -> Cost:
-    """In this process and in the databases'."""
+    """Measures a fold, in this process and in the databases."""
     before, began = own_cpu() + engines_cpu(on), time.perf_counter()
     store.fold()
     took = time.perf_counter() - began
@@ -124,7 +125,7 @@ def folded(on: Stores, store: Store) -> Cost:
 
 
 def asked(fleet: Fleet, job: str) -> dict[str, Cost]:
-    """One after the other, on one connection."""
+    """Measures queries, one after another, on one connection."""
     jobs, analytics = fleet.account.path, f"/v1/analytics/{fleet.project.id}"
     month = f"dateFrom={format_day(FIRST + 200)}&dateTo={format_day(FIRST + 230)}"
     prompt = {"prompt": "Replace colour with color on every page."}
@@ -145,7 +146,10 @@ def asked(fleet: Fleet, job: str) -> dict[str, Cost]:
 
 
 def collected(fleet: Fleet, size: int) -> dict[str, Cost]:
-    """Per event, by several clients at once. The first ones bring on a fold, which the next then wait for."""
+    """Measures collecting per event, with several clients at once.
+
+    The first events cause a fold, which later ones wait for.
+    """
     path = f"/v1/analytics/{fleet.project.id}/events"
     found = {}
     for what, kind, requests, together in (

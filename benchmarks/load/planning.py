@@ -1,4 +1,4 @@
-"""python -m benchmarks.load.planning: from measured unit costs to machines, storage and money, by plain arithmetic."""
+"""python -m benchmarks.load.planning: computes machines, storage and money from measured unit costs."""
 
 import argparse
 import math
@@ -11,7 +11,7 @@ HOURS = 730
 
 @dataclass(frozen=True)
 class Costs:
-    """Measured; milliseconds are of CPU, and of the dearest run where several differ."""
+    """Measured costs. Milliseconds are CPU time, of the most expensive run where several differ."""
 
     event: float = 0.24
     """Of a server, for an event that is sent alone, by 128 clients: benchmarks/analytics, collecting."""
@@ -22,59 +22,61 @@ class Costs:
     folded: float = 0.013
     """Of ClickHouse, for a view that is folded with many: growth."""
     export: float = 38.5
-    """Of all processes, for the dearest export: growth."""
+    """Of all processes, for the most expensive export: growth."""
     poll: float = 3.7
     creation: float = 7.0
     """Of all processes, on the scale-out pair: growth."""
     job: float = 400
-    """Of a worker and its git, for a change on a repository of 20,000 files that looks through all: benchmarks/jobs."""
+    """Of a worker and its git, for a change that searches a repository of 20,000 files: benchmarks/jobs."""
     raw: float = 20.5
     kept: float = 24
-    """Bytes of a view on ClickHouse: while its raw form is kept, and for ever: growth."""
+    """Bytes of a view on ClickHouse: while its raw form is stored, and permanently: growth."""
     journal: float = 19_700
-    """Bytes of a job in the database, for ever: its row, 13 events, 10 steps and the patches of a small change."""
+    """Bytes of a job in the database, permanently: its row, 13 events, 10 steps and the patches of a small change."""
 
 
 @dataclass(frozen=True)
 class Asked:
     views: float
-    """A month."""
+    """Per month."""
     jobs: float = 10_000
-    """An hour."""
+    """Per hour."""
     peak: float = 3.0
     job_peak: float = 2.0
-    """The busiest moment beside the mean, of views and of jobs."""
+    """The ratio of the busiest moment to the mean, for views and for jobs."""
     batched: float = 0.0
-    """The share of views that come in batches."""
+    """The share of views that arrive in batches."""
     exports: float = 10
-    """A second, at the busiest moment."""
+    """Per second, at the busiest moment."""
     polls: float = 10
-    """Of each job."""
+    """Per job."""
     raw_days: float = 30
     months: float = 12
-    """For which the index is kept."""
+    """Months for which the index is stored."""
     replicas: int = 3
     seconds: float = 99.0
-    """Of a job, on average: the mean of the simulation's durations."""
+    """Mean seconds of a job: the mean of the simulation's durations."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Assumptions, in US dollars: put in your own."""
+    """Assumed prices in US dollars: enter your own."""
 
     core_hour: float = 0.05
     """A core with 4 GB of memory."""
     gigabyte_month: float = 0.10
-    """Of replicated network storage or local SSD."""
+    """Replicated network storage or local SSD."""
 
 
 FULL = 0.5
-"""Of a core at the busiest moment: the other half is for what was not foreseen, and for a machine that is lost."""
+"""Share of a core at the busiest moment: the other half is a reserve, also for a lost machine."""
 GROUPS = 7.0
-"""A second, of one server: a commit of 0.1 s and a gathering of 0.04 s."""
+"""Per second and server: a commit of 0.1 s and a gathering of 0.04 s."""
 ALL_GROUPS = 12.0
-"""A second, of all servers together, since they are numbered in turn. Two shared cores had 8 to 30; this is the most of
-the busiest run, so that groups are rather too large here than too small."""
+"""Per second, all servers together, because PostgreSQL numbers groups one after another.
+
+Two shared cores had 8 to 30; this is the value of the busiest run, so that the plan assumes rather too large groups.
+"""
 SHARD_GB = 2_000
 SLOTS = 32
 
@@ -82,11 +84,11 @@ SLOTS = 32
 @dataclass(frozen=True)
 class Needs:
     events: float
-    """A second, at the busiest moment."""
+    """Per second, at the busiest moment."""
     group: float
-    """Events in one commit then."""
+    """Events per commit at that moment."""
     servers: int
-    """Processes of one core each, one of them to spare."""
+    """Processes of one core each, including one spare."""
     postgres: int
     clickhouse: int
     """Cores of all shards and replicas."""
@@ -94,18 +96,18 @@ class Needs:
     workers: int
     worker_cores: int
     stored: float
-    """Gigabytes with all replicas, once the index is as old as it may get."""
+    """Gigabytes with all replicas, once the index has reached its maximum age."""
     a_month: float
-    """Gigabytes of views that come in a month, once."""
+    """Gigabytes of views per month, without replicas."""
     jobs_stored: float
-    """Gigabytes in PostgreSQL and its standby by then."""
+    """Gigabytes in PostgreSQL and its standby at that time."""
 
     @property
     def cores(self) -> int:
         return self.servers + self.postgres + self.clickhouse + self.worker_cores
 
     def dollars(self, prices: Prices) -> float:
-        """A month, without the model."""
+        """Returns dollars per month, without the cost of the model."""
         return self.cores * HOURS * prices.core_hour + (self.stored + self.jobs_stored) * prices.gigabyte_month
 
 

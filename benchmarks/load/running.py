@@ -1,4 +1,4 @@
-"""One run of the load, and the reckoning at its end: what was accepted is there, and what was asked for was done."""
+"""Runs a load, and checks at its end that every accepted event is counted and every job is done."""
 
 import http.client
 import json
@@ -18,9 +18,9 @@ from benchmarks.load.sampling import Sample, sampled
 from benchmarks.load.stores import Fleet
 
 BASE = {"poll": 20.0, "create": 0.5, "event": 40.0, "beacon": 40.0, "batch": 1.0, "export": 1.0}
-"""Requests a second; a batch has a hundred events."""
+"""Requests per second; a batch has a hundred events."""
 SLOWEST = {"poll": 250.0, "create": 250.0, "event": 250.0, "beacon": 250.0, "batch": 500.0, "export": 1000.0}
-"""Milliseconds that the 99th percentile may take where the load is said to be held."""
+"""Milliseconds that the 99th percentile may take for the load to count as held."""
 OLDEST = 10.0
 """Seconds that a job may wait for a slot at the end."""
 PATIENCE = 120.0
@@ -41,15 +41,15 @@ class Loaded:
     seconds: float
     events_per_second: float
     generator: float
-    """Its share of one core."""
+    """The generator's share of one core."""
     others: float
-    """Cores that whatever else runs on the machine had, or that were not given to it."""
+    """Cores that other processes used, or that the machine did not get."""
     late: float
-    """Milliseconds by which it sent requests too late itself, the 99th percentile."""
+    """Milliseconds by which the generator sent requests too late, the 99th percentile."""
     cores: dict[str, float]
-    """Share of one core by process, its ended children included."""
+    """Share of one core by process, including its ended children."""
     oldest: float
-    """Seconds that a job waited for a slot at most, and at the end."""
+    """Longest seconds that a job waited for a slot, and the wait at the end."""
     oldest_at_end: float
     samples: list[Sample]
     accepted: int
@@ -73,7 +73,7 @@ class Reckoned:
     """With a pull request."""
     told: int
     steps: int
-    """Events and journalled steps of all jobs."""
+    """Events and journal steps of all jobs."""
 
     @property
     def is_right(self) -> bool:
@@ -126,7 +126,7 @@ def summed_up(taken: Taken, samples: list[Sample]) -> Loaded:
 
 
 def reckon(fleet: Fleet, accepted: int, patience: float = PATIENCE) -> Reckoned:
-    """Waits for the jobs to end and for the views to be counted, as a client sees it."""
+    """Waits until the jobs have ended and the views are counted, as a client sees them."""
     until = time.monotonic() + patience
     while (found := counted(fleet)) != accepted and time.monotonic() < until:
         time.sleep(0.3)
@@ -143,7 +143,7 @@ def reckon(fleet: Fleet, accepted: int, patience: float = PATIENCE) -> Reckoned:
 
 
 def expected_events(rates: Mapping[str, float]) -> float:
-    """A second."""
+    """Returns the expected events per second."""
     return rates["event"] + rates["beacon"] + BATCH * rates["batch"]
 
 
@@ -158,7 +158,7 @@ def _generate(order: Order) -> Taken:
 
 
 def counted(fleet: Fleet) -> int:
-    """Views of every class, by the export of agents."""
+    """Counts views of every class through the export of agents."""
     connection = http.client.HTTPConnection("127.0.0.1", fleet.ports[0], timeout=60)
     path = f"/v1/analytics/{fleet.project.id}/agents?limit=250"
     connection.request("GET", path, headers=fleet.account.headers)

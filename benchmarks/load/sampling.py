@@ -1,4 +1,4 @@
-"""What the processes hold while they are loaded: CPU, memory, files, threads, connections, disk, and the queue."""
+"""Samples the processes under load: CPU, memory, files, threads, connections, disk, and the queue."""
 
 import threading
 import time
@@ -19,12 +19,12 @@ CONNECTIONS = "select count(*) from pg_stat_activity where backend_type = 'clien
 
 @dataclass(frozen=True)
 class Held:
-    """By one process; PostgreSQL's are taken together."""
+    """The resources of one process; PostgreSQL's processes count as one."""
 
     cpu: float
     resident: float
     own: float
-    """Megabytes; its own is what no file and no shared memory lies behind, whoever else has the same files open."""
+    """Megabytes; own memory excludes pages of files and shared memory."""
     files: int
     threads: int
 
@@ -34,12 +34,12 @@ class Sample:
     at: float
     processes: dict[str, Held]
     machine: float
-    """CPU seconds that the whole machine was busy."""
+    """CPU seconds that the complete machine was busy."""
     disk: float
     log: float
-    """Megabytes in the data folder, and of those in write-ahead logs."""
+    """Megabytes in the data folder, and megabytes of write-ahead logs among them."""
     connections: int
-    """That PostgreSQL has."""
+    """Open connections of PostgreSQL."""
     oldest: float
     """Seconds that the job at the head of the queue has waited."""
     waiting: int
@@ -62,7 +62,7 @@ def sample(fleet: Fleet) -> Sample:
 
 @contextmanager
 def sampled(fleet: Fleet, every: float) -> Iterator[list[Sample]]:
-    """Samples from beside while the body runs, one at its beginning and one at its end."""
+    """Takes samples in a background thread while the block runs, one at its beginning and one at its end."""
     samples, over = [sample(fleet)], threading.Event()
 
     def watch() -> None:
@@ -103,7 +103,7 @@ def _busy() -> float:
 
 
 def by_process(processes: Mapping[str, psutil.Process]) -> dict[str, float]:
-    """CPU seconds of each, its children included."""
+    """Returns the CPU seconds of each process, including its children."""
     return {name: family_cpu(process) for name, process in processes.items()}
 
 

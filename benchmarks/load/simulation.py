@@ -1,6 +1,6 @@
-"""python -m benchmarks.load.simulation: queues that no machine here can fill, driven by what was measured on one.
+"""python -m benchmarks.load.simulation: simulates queues too large for one machine, from measured costs.
 
-Jobs come by chance to workers that may die; views come to a shard that is folded at the pace of the real keeper.
+Jobs arrive at random at workers that may die; views arrive at a shard that is folded at the pace of the real scheduler.
 """
 
 import heapq
@@ -16,12 +16,12 @@ from copydesk.analytics.stores.fold_scheduler import FoldTiming
 
 DAY = 86_400.0
 LEASE = 10.0
-"""Seconds until a dead worker's jobs are taken over, the default."""
+"""Seconds until another worker takes over a dead worker's jobs (the default)."""
 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """A day by a sine: the busiest moment has so many times the mean."""
+    """A daily sine curve of arrivals; `peak` is the ratio of the busiest moment to the mean."""
 
     per_second: float
     peak: float
@@ -30,7 +30,7 @@ class Arrivals:
         return self.per_second * (1 + (self.peak - 1) * math.sin(2 * math.pi * moment / DAY))
 
     def until(self, end: float, chance: random.Random) -> Iterator[float]:
-        """Each by chance: those of the busiest rate, thinned out."""
+        """Yields random arrivals: those of the peak rate, thinned out."""
         most, moment = self.per_second * self.peak, 0.0
         while (moment := moment + chance.expovariate(most)) < end:
             if chance.random() * most < self.at(moment):
@@ -39,7 +39,7 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class Durations:
-    """Lognormal: most jobs are short and a few are long, up to the limit that ends them."""
+    """Lognormal durations: most jobs are short and a few are long, up to the time limit."""
 
     median: float
     spread: float
@@ -54,9 +54,9 @@ class Workers:
     count: int
     slots: int
     lost_at: float | None = None
-    """When one of them dies for good, with all it has under way."""
+    """When one worker dies permanently, with all its running jobs."""
     redone: float = 15.0
-    """Seconds of a job's work that its next attempt does again: the step that was not yet in the journal."""
+    """Seconds of work that the next attempt repeats: the step that was not yet in the journal."""
 
 
 @dataclass
@@ -64,9 +64,9 @@ class Waited:
     seconds: list[float] = field(default_factory=list)
     """From creation to the first start of each job."""
     resumed: list[float] = field(default_factory=list)
-    """From the loss of a worker until another went on with the job."""
+    """From the loss of a worker until another one resumed the job."""
     busy: int = 0
-    """The most slots that were in use at once."""
+    """The peak number of busy slots."""
 
     @property
     def p50(self) -> float:
@@ -82,13 +82,13 @@ class Job:
     number: int
     created: float
     seconds: float
-    """Of work that is left."""
+    """Seconds of work that remain."""
     lost: float | None = None
     """When its worker died."""
 
 
 def jobs(arrivals: Arrivals, durations: Durations, workers: Workers, seconds: float, seed: int = 1) -> Waited:
-    """First come, first served; jobs of a dead worker go before the others, as the real claim has it."""
+    """Simulates jobs: first come, first served; jobs of a dead worker go first, as in the real claim."""
     chance, waited, numbers = random.Random(seed), Waited(), count()
     free = dict.fromkeys(range(workers.count), workers.slots)
     running: dict[int, tuple[int, float, Job]] = {}
@@ -129,30 +129,33 @@ def jobs(arrivals: Arrivals, durations: Durations, workers: Workers, seconds: fl
 
 @dataclass(frozen=True)
 class Shard:
-    """What a fold takes, in seconds: however few views there are, and for each of them."""
+    """The seconds of a fold: a fixed part, and a part for each view."""
 
     fixed: float
     each: float
     away: tuple[float, float] | None = None
-    """From when to when it cannot be folded, while views still come."""
+    """From when to when folds fail while views still arrive."""
 
 
 @dataclass(frozen=True)
 class Folded:
     backlog: float
-    """The most views that waited at once."""
+    """The peak number of waiting views."""
     lag: float
-    """The most seconds that a view waited to be counted."""
+    """The longest seconds that a view waited to be counted."""
     share: float
-    """Of one core, over the busiest hour."""
+    """Share of one core, over the busiest hour."""
     behind: float
-    """Seconds after an absence until views waited no longer than usual; 0 without one."""
+    """Seconds after an outage until the lag was normal again; 0 without an outage."""
 
 
 def folds(
     arrivals: Arrivals, shard: Shard, pace: FoldTiming | None = None, usual: float = 0, seconds: float = DAY
 ) -> Folded:
-    """A fold takes all there is, then rests as the keeper does. The usual lag is that without an absence."""
+    """Simulates folds: a fold takes all waiting views, then the scheduler pauses.
+
+    The normal lag is the lag without outage.
+    """
     pace = pace or FoldTiming()
     now, oldest, backlog, lag, behind = 0.0, 0.0, 0.0, 0.0, 0.0
     hours = [0.0] * (int(seconds // 3600) + 1)
@@ -174,7 +177,7 @@ def folds(
 
 
 def arrived(arrivals: Arrivals, first: float, end: float) -> float:
-    """Views between two moments: the integral of the day's sine."""
+    """Returns the views between two moments: the integral of the daily sine curve."""
     swing = arrivals.per_second * (arrivals.peak - 1) * DAY / (2 * math.pi)
     turns = math.cos(2 * math.pi * first / DAY) - math.cos(2 * math.pi * end / DAY)
     return arrivals.per_second * (end - first) + swing * turns
@@ -221,10 +224,10 @@ FOLDS_HEAD = (
     "|---|---:|---:|---:|---:|---:|---:|"
 )
 PER_VIEW, PER_VISIT, PLANNED = 1 / 121_662, 6.5e-9, 0.04
-"""Seconds on DuckDB for a view that is folded in order, for the pass over each stored visit, and for planning a fold:
-benchmarks/analytics has them. A view leaves 1.2 visits."""
+"""Seconds on DuckDB for a view that is folded in order, for the pass over each stored visit, and for planning a
+fold. benchmarks/analytics measures them. A view leaves 1.2 visits."""
 CLICKHOUSE = Shard(0.5, 0.037e-3)
-"""The dearest of what growth found on a busy machine, by the clock: a fold of few views, and each of many."""
+"""The most expensive figures of growth on a busy machine, in wall time: a fold of few views, and each of many views."""
 FOLDS = (
     ("DuckDB, 100 million a month, after a month", 1e8, 1, Shard(PLANNED + 0.12e9 * PER_VISIT, PER_VIEW)),
     ("DuckDB, 100 million a month, after a year", 1e8, 1, Shard(PLANNED + 1.44e9 * PER_VISIT, PER_VIEW)),

@@ -1,4 +1,4 @@
-"""Whether what the processes hold stays as it is: the second half beside the first, its middle and its floor."""
+"""Checks that resource use stays level: compares the second half with the first by median and by floor."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from benchmarks.load.sampling import Sample
 from benchmarks.load.stores import CLICKHOUSE, POSTGRESQL
 
 BURST = {"poll": 20.0, "create": 0.5, "event": 40.0, "beacon": 40.0, "batch": 1.0, "export": 30.0}
-"""What it is warmed up with on the embedded stores: DuckDB forgets buffers that are gone once it has met some hundred
-thousand of them, which takes ten thousand exports, and hours of a calm load."""
+"""The warm-up load of the embedded stores: DuckDB forgets unused buffers only after some hundred thousand of them,
+which takes ten thousand exports, or hours of a calm load."""
 BURST_MINUTES = 6.0
 WARM_UP = 0.25
 """The first quarter: caches fill, pools open their connections."""
 GROWTH = 0.05
 LONG = 20.0
-"""Minutes; growth by the hour says nothing about less."""
+"""Minutes; growth per hour is meaningless for shorter runs."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Measure:
     unit: str
     of: Callable[[Sample], float]
     spare: float
-    """Growth below this is never one."""
+    """Growth below this never counts."""
     hourly: float
-    """What its floor may rise by in an hour."""
+    """The rise of its floor that is allowed per hour."""
     is_ours: bool = True
-    """What the databases hold is shown and not judged: they warm up for longer, and bound themselves."""
+    """False for databases, which are shown and not judged: they warm up for longer, and limit themselves."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,10 @@ class Trend:
     second: float
     most: float
     rise: float
-    """Of the floor, which is what nine samples in ten exceed, from one half to the other, by the hour: a log that fills
-    and is written back moves the middle, and not the floor."""
+    """Hourly rise of the floor (the level that nine of ten samples exceed) from one half to the other.
+
+    A log that fills and is written back moves the median, but not the floor.
+    """
     minutes: float
 
     @property
@@ -51,7 +53,7 @@ class Trend:
 
 
 def interval(minutes: float) -> float:
-    """Seconds between samples: a hundred at least, and every ten seconds at most."""
+    """Returns the seconds between samples: at least a hundred samples, and at most one every ten seconds."""
     return min(10.0, minutes * 60 / 100)
 
 
@@ -89,7 +91,7 @@ def measures(sample: Sample) -> list[Measure]:
 
 
 def _of_process(name: str, *, is_ours: bool) -> list[Measure]:
-    """Files are mostly clients' connections, which come and go."""
+    """Returns the measures of a process. Files are mostly connections of clients, which come and go."""
     return [
         Measure(f"{name}: memory, resident", "MB", lambda each: each.processes[name].resident, 4, 30, is_ours),
         Measure(f"{name}: memory of its own", "MB", lambda each: each.processes[name].own, 4, 30, is_ours),

@@ -1,4 +1,4 @@
-"""The two pairs of stores, and Copydesk's processes on them: one with everything, or two servers and a worker."""
+"""The two pairs of stores with Copydesk's processes: one process with everything, or two servers and a worker."""
 
 import base64
 import os
@@ -30,7 +30,7 @@ POSTGRESQL, CLICKHOUSE = "postgresql", "clickhouse"
 BRIDGE = "tests.support.clickhouse_bridge"
 PAGES = 100
 DURABLE = ("alter system set fsync = on", "alter system set full_page_writes = on", "select pg_reload_conf()")
-"""The tests' server need not outlive the machine; one that is measured must."""
+"""Turns on durability: the tests' database server runs without it, a measured one must not."""
 LIMITS = ("jobs_per_hour", "exports_per_minute", "collect_per_minute", "collect_per_address")
 
 
@@ -39,7 +39,7 @@ class Stores:
     folder: Path
     settings: Mapping[str, Any]
     engines: Mapping[str, psutil.Process] = field(default_factory=dict)
-    """Processes of the databases, by name; what is embedded has none."""
+    """Processes of the databases, by name; empty for embedded stores."""
     clickhouse: ClickHouse | None = None
 
     @property
@@ -47,7 +47,7 @@ class Stores:
         return not self.engines
 
     def sizes(self) -> tuple[int, int]:
-        """Bytes on disk of jobs and of views; on ClickHouse without those that wait to be counted."""
+        """Returns the bytes on disk of jobs and of views; on ClickHouse without views that wait to be folded."""
         if self.clickhouse is None:
             data = Path(self.settings["data"])
             return _bytes(data, "copydesk.db*"), _bytes(data, "analytics.duckdb*")
@@ -65,7 +65,7 @@ class Fleet:
     project: Project
     ports: list[int]
     processes: Mapping[str, psutil.Process]
-    """Copydesk's own and those of the databases."""
+    """Copydesk's processes and those of the databases."""
 
     @property
     def data(self) -> Path:
@@ -74,7 +74,7 @@ class Fleet:
 
 @contextmanager
 def stores(pair: str, folder: Path) -> Iterator[Stores]:
-    """New and empty ones."""
+    """Opens new, empty stores."""
     settings: dict[str, Any] = {
         "data": folder / "data",
         "database_url": "",
@@ -98,7 +98,7 @@ def stores(pair: str, folder: Path) -> Iterator[Stores]:
 
 @contextmanager
 def account(stores: Stores) -> Iterator[tuple[Account, Project]]:
-    """A project with a repository and a key. The desk looks at the database from beside the servers."""
+    """Opens a project with a repository and a key. Its desk reads the database beside the servers."""
     desk = open_desk(Settings(**stores.settings))
     try:
         repository = stores.folder / "docs.git"
@@ -110,7 +110,7 @@ def account(stores: Stores) -> Iterator[tuple[Account, Project]]:
 
 @contextmanager
 def running(stores: Stores, account: Account, project: Project, *, workers: bool = True) -> Iterator[Fleet]:
-    """One process with everything, or two servers and a worker that has a disk of its own."""
+    """Starts one process with everything, or two servers and a worker with its own disk."""
     if not (stores.folder / "docs.git").exists():
         make_repository(stores.folder / "docs.git", PAGES)
     with ExitStack() as ended:
