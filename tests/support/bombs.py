@@ -1,4 +1,4 @@
-"""Repositories that are small on disk and larger than any memory once they are read."""
+"""Repositories that are small on disk and expand beyond any memory when they are read."""
 
 import hashlib
 import struct
@@ -17,13 +17,13 @@ TREE, BLOB = b"40000", b"100644"
 
 
 def raw_tree(repository: pygit2.Repository, *entries: tuple[bytes, bytes, pygit2.Oid]) -> pygit2.Oid:
-    """A tree that no check of libgit2 or git has looked at."""
+    """Writes a tree without any validation by libgit2 or git."""
     data = b"".join(mode + b" " + name + b"\0" + oid.raw for mode, name, oid in entries)
     return repository.odb.write(ObjectType.TREE, data)
 
 
 def same_folders(levels: int = 40, width: int = 10, *, leaf: bool = True, name: bytes = b"d%d") -> MakeTree:
-    """width ** levels paths."""
+    """Builds a tree with width ** levels paths."""
 
     def make(repository: pygit2.Repository) -> pygit2.Oid:
         files = [(BLOB, b"page.md", repository.create_blob(b"# Page\n"))] if leaf else []
@@ -63,7 +63,7 @@ def named(name: bytes, inside: MakeTree | None = None) -> MakeTree:
 
 
 def commit_tree(repository: pygit2.Repository, make: MakeTree, branch: str = "main") -> str:
-    """Commits the tree on the branch; its parent is the branch's head, where there is one."""
+    """Commits the tree on the branch; its parent is the branch's head, if there is one."""
     ref = f"refs/heads/{branch}"
     parents = [repository.lookup_reference(ref).target] if ref in repository.references else []
     words = [b"tree %s" % str(make(repository)).encode(), *(b"parent %s" % str(p).encode() for p in parents)]
@@ -81,9 +81,9 @@ def make_bomb(path: Path, make: MakeTree) -> Path:
 
 
 def write_growing_delta(path: Path, copies: int) -> int:
-    """Adds a file `grown` to main whose delta is a few bytes and which is `copies` MiB; answers the pack's size."""
+    """Adds a file `grown` of `copies` MiB to main, stored as a delta of a few bytes; returns the pack's size."""
     base = bytes(1 << 20)
-    ops = b"\xf0\x00\x00\x10" * copies  # copies the first MiB of the base, again and again
+    ops = b"\xf0\x00\x00\x10" * copies  # copies the first MiB of the base repeatedly
     delta = _size_of_delta(len(base)) + _size_of_delta(copies << 20) + ops
     base_oid = hashlib.sha1(b"blob %d\0" % len(base) + base, usedforsecurity=False).digest()
     grown = hashlib.sha1(b"blob %d\0" % (copies << 20), usedforsecurity=False)

@@ -1,4 +1,4 @@
-"""The real ClickHouse engine behind its HTTP interface: one process for each process of a test run, new and empty."""
+"""The real ClickHouse engine behind its HTTP interface: one new, empty server for each process of a test run."""
 
 import atexit
 import http.client
@@ -21,10 +21,10 @@ ROOT = Path(__file__).parents[2]
 
 
 class ClickHouse:
-    """A server that can be killed and started again on what it had written."""
+    """A server that can be killed and started again on its data."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        """Options are those of the engine, such as config-file=…."""
+        """Creates a server. Options are those of the engine, such as config-file=…."""
         self.folder, self._options = folder, options
         self.port = _free_port()
         self._process: subprocess.Popen[str] | None = None
@@ -39,7 +39,7 @@ class ClickHouse:
         assert self._process.stdout.readline() == "ready\n"
 
     def kill(self) -> None:
-        """As when the machine takes it: no chance to finish anything."""
+        """Kills the process without a chance to finish anything."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
@@ -59,13 +59,13 @@ class ClickHouse:
         return f"clickhouse://default:{password}@127.0.0.1:{self.port}/{database}{options}"
 
     def new_database(self) -> str:
-        """The address of a fresh, empty database."""
+        """Creates an empty database and returns its URL."""
         name = f"test_{uuid.uuid4().hex}"
         self.ask(f"create database {name}")
         return self.url(name)
 
     def ask(self, query: str, **settings: str) -> str:
-        """By plain HTTP, past any client."""
+        """Runs a query by plain HTTP, without a client library."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         token = b64encode(f"default:{PASSWORD}".encode()).decode()
         connection.request("POST", f"/?{urlencode(settings)}", query.encode(), {"Authorization": f"Basic {token}"})
@@ -89,7 +89,7 @@ class ClickHouse:
 
 @contextmanager
 def clickhouse_server(*options: str) -> Iterator[ClickHouse]:
-    """One of its own, to be killed and started at will."""
+    """Starts a dedicated server, which a test may kill and restart."""
     folder = Path(tempfile.mkdtemp(prefix="copydesk-clickhouse-"))
     server = ClickHouse(folder, *options)
     server.start()
@@ -109,7 +109,7 @@ def _server() -> ClickHouse:
 
 
 def new_database() -> str:
-    """The address of a fresh, empty database on the server that the whole run shares."""
+    """Creates an empty database on the server that the complete run shares, and returns its URL."""
     return _server().new_database()
 
 

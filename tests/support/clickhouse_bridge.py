@@ -1,6 +1,6 @@
-"""ClickHouse's HTTP interface over its engine in this process, as far as a client of ours uses it.
+"""ClickHouse's HTTP interface over its engine in this process, as far as our client uses it.
 
-Started by tests.support.clickhouse; it ends with whoever holds the other end of its standard input.
+tests.support.clickhouse starts it; it ends when the other end of its standard input closes.
 """
 
 import gzip
@@ -29,10 +29,10 @@ NO_SETTINGS = {
     "send_progress_in_http_headers", "http_headers_progress_interval_ms", "enable_http_compression",
     "cancel_http_readonly_queries_on_client_close",
 }  # fmt: skip
-"""Parameters that the HTTP interface keeps to itself, or that have no meaning here."""
+"""Parameters that only the HTTP interface reads, or that have no meaning here."""
 INSERT = re.compile(rb"(?is)\s*(insert\s+into\s+.*?)\sformat\s+(\w+)\s?(.*)")
 LONGEST_FIELD, LONGEST_URL = 131_072, 8_192
-"""In a field ClickHouse takes no more; in an address it would, but load balancers before it do not."""
+"""ClickHouse's limit for a field, and the usual limit of load balancers for an address."""
 STATUSES = {"60": 404, "81": 404, "516": 403, "164": 403, "62": 400}
 PACKED = {
     "lz4": (lz4.frame.compress, lz4.frame.decompress),
@@ -45,7 +45,7 @@ Session: Any = Untyped
 
 
 class Refused(Exception):
-    """Carries an answer as ClickHouse words it."""
+    """An error response in ClickHouse's format."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -141,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def insert(session: Any, statement: bytes, kind: bytes, data: bytes) -> int:
-    """Rows that came with the statement, in whatever format."""
+    """Inserts rows that came with the statement, in any format."""
     inserter = session._conn.send_insert(statement.decode(), kind.decode())
     if data:
         inserter.append(data)
@@ -154,7 +154,7 @@ def quoted(value: str) -> str:
 
 def main(folder: str, port: str, password: str) -> None:
     Handler.folder, Handler.password = folder, password
-    engine = Session(folder)  # held open: the engine lives as long as one session does
+    engine = Session(folder)  # kept open: the engine lives as long as one session
     ThreadingHTTPServer.request_queue_size = 128
     server = ThreadingHTTPServer(("127.0.0.1", int(port)), Handler)
     server.daemon_threads = True

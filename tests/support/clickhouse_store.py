@@ -1,4 +1,4 @@
-"""A store on ClickHouse in a folder, as the embedded one is: with a main database of its own there."""
+"""A ClickHouse store in a folder, like the embedded store, with its own main database there."""
 
 from pathlib import Path
 
@@ -12,11 +12,11 @@ from tests.support.clickhouse import ask, new_database
 FILE = "clickhouse.url"
 _clusters: dict[str, Cluster] = {}
 _folders: dict[str, Path] = {}
-"""Databases of ClickHouse by their address, and whose they are: making one takes longer than most tests do."""
+"""ClickHouse databases by URL, with the folder that uses each: creating one takes longer than most tests."""
 
 
 class OnClickHouse(ClickHouseStore):
-    """The folder remembers which database of ClickHouse is its; a copy that lies there is loaded into a new one."""
+    """A store whose folder records its ClickHouse database; loads a backup in that folder into a new database."""
 
     def __init__(self, folder: Path, copied: Path | None = None, main: str = "sqlite") -> None:
         named = folder / FILE
@@ -29,12 +29,12 @@ class OnClickHouse(ClickHouseStore):
             self.restore(copied)
 
     def close(self) -> None:
-        """The connections stay for the next."""
+        """Closes the main database; the ClickHouse connections stay open for the next store."""
         self.main.close()
 
 
 def main_database(folder: Path, kind: str = "sqlite") -> Database:
-    """In the folder too, or where it remembers."""
+    """Opens the main database that the folder records, or creates it there."""
     named = folder / "main.url"
     if not named.exists():
         named.write_text(migrated.new_database(kind, folder))
@@ -42,7 +42,7 @@ def main_database(folder: Path, kind: str = "sqlite") -> Database:
 
 
 def _fresh(folder: Path) -> str:
-    """That of a folder that is gone, emptied, or a new one."""
+    """Returns the emptied database of a deleted folder, or a new one."""
     url = next((url for url, owner in _folders.items() if not (owner / FILE).exists()), None)
     if url is None:
         url = new_database()

@@ -1,4 +1,4 @@
-"""Stands where Copydesk would: writes down the events that a site sends, and can have its troubles."""
+"""A fake Copydesk collector: records the events that a site sends, and fails on demand."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ class Collector:
     url: str = ""
     requests: list[Sent] = field(default_factory=list)
     troubles: list[int | str] = field(default_factory=list)
-    """The next answers, each a status or `cut`, before all is well."""
+    """The next failing responses, each a status or `cut`; success afterward."""
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def collecting() -> Iterator[Collector]:
             self.do_POST()
 
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Logs nothing."""
 
         def finish(self) -> None:
             if not self.wfile.closed and self.connection.fileno() != -1:

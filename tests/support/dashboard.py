@@ -1,4 +1,4 @@
-"""The routes of the dashboard, whichever of its modules has them."""
+"""Lists the routes of the dashboard across its modules."""
 
 from importlib import import_module
 from pkgutil import walk_packages

@@ -1,4 +1,4 @@
-"""Git over HTTP: git's own http-backend behind a small server that wants a token, or sends callers elsewhere."""
+"""Git over HTTP: git's http-backend behind a small server that requires a token, or redirects."""
 
 import base64
 import os
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 @cache
 def backend() -> str:
-    environment = {"PATH": os.environ["PATH"]}  # a test may look at what every git is given
+    environment = {"PATH": os.environ["PATH"]}  # tests may inspect the environment of git
     asked = subprocess.run(["git", "--exec-path"], env=environment, capture_output=True, text=True, check=True)
     found = asked.stdout.strip()
     return str(Path(found) / "git-http-backend")
@@ -22,7 +22,7 @@ def backend() -> str:
 
 @dataclass
 class GitHttp:
-    """Serves the repositories of a folder. `requests` is what was asked; with `redirect` every answer leads there."""
+    """Serves the repositories of a folder. `requests` records the requests; `redirect` redirects all of them."""
 
     root: Path
     token: str | None = None
@@ -92,7 +92,7 @@ class GitHandler(BaseHTTPRequestHandler):
             "PATH": os.environ["PATH"],
             "GIT_PROJECT_ROOT": str(self.server.git.root),
             "GIT_HTTP_EXPORT_ALL": "1",
-            "REMOTE_USER": "somebody",  # http-backend takes pushes from whoever the server has recognised
+            "REMOTE_USER": "somebody",  # http-backend accepts pushes only from an authenticated user
             "REMOTE_ADDR": self.client_address[0],
             "REQUEST_METHOD": self.command,
             "PATH_INFO": address.path,
@@ -122,4 +122,4 @@ class GitHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Tests say what they have to say themselves."""
+        """Logs nothing."""

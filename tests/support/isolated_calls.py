@@ -28,7 +28,7 @@ def raise_unpicklable() -> None:
 
 
 def keep_memory(size: int) -> int:
-    """Holds on to memory after the call, as a cache does."""
+    """Holds memory after the call, as a cache does."""
     _kept.append(bytearray(size))
     return os.getpid()
 

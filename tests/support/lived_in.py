@@ -1,4 +1,4 @@
-"""A service that looks as if a team had worked with it: jobs, two months of readers, feedback, keys and people."""
+"""Fills a service as a team would over two months: jobs, readers, feedback, keys and people."""
 
 import random
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ REMARKS = (
 
 
 def live_in(service: Service, days: int = 60) -> list[str]:
-    """The ids of its jobs, the newest last; all have ended."""
+    """Fills the service and returns the ids of its jobs, the newest last; all have ended."""
     desk, project, client = service.desk, service.project, service.client
     for role in ("admin", "editor", "viewer"):
         person(service, role)
@@ -55,7 +55,7 @@ def live_in(service: Service, days: int = 60) -> list[str]:
 
 
 def readers(days: int) -> Iterator[dict[str, Any]]:
-    """More on working days, more of late, and AI that catches up."""
+    """Generates events: more on working days, more recently, and a growing share of AI."""
     chance, today = random.Random(7), now() // DAY
     for day in range(today - days, today):
         busy = (0.5 if day % 7 in (2, 3) else 1.0) * (1 + (day - today + days) / days)

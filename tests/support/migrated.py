@@ -1,4 +1,4 @@
-"""Databases that are migrated already: copies of one, which is quicker than to migrate each."""
+"""Migrated databases: copies of one template, which is faster than migrating each."""
 
 import tempfile
 from functools import cache
@@ -12,7 +12,7 @@ FILE = "copydesk.db"
 
 
 def new_database(kind: str, folder: Path) -> str:
-    """The address of a fresh one, which lies in this folder if it is a file."""
+    """Creates a database and returns its URL; a SQLite file lies in this folder."""
     return new_sqlite(folder) if kind == "sqlite" else postgres.new_database(template=_template())
 
 

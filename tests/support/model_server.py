@@ -1,4 +1,4 @@
-"""A language model that follows a script: a real HTTP server that speaks as OpenAI, Anthropic and Google do."""
+"""A scripted language model: a real HTTP server with the APIs of OpenAI, Anthropic and Google."""
 
 import json
 import threading
@@ -63,24 +63,24 @@ class Request:
     body: dict[str, Any]
     headers: dict[str, str]
     number: int
-    """Counted from 0 over the life of the server."""
+    """Counts from 0 over the lifetime of the server."""
     dialect: Dialect
     at: float
-    """By time.monotonic()."""
+    """Of time.monotonic()."""
 
     @property
     def turn(self) -> int:
-        """How often the model has spoken in this conversation."""
+        """Returns how many answers of the model the conversation contains."""
         return self.dialect.turn(self.body)
 
 
 @dataclass
 class ModelServer:
-    """Answers each request with the next turn of the script, or with what a function makes of the request.
+    """Answers each request with the next turn of the script, or with the result of a function.
 
-    With `by_turn` the place in the script comes from the conversation in the request, so that a worker which
-    resumes a conversation, or asks again, hears what its predecessor would have heard.
-    `on_request` runs before the answer, in the request's thread: the place to kill a worker in mid-call.
+    With `by_turn`, the conversation in the request determines the turn, so that a worker that resumes a conversation or
+    retries receives the same answer as its predecessor. `on_request` runs before the answer, in the request's thread: a
+    place to kill a worker during a call.
     """
 
     script: Sequence[Turn] | Callable[[dict[str, Any]], Answer]
@@ -118,11 +118,11 @@ class ModelServer:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Where each provider's own library has to be sent to."""
+        """Returns the base URL for each provider's library."""
         return {"openai": self.url, "anthropic": self.root, "google": self.root}
 
     def answer(self, dialect: Dialect, body: dict[str, Any], headers: dict[str, str]) -> tuple[Answer, int]:
-        """The answer, and its place in the script."""
+        """Returns the answer, and its position in the script."""
         with self._lock:
             request = Request(body, headers, len(self.requests), dialect, time.monotonic())
             self.requests.append(request)
@@ -148,7 +148,7 @@ class _Server(ThreadingHTTPServer):
     model: ModelServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away, killed or cancelled, is what these tests are about."""
+        """Ignores clients that disconnect: tests kill and cancel them."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -218,4 +218,4 @@ class _Handler(BaseHTTPRequestHandler):
             yield f"{frame[: len(frame) // 2]}\n\n" if how.garbled and number == len(frames) // 2 else frame
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Tests say what they have to say themselves."""
+        """Logs nothing."""

@@ -1,4 +1,4 @@
-"""A small OpenID Connect provider over real HTTP, which can be told to lie."""
+"""A small OpenID Connect provider over real HTTP, which can send false claims."""
 
 import base64
 import hashlib
@@ -24,7 +24,7 @@ def key(name: str) -> ec.EllipticCurvePrivateKey:
 
 
 class OidcProvider:
-    """Whoever comes is the person of `claims`; `lies` are claims of the next tokens, None leaves one out."""
+    """Signs everyone in as the person of `claims`; `lies` overrides claims of the next tokens, None omits one."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -48,7 +48,7 @@ class OidcProvider:
         return {"keys": [{**public, "kid": self.key_name, "use": "sig", "alg": "ES256"}]}
 
     def authorized(self, asked: dict[str, str]) -> str:
-        """Where the browser goes next: back, with a code."""
+        """Returns the redirect of the browser, with a code."""
         assert asked["client_id"] == CLIENT
         assert asked["code_challenge_method"] == "S256"
         assert "openid" in asked["scope"].split()
@@ -57,7 +57,7 @@ class OidcProvider:
         return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
 
     def token(self, form: dict[str, str], authorization: str) -> dict[str, Any] | None:
-        """None for whoever is not the client, or brings a code that is not theirs."""
+        """Exchanges a code for tokens. Returns None for an unknown client or a code of another client."""
         asked = self._codes.pop(form["code"], None)
         given = base64.b64decode(authorization.removeprefix("Basic ")).decode() if authorization else ""
         client = tuple(map(unquote_plus, given.split(":"))) if given else (form["client_id"], form["client_secret"])
@@ -75,7 +75,7 @@ class OidcProvider:
         header = {"kid": self.key_name, **self.header}
         if self.algorithm == "none":
             return jwt.encode(claims, "", algorithm="none", headers=header)
-        if self.algorithm == "HS256":  # which the client could have signed itself
+        if self.algorithm == "HS256":  # the client could have signed this itself
             return jwt.encode(claims, SECRET, algorithm="HS256", headers=header)
         return jwt.encode(claims, key(self.signs_with), algorithm=self.algorithm, headers=header)
 

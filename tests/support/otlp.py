@@ -1,4 +1,4 @@
-"""A collector of traces: a real HTTP server that takes OTLP as protobuf, and keeps what it was sent."""
+"""A collector of traces: a real HTTP server that accepts OTLP as protobuf, and stores the spans."""
 
 import gzip
 import threading
@@ -15,7 +15,7 @@ PATIENCE = 180.0
 
 @dataclass(frozen=True)
 class Sent:
-    """A span as it was told."""
+    """A received span."""
 
     name: str
     trace: str
@@ -61,7 +61,7 @@ class Collector:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For the processes that should send theirs here, soon after each span ends."""
+        """Returns the environment of processes that send their spans here, soon after each ends."""
         return {
             "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self._server.server_port}",
             "OTEL_EXPORTER_OTLP_HEADERS": "x-collector-key=key-of-the-collector",

@@ -1,4 +1,4 @@
-"""A documentation site that answers as real ones do: pages, twins, assets, what moved and what is not there."""
+"""A documentation site that behaves like real ones: pages, Markdown twins, assets, redirects and missing pages."""
 
 import threading
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ VIEWS = ["/", "/guide/setup", "/guide/setup.md", "/llms.txt", "/twin", "/same"]
 
 @contextmanager
 def site() -> Iterator[str]:
-    """Its address, while it is served."""
+    """Serves the site and yields its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -47,7 +47,7 @@ def site() -> Iterator[str]:
             self.do_GET()
 
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Logs nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True

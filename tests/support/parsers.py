@@ -1,4 +1,4 @@
-"""Every parser that reads text of a repository, a prompt, a model, a forge or a visitor, by a name: one line each."""
+"""All parsers of text from a repository, a prompt, a model, a forge or a visitor, by name: one line each."""
 
 import tempfile
 from collections.abc import Callable
@@ -76,7 +76,7 @@ CHANGED = "a\n¦b\n¦\n¦ ¦a ¦b ¦> ¦- ¦* ¦|¦1. ¦`¦-¦=¦\r\n¦“¦\u03
 class Parser(NamedTuple):
     run: Callable[[str], object]
     alphabet: str
-    """Characters and words that mean something to it, with a broken bar between."""
+    """Characters and words that the parser treats specially, separated by a broken bar."""
     size: int = 4000
     """Characters of the smaller input."""
 
@@ -152,7 +152,7 @@ def find_secret_in(text: str) -> object:
 
 
 def call_tool(name: str, argument: str) -> Callable[[str], object]:
-    """Runs a tool of the agent's on the text of a page, as far as its arguments allow a pattern of such a length."""
+    """Runs an agent tool on the text of a page, with a pattern as long as its arguments allow."""
     tool = TOOLS[name]
     page = workspace_of(aaaaaaaa_md="a" * 1000)
     return lambda text: tool.run(page, tool.arguments.model_validate({argument: text[:1000]}))

@@ -17,11 +17,11 @@ from tests.support.service import Service
 PASSWORD = "correct horse battery"
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 HASH = CHEAP.hash(PASSWORD)
-"""As good as any, but quick to make and to look at."""
+"""A valid hash that is fast to create and to verify."""
 
 
 def add_person(desk: Desk, email: str, role: str) -> Person:
-    """As though they had followed their invitation and chosen PASSWORD."""
+    """Adds a person who has accepted their invitation and chosen PASSWORD."""
     person = Person(new_id("pers"), email, role.title(), role, clock.now())
     with desk.database.write() as tx:
         tx.execute(insert(people).values({**vars(person), "password": HASH}))
@@ -29,14 +29,14 @@ def add_person(desk: Desk, email: str, role: str) -> Person:
 
 
 def person(service: Service, role: str = "admin", email: str = "") -> Person:
-    """The account of this address, which is made with this role where there is none."""
+    """Returns the account of this address; creates it with this role if it does not exist."""
     email = email or f"{role}@example.org"
     known = next((each for each in service.desk.people.all() if each.email == email), None)
     return known or add_person(service.desk, email, role)
 
 
 def signed_in(service: Service, role: str = "admin", email: str = "") -> httpx.Client:
-    """A browser, as it were: it has the session's cookie and asks for pages."""
+    """Returns an HTTP client with a session cookie that requests pages like a browser."""
     secret = service.desk.people.sessions.create(person(service, role, email), "127.0.0.1", "a test")
     return httpx.Client(
         base_url=service.url,
@@ -47,7 +47,7 @@ def signed_in(service: Service, role: str = "admin", email: str = "") -> httpx.C
 
 
 def token_of(html: str) -> str:
-    """What the page's forms carry."""
+    """Returns the CSRF token of the page's forms."""
     found = re.search(r'name="token" value="([0-9a-f]{64})"', html)
     assert found, "there is no form on this page"
     return found[1]

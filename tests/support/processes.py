@@ -1,4 +1,4 @@
-"""Copydesk's own commands as processes that start in no time, and can be killed, paused and given another clock."""
+"""Copydesk's commands as processes that start quickly, and can be killed, paused and given a wrong clock."""
 
 import datetime
 import multiprocessing
@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2 as httpx
 
-# Forked from a process that has imported everything: real processes, without the second that each import would take.
+# Forked from a process that has imported everything: real processes, without a second of imports each.
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["__main__", "tests.support.preloaded"])
 PATIENCE = 180.0
@@ -23,18 +23,18 @@ PATIENCE = 180.0
 
 @dataclass(frozen=True)
 class Orders:
-    """What a process is told: its command, its environment, and what is wrong with its clock."""
+    """The command of a process, its environment, and the error of its clock."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
     log: Path
     clock_ahead: float = 0
-    """Seconds by which its clock goes wrong; it may be negative."""
+    """Seconds by which its clock is ahead; may be negative."""
 
 
 @dataclass
 class Command:
-    """`copydesk …`, running."""
+    """A running `copydesk …` command."""
 
     orders: Orders
     process: ForkServerProcess = field(init=False)
@@ -55,12 +55,12 @@ class Command:
         os.kill(self.process.pid, number)
 
     def kill(self) -> None:
-        """As when the machine loses its power."""
+        """Kills the process, as a power failure does."""
         self.process.kill()
         self.process.join()
 
     def stop(self, seconds: float = PATIENCE) -> float:
-        """As an operator stops it; the seconds that it took."""
+        """Stops the process as an operator does; returns the seconds that it took."""
         began = time.monotonic()
         self.send(signal.SIGTERM)
         self.process.join(seconds)
@@ -85,7 +85,7 @@ class Command:
 
 @dataclass
 class Served(Command):
-    """`copydesk serve`, with the port that it has for life."""
+    """A running `copydesk serve`, which has the same port for its lifetime."""
 
     port: int
 
@@ -107,7 +107,7 @@ class Served(Command):
 
 
 def environment(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Settings as an operator writes them."""
+    """Formats settings as environment variables."""
     return {
         f"COPYDESK_{name.upper()}": ",".join(value) if isinstance(value, tuple) else str(value)
         for name, value in settings.items()
@@ -134,7 +134,7 @@ def _run(orders: Orders) -> None:
 
 
 def _set_clock(ahead: float) -> None:
-    """Everything in the process that asks for the time of day hears the wrong one; its stop-watch is right."""
+    """Shifts the time of day for everything in the process; the monotonic clock stays right."""
     really, really_ns, right = time.time, time.time_ns, datetime.datetime
 
     class Wrong(right):  # type: ignore[misc, valid-type]

@@ -11,7 +11,7 @@ AUTHOR = pygit2.Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 
 
 def make_repository(path: Path, files: Files, branch: str = "main") -> Path:
-    """Bare, with one commit."""
+    """Creates a bare repository with one commit."""
     repository = pygit2.init_repository(str(path), bare=True, initial_head=branch)
     commit(repository, files, branch=branch)
     return path
@@ -39,7 +39,7 @@ def branches(path: Path) -> dict[str, str]:
 
 
 def file_on(path: Path, branch: str, name: str) -> bytes | None:
-    """A file's bytes on a branch, or None."""
+    """Returns a file's bytes on a branch, or None."""
     repository = pygit2.Repository(str(path))
     tree = repository[repository.lookup_reference(f"refs/heads/{branch}").target].peel(pygit2.Tree)
     try:

@@ -1,4 +1,4 @@
-"""A model that follows a script: turn by turn, from the conversation alone, so that a resumed run goes on rightly."""
+"""A model that follows a script. The conversation determines the turn, so that a resumed run continues correctly."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Turn = Reply | Callable[[Conversation, Workspace], Reply]
 
 @dataclass
 class ScriptedModel:
-    """Answers the n-th request of a conversation with the n-th turn of the script, and then has nothing to add."""
+    """Answers the n-th request of a conversation with the n-th turn of the script, later ones with an empty reply."""
 
     script: Sequence[Turn]
     name: str = "scripted"

@@ -24,7 +24,7 @@ from tests.support import clickhouse, migrated
 
 STORES = os.environ.get("COPYDESK_TEST_STORES", "embedded")
 PATIENT = FoldTiming(reader_timeout_seconds=60, quick_fold_seconds=60)
-"""Reports wait until every view is counted, however long a busy machine takes for it."""
+"""Reports wait until every view is counted, also on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Service:
 
     @cached_property
     def http(self) -> httpx.Client:
-        """Bare HTTP with the project's key."""
+        """Returns an HTTP client with the project's key."""
         return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=30)
 
     def new_key(self, **options: Any) -> str:
         return self.desk.keys.create(self.project.id, actor="test", **options)[1]
 
     def another_project(self, name: str = "Another") -> "Service":
-        """A second project on the same service, with a key of its own."""
+        """Creates a second project on the same service, with its own key."""
         project = self.desk.projects.create(name, repository=str(self.repository), ref="main", actor="test")
         key = self.desk.keys.create(project.id, actor="test")[1]
         return Service(self.url, self.desk, project, key, self.repository)
@@ -59,7 +59,7 @@ class Service:
 
 @cache
 def stores_of(data: Path) -> dict[str, Any]:
-    """Those of a service with this folder: embedded, or PostgreSQL and ClickHouse, as this run is to be."""
+    """Returns the store settings of a service with this folder: embedded, or PostgreSQL and ClickHouse."""
     if STORES == "embedded":
         return {}
     assert STORES == "scale-out", STORES
@@ -103,7 +103,7 @@ def serve(
 
 
 def _new_keeper(desk: Desk) -> FoldScheduler:
-    """Returns a keeper for this desk that has time."""
+    """Returns a scheduler for this desk with long timeouts."""
     return FoldScheduler(
         desk.store,
         lambda: {project.id: project.collecting.raw_retention_days for project in desk.projects.all()},

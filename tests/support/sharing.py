@@ -1,4 +1,4 @@
-"""Which tests one worker of a run is given next: those of a file, or of files that need the same costly parts."""
+"""Selects the next tests of an xdist worker: those of a file, or of files that need the same expensive parts."""
 
 from itertools import count
 
@@ -6,13 +6,16 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 TOGETHER = ("tests/analytics/stores/clickhouse/", "tests/jobs/agent/")
-"""Each worker that has some of these starts an engine of its own, or loads all providers' libraries: seconds of CPU."""
+"""Each worker with some of these starts an engine or loads all providers' libraries, which costs seconds of CPU."""
 WAITING = (
     *TOGETHER, "tests/crash/", "tests/faults/", "tests/cli/", "tests/browser/", "tests/test_docs.py",
     "tests/analytics/stores/conformance/", "tests/analytics/stores/shared/", "tests/jobs/storage/test_run_traces.py",
     "tests/web/operations/", "tests/web/test_draining.py", "tests/web/test_no_leaks_in_telemetry.py",
 )  # fmt: skip
-"""They wait for other processes more than they compute. Few tests each, they would come last, and the cores be idle."""
+"""Tests that wait for other processes more than they compute.
+
+They have few tests each and would run last, on idle cores.
+"""
 
 
 class Sharing(LoadFileScheduling):  # type: ignore[misc]
@@ -25,7 +28,7 @@ class Sharing(LoadFileScheduling):  # type: ignore[misc]
         return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Every other time some that wait, so that others compute meanwhile."""
+        """Assigns waiting tests every other time, so that other workers compute meanwhile."""
         if next(self._turns) % 2 == 0:
             waiting = next((scope for scope in self.workqueue if scope.startswith(WAITING)), None)
             if waiting is not None:

@@ -15,7 +15,7 @@ def connect(url: str, source: str = "127.0.0.1") -> socket.socket:
 
 
 def read_answer(connection: socket.socket) -> bytes:
-    """Returns all that comes until the service closes the connection."""
+    """Returns everything until the service closes the connection."""
     answer = b""
     with suppress(ConnectionError):
         while more := connection.recv(65536):
@@ -24,7 +24,7 @@ def read_answer(connection: socket.socket) -> bytes:
 
 
 def read_one_answer(connection: socket.socket) -> bytes:
-    """Returns the next answer: its headers, and its body as far as they tell its length."""
+    """Returns the next response: its headers, and its body if they give its length."""
     answer = b""
     with suppress(ConnectionError):
         while not _is_whole(answer) and (more := connection.recv(65536)):
@@ -39,17 +39,17 @@ def _is_whole(answer: bytes) -> bool:
 
 
 def status_of(answer: bytes) -> int | None:
-    """Returns the status of an answer; None where there is none."""
+    """Returns the status of a response; None without a response."""
     return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.") else None
 
 
 def code_of(answer: bytes) -> str:
-    """Returns the code of an error in the API's form."""
+    """Returns the code of an error in the API's format."""
     return answer.partition(b'"code":')[2].lstrip(b' "').partition(b'"')[0].decode()
 
 
 def send_all(connection: socket.socket, parts: Iterable[bytes]) -> int:
-    """Sends until the service closes the connection. Returns how many bytes it let through."""
+    """Sends until the service closes the connection. Returns how many bytes it accepted."""
     sent = 0
     with suppress(ConnectionError, TimeoutError):
         for part in parts:

@@ -1,4 +1,4 @@
-"""Stands between a process and a server it needs, and is the network on a bad day."""
+"""A TCP proxy between a process and a server, which simulates network failures."""
 
 import socket
 import threading
@@ -13,15 +13,15 @@ Pair = tuple[socket.socket, socket.socket]
 
 @dataclass
 class Proxy:
-    """Each connection has two threads, one for each way. What is wrong now is wrong for all of them."""
+    """Each connection has two threads, one per direction. A failure affects all connections."""
 
     connect: Callable[[], socket.socket]
     delay: float = 0.0
-    """Seconds that each piece takes on its way."""
+    """Seconds of delay for each chunk."""
     is_silent: bool = False
-    """Takes everything and passes nothing on: neither side hears anything, nor that the other one is gone."""
+    """Accepts everything and forwards nothing: neither side notices that the other one is gone."""
     refuses: bool = False
-    """Closes new connections at once."""
+    """Closes new connections immediately."""
     _pairs: list[Pair] = field(default_factory=list)
     _forgotten: list[Pair] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -32,15 +32,15 @@ class Proxy:
         threading.Thread(target=self._let_in, daemon=True).start()
 
     def cut(self) -> int:
-        """Ends every connection as a crashed router does, with a reset; how many there were."""
+        """Resets every connection, as a crashed router does; returns how many there were."""
         return self._end(_reset)
 
     def half_close(self) -> int:
-        """The server's way is shut, the client's is open: who listens hears the end, who sends does not."""
+        """Closes the server's direction and leaves the client's open: a reader sees the end, a writer does not."""
         return self._end(lambda line: line.shutdown(socket.SHUT_WR), both=False)
 
     def forget(self) -> None:
-        """Connections of before stay silent for good, new ones work: what a firewall does that lost its table."""
+        """Silences existing connections permanently, while new ones work: like a firewall that lost its table."""
         with self._lock:
             self._forgotten += self._pairs
             self._pairs = []
@@ -89,7 +89,7 @@ class Proxy:
                 while self.is_silent:
                     time.sleep(0.05)
                 if not self._knows(pair):
-                    return  # never to be heard of again
+                    return  # the connection stays silent
                 target.sendall(data)
         except OSError:
             pass

@@ -1,4 +1,4 @@
-"""What every fake forge has: a server, and routes whose calls and answers are held against what is published."""
+"""The common base of fake forges: a server, and routes that check calls and responses against the published schema."""
 
 import json
 import re
@@ -25,13 +25,16 @@ Wire = tuple[int, list[tuple[str, str]], bytes]
 
 
 class Forge(World):
-    """On 127.0.0.1. `violations` are requests outside the description; answers outside it make `check` raise."""
+    """A fake forge on 127.0.0.1.
+
+    `violations` lists requests that do not match the published schema; `check` raises if a response did not match.
+    """
 
     kind: ClassVar[str]
     read_scopes: ClassVar[tuple[str, ...]]
     push_scopes: ClassVar[tuple[str, ...]]
     new_id_again: ClassVar[bool] = False
-    """Whether a webhook that is sent again has a new delivery id."""
+    """Whether a redelivered webhook gets a new delivery id."""
     routes: ClassVar[list[Route]] = []
 
     def __init__(self, folder: Path, repository: str = "acme/docs", **about: Any) -> None:
@@ -63,7 +66,7 @@ class Forge(World):
             self.check()
 
     def check(self) -> None:
-        """Raises when an answer or a webhook of the fake was not as the forge publishes it."""
+        """Raises if a response or a webhook of the fake did not match the published schema."""
         assert not self.broken, "\n".join(self.broken)
 
     @property
@@ -77,34 +80,34 @@ class Forge(World):
     def repository_url(self, path: str) -> str:
         return f"{self.url}/{path}.git"
 
-    # What each forge does its own way.
+    # Differences between forges.
 
     @abstractmethod
     def operation(self, name: str, call: Call) -> Operation:
-        """The published description of a call."""
+        """Returns the published description of a call."""
 
     @abstractmethod
     def presented(self, call: Call) -> str | None:
-        """The token that the caller shows."""
+        """Returns the token of the caller."""
 
     @abstractmethod
     def refusal(self, status: int, why: str = "", details: list[str] | None = None) -> Refused:
-        """The forge's own error for a status."""
+        """Builds the forge's error for a status."""
 
     @abstractmethod
     def limited(self, fault: Fault) -> Wire:
-        """The forge's answer to a caller in a hurry."""
+        """Builds the forge's rate limit response."""
 
     @abstractmethod
     def sign(self, delivery: Delivery, hook: Hook) -> Mapping[str, str]:
-        """The headers of a webhook."""
+        """Returns the headers of a webhook, including its signature."""
 
     @abstractmethod
     def addressed(self, call: Call) -> str | None:
-        """The full name of the repository that the path of the call names, if it names one."""
+        """Returns the full name of the repository in the path of the call, if it has one."""
 
     def authenticate(self, call: Call) -> Token | None:
-        """None for a caller without a token, where the forge has something to say to them."""
+        """Returns the caller's token. Returns None for an anonymous caller if the forge answers anonymous calls."""
         value = self.presented(call)
         token = self.tokens.get(value) if value is not None else None
         if token is None or not token.alive:
@@ -112,25 +115,25 @@ class Forge(World):
         return token
 
     def granted(self, token: Token) -> frozenset[str]:
-        """What a token may do, where that is more than its scopes say."""
+        """Returns the effective scopes of a token, which may be more than its listed scopes."""
         return token.scopes
 
     def out_of_scope(self, token: Token, needs: list[str]) -> Refused:
         return self.refusal(403, "scope", needs)
 
     def standing_headers(self, call: Call | None) -> dict[str, str]:
-        """On every answer."""
+        """Returns the headers of every response."""
         return {}
 
     def canonical(self, path: str) -> str:
-        """The path that routes know, where a forge has several for the same thing."""
+        """Returns the path that routes use, if a forge has several paths for the same resource."""
         return path
 
     def dressed(self, call: Call, data: Any) -> Any:
-        """The last word on an answer."""
+        """Adjusts the data of a response before it is sent."""
         return data
 
-    # The way of a call.
+    # Handling a call.
 
     def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Wire:
         address = urlsplit(target)
@@ -175,7 +178,7 @@ class Forge(World):
         raise self.refusal(404)
 
     def _admit(self, call: Call, found: Route) -> None:
-        """Who may not see a repository hears that there is none; who may only look, that it is forbidden."""
+        """Refuses a caller with 404 for a repository that they may not see, and with 403 if they may only read."""
         path = self.addressed(call)
         if path is not None:
             if path in self.renamed:
@@ -193,7 +196,7 @@ class Forge(World):
 
     @abstractmethod
     def moved(self, call: Call, repository: Repository) -> Refused:
-        """The redirect of a renamed repository."""
+        """Redirects calls to a renamed repository."""
 
     def _read(self, call: Call, operation: Operation, body: bytes) -> None:
         if body:
@@ -208,10 +211,10 @@ class Forge(World):
         if query.wrong or given.wrong:
             raise self.refusal(422, "request", [*query.wrong, *given.wrong])
 
-    # Git beside the API, and the log.
+    # Git access, and the log.
 
     def git_refusal(self, path: str, password: str | None, pushing: bool) -> tuple[int, str]:
-        """The status and the text, 0 where the caller may go on, 301 with the new name of the repository."""
+        """Returns a status and a text: 0 allows the caller, 301 comes with the new name of the repository."""
         if path in self.renamed:
             return 301, self.renamed[path]
         token, repository = self.tokens.get(password or ""), self.repositories.get(path)
@@ -231,14 +234,14 @@ class Forge(World):
         self.requests.append(Request(method, SECRET.sub(r"\1…", target), status))
 
     def publish(self, event: str, described: Any, payload: Any, **how: Any) -> None:
-        """Sends a webhook, once it is seen to be as described."""
+        """Sends a webhook after checking its payload against the description."""
         wrong = list(check(described, payload, **how))
         self.broken += [f"webhook {event}: {one}" for one in wrong]
         self.webhooks.emit(event, payload)
 
 
 def _query(text: str) -> dict[str, Any]:
-    """Name → value; a name with brackets, or one that comes twice, has a list."""
+    """Parses a query into name → value; a name with brackets, or a repeated one, has a list."""
     found: dict[str, Any] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
         if name.endswith("[]"):

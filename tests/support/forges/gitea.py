@@ -1,4 +1,4 @@
-"""A fake Gitea or Forgejo, held against the description that pyforgejo carries."""
+"""A fake Gitea or Forgejo, checked against the schema in pyforgejo."""
 
 import hashlib
 import hmac
@@ -20,7 +20,7 @@ READ, WRITE = ("read:repository", "write:repository"), ("write:repository",)
 READ_ISSUES, WRITE_ISSUES = ("read:issue", "write:issue"), ("write:issue",)
 READ_USER = ("read:user", "write:user")
 TYPES = {"comment": "pull_request_comment", "review_comment": "pull_request_review_comment"}
-"""What X-Gitea-Event-Type says; X-Gitea-Event is coarser."""
+"""Values of X-Gitea-Event-Type; X-Gitea-Event is coarser."""
 
 
 class Gitea(Forge):
@@ -29,7 +29,7 @@ class Gitea(Forge):
     read_scopes, push_scopes = READ, WRITE
     new_id_again = True
     headers: tuple[str, ...] = ("Gitea", "Gogs", "GitHub")
-    """The families of webhook headers."""
+    """The prefixes of webhook headers."""
 
     @property
     def shapes(self) -> Shapes:
@@ -76,7 +76,7 @@ class Gitea(Forge):
         return Refused(status, self._said(message))
 
     def limited(self, fault: Fault) -> Wire:
-        """Neither has limits of its own; the proxy before it does."""
+        """Answers as a proxy: Gitea and Forgejo have no rate limits."""
         headers = [("Content-Type", "text/plain"), ("Retry-After", str(int(fault.seconds)))]
         return 429, headers, b"Too Many Requests\n"
 
@@ -102,7 +102,7 @@ class Gitea(Forge):
 
     @route("GET", REPO + "/collaborators/{collaborator}/permission", "repository.repo_get_repo_permissions", needs=READ)
     def get_permission(self, call: Call) -> Reply:
-        """Whoever is no admin may ask about themselves alone."""
+        """Returns a permission; users who are not admins may only read their own."""
         login = call.params["collaborator"]
         if not call.user.may("admin") and call.user.login != login:
             said = (
@@ -119,7 +119,7 @@ class Gitea(Forge):
 
     @route("GET", PULL, "repository.repo_list_pull_requests", needs=READ)
     def list_pulls(self, call: Call) -> Reply:
-        """There is no filter by branch."""
+        """Lists pull requests; there is no filter by branch."""
         wanted = call.query.get("state", "open")
         found = [pull for pull in self.listed(call.repository.pulls) if wanted in (pull.state, "all")]
         return self.paged(call, [self.shapes.pull(pull) for pull in found])
@@ -157,7 +157,7 @@ class Gitea(Forge):
 
     @route("PATCH", PULL + "/{index:int}", "repository.repo_edit_pull_request", needs=WRITE)
     def edit_pull(self, call: Call) -> Reply:
-        """Answers 201, as both of them do."""
+        """Answers 201, as Gitea and Forgejo do."""
         pull, asked = self.asked_pull(call), call.body or {}
         to = asked.get("state") or pull.state
         if pull.author is not call.user and not call.user.may("write"):
@@ -194,14 +194,14 @@ class Gitea(Forge):
 
     @route("GET", PULL + "/{base}/{head:rest}", "repository.repo_get_pull_request_by_base_head", needs=READ)
     def find_pull(self, call: Call) -> Reply:
-        """Of any state: one that was closed long ago is found as well."""
+        """Finds a pull request in any state, including one that was closed long ago."""
         head = call.params["head"].rpartition(":")[2]
         for pull in call.repository.pulls:
             if (pull.base, pull.head) == (call.params["base"], head) and pull.unlisted <= 0:
                 return Reply(200, self.shapes.pull(pull))
         raise self.refusal(404)
 
-    # What a pull request has as an issue.
+    # Issue features of a pull request.
 
     @route("GET", ISSUE + "/{index:int}/comments", "issue.get_comments", needs=READ_ISSUES)
     def list_comments(self, call: Call) -> Reply:
@@ -230,7 +230,7 @@ class Gitea(Forge):
         return Reply(200, [self.shapes.label(pull.repository, name) for name in pull.labels])
 
     def _names(self, repository: Repository, given: list[Any]) -> list[str]:
-        """Labels that the repository has, by id or name; others are passed over."""
+        """Returns the labels of the repository with these ids or names; ignores unknown ones."""
         return [name for name, number in repository.labels.items() if name in given or number in given]
 
     # Webhooks.

@@ -1,4 +1,4 @@
-"""Forgejo's and Gitea's description: the REST part from pyforgejo's generated client, the webhooks as facts."""
+"""The schema of Forgejo and Gitea: REST from pyforgejo's generated client, webhooks written down by hand."""
 
 import inspect
 import re
@@ -13,7 +13,7 @@ from pyforgejo.types import Comment, Issue, Label, PrBranchInfo, PullRequest, Re
 from tests.support.forges.schema import Operation, parameters
 
 LABELS = list[int] | list[str]
-"""Of an issue, by id or by name; the generator makes objects of what is any JSON in the description."""
+"""Labels of an issue, by id or by name; the generated client declares objects for arbitrary JSON."""
 FORGEJO = frozenset({"flow", "globally_editable_wiki", "pronouns", "wiki_branch"})
 """Fields that Gitea does not have."""
 WHOLE: dict[type[BaseModel], frozenset[str]] = {
@@ -67,7 +67,7 @@ class IssueCommentPayload(Payload):
 
 @cache
 def operation(name: str, method: str, path: str) -> Operation:
-    """`repository.repo_get` and the like; the client's arguments are the path's, the query's or the body's."""
+    """Describes an operation such as `repository.repo_get`: its path, query and body from the client's arguments."""
     group, _, verb = name.partition(".")
     client = getattr(import_module(f"pyforgejo.{group}.client"), f"{group.title()}Client")
     hints = get_type_hints(getattr(client, verb))
@@ -91,7 +91,7 @@ def operation(name: str, method: str, path: str) -> Operation:
 
 
 def _exact(hint: Any) -> Any:
-    """An enumeration as published; the generator lets any other value through as well."""
+    """Makes an enumeration strict; the generated client also accepts other values."""
     options = get_args(hint)
     return Union[tuple(one for one in options if one is not Any)] if Any in options and len(options) > 1 else hint  # noqa: UP007
 

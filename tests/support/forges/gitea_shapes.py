@@ -1,4 +1,4 @@
-"""Gitea's and Forgejo's JSON, made from a forge's state; fields that both of them have."""
+"""Builds the JSON of Gitea and Forgejo from a forge's state, with the fields that both have."""
 
 from datetime import datetime
 from typing import Any
@@ -171,7 +171,7 @@ class Shapes:
         }
 
     def issue(self, pull: Pull) -> Json:
-        """A pull request as the issue that it is too."""
+        """Returns a pull request in its form as an issue."""
         made, repository = self.pull(pull), pull.repository
         same = (
             "id number user title body labels milestone assignee assignees state is_locked comments due_date html_url"

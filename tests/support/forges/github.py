@@ -1,4 +1,4 @@
-"""A fake GitHub (as Enterprise serves it, under /api/v3), held against the description that githubkit carries."""
+"""A fake GitHub (as Enterprise serves it, under /api/v3), checked against the schema in githubkit."""
 
 import time
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ UNREACHABLE = "There is at least one repository that does not exist or is not ac
 
 class GitHub(GitHubWays):
     def install_app(self, public_key: bytes, *, app_id: int = 7, permissions: Mapping[str, str] | None = None) -> App:
-        """An app that is installed on every repository there is now."""
+        """Installs an app on all existing repositories."""
         given = dict(permissions or {"contents": "write", "pull_requests": "write", "metadata": "read"})
         bot = self.add_user("copydesk[bot]", kind="Bot")
         key, reach = App.read_key(public_key), frozenset(self.repositories)
@@ -64,7 +64,7 @@ class GitHub(GitHubWays):
         asked, repository = call.query, call.repository
         owner, _, branch = asked.get("head", "").rpartition(":")
         found = [pull for pull in self.listed(repository.pulls) if asked.get("state", "open") in (pull.state, "all")]
-        if owner:  # a head without its owner is no filter
+        if owner:  # GitHub ignores a head without an owner
             found = [pull for pull in found if pull.head == branch and owner == repository.owner]
         found = [pull for pull in found if asked.get("base", pull.base) == pull.base]
         if asked.get("direction") == "asc":
@@ -139,7 +139,7 @@ class GitHub(GitHubWays):
                 pull.reviewers.append(user)
         return Reply(201, self.shapes.simple_pull(pull))
 
-    # What a pull request has as an issue.
+    # Issue features of a pull request.
 
     @route("GET", ISSUE + "/{issue_number:int}/comments", "issues.list_comments", needs=READ_ISSUES)
     def list_comments(self, call: Call) -> Reply:

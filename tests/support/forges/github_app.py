@@ -1,4 +1,4 @@
-"""GitHub Apps: a key signs a short-lived JWT, which buys an installation's token, narrowed and good for an hour."""
+"""GitHub Apps: a key signs a short-lived JWT, which is exchanged for a narrowed installation token for one hour."""
 
 import base64
 import json
@@ -25,7 +25,7 @@ LONGEST = 600
 
 @dataclass
 class App:
-    """Installed once; `suspended` and `lasts` (seconds that a token is good for) are there to be changed by a test."""
+    """An app with one installation; tests may change `suspended` and `lasts` (the lifetime of a token in seconds)."""
 
     id: int
     slug: str
@@ -44,7 +44,7 @@ class App:
         return key
 
     def objection(self, token: str) -> str | None:
-        """What is wrong with a JWT, in GitHub's words; None for one that this app signed just now."""
+        """Returns GitHub's message for an invalid JWT; None for a JWT that this app signed recently."""
         try:
             head, claims, signature = token.split(".")
             self.key.verify(_decode(signature), f"{head}.{claims}".encode(), padding.PKCS1v15(), hashes.SHA256())
@@ -91,7 +91,7 @@ class App:
 
 
 def scopes(permissions: dict[str, str]) -> frozenset[str]:
-    """`pull_requests=write` and the like; who may write may read."""
+    """Expands permissions to scopes such as `pull_requests=write`; write access includes read access."""
     writes = {f"{name}=read" for name, level in permissions.items() if level == "write"}
     return frozenset({f"{name}={level}" for name, level in permissions.items()} | writes | {"metadata=read"})
 

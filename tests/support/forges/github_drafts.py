@@ -1,4 +1,4 @@
-"""The part of GitHub's GraphQL API that a publisher needs: a draft can be made ready, and back, in no other way."""
+"""The part of GitHub's GraphQL API that a publisher needs: only GraphQL converts drafts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ type Mutation {
 
 
 def execute(login: str, find: Callable[[str], Pull | None], url: str, asked: Any) -> dict[str, Any]:
-    """Runs a query or mutation; `find` looks a pull request up by node id."""
+    """Runs a query or mutation; `find` looks up a pull request by node id."""
 
     def drafted(draft: bool) -> Callable[..., dict[str, Any]]:
         def resolve(_info: object, input: dict[str, Any]) -> dict[str, Any]:  # noqa: A002

@@ -1,4 +1,4 @@
-"""GitHub's REST description as githubkit's generated client carries it, by API version."""
+"""GitHub's REST schema from githubkit's generated client, by API version."""
 
 import datetime
 import inspect
@@ -14,7 +14,7 @@ NAMES = {"Missing": Optional, "Literal": Literal, "Union": Union, "_dt": datetim
 
 
 class Capture:
-    """Stands where the client sends its requests; keeps what it would have sent, and how it would read the answer."""
+    """Replaces the HTTP transport of the client; records the request, and the type of the response."""
 
     class config:  # noqa: N801
         rest_api_validate_body = False
@@ -25,7 +25,7 @@ class Capture:
 
 @cache
 def operation(version: str, name: str) -> Operation:
-    """`pulls.create` and the like, after the client's own names."""
+    """Describes an operation by the client's name, such as `pulls.create`."""
     group, _, verb = name.partition(".")
     models = import_module(f"{_package(version)}.models")
     client = getattr(import_module(f"{_package(version)}.rest.{group}"), f"{group.title()}Client")

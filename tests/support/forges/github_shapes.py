@@ -1,4 +1,4 @@
-"""GitHub's JSON, made from a forge's state."""
+"""Builds GitHub's JSON from a forge's state."""
 
 from datetime import datetime
 from typing import Any
@@ -27,7 +27,7 @@ def stamp(time: datetime | None) -> str | None:
 
 
 class Shapes:
-    """`api` and `web` are the addresses that links begin with."""
+    """Builds JSON; links begin with the addresses `api` and `web`."""
 
     def __init__(self, web: str) -> None:
         self.web, self.api = web, f"{web}/api/v3"
@@ -88,7 +88,7 @@ class Shapes:
         }
 
     def full_repository(self, repository: Repository, user: User | None) -> Json:
-        """As one asks for it by name, with what the asker may do."""
+        """Returns a single repository, with the permissions of the user."""
         rights = {name: bool(user and user.may(level)) for name, level in LEVELS.items()}
         counts = {"subscribers_count": 0, "network_count": 0}
         return {**self.repository(repository), **counts, **({"permissions": rights} if user else {})}
@@ -106,7 +106,7 @@ class Shapes:
         }
 
     def simple_pull(self, pull: Pull) -> Json:
-        """As in a list."""
+        """Returns a pull request in the form of a list."""
         pull.follow()
         address = f"{self.api}/repos/{pull.repository.path}"
         page, here = f"{self.web}/{pull.repository.path}/pull/{pull.number}", f"{address}/pulls/{pull.number}"
@@ -155,7 +155,7 @@ class Shapes:
         }
 
     def pull(self, pull: Pull) -> Json:
-        """As one asks for it by number."""
+        """Returns a single pull request."""
         simple = self.simple_pull(pull)
         commits, additions, deletions, files = pull.size()
         open_ = pull.state == "open"
@@ -230,7 +230,7 @@ class Shapes:
         }
 
     def issue(self, pull: Pull) -> Json:
-        """A pull request as the issue that it is too."""
+        """Returns a pull request in its form as an issue."""
         made, address = self.simple_pull(pull), f"{self.api}/repos/{pull.repository.path}"
         here = f"{address}/issues/{pull.number}"
         pages = {name: made[name] for name in ("url", "html_url", "diff_url", "patch_url", "merged_at")}

@@ -1,4 +1,4 @@
-"""How GitHub speaks whatever is asked: versions, tokens, errors, limits, pages and webhooks."""
+"""GitHub's behavior common to all calls: versions, tokens, errors, rate limits, pages and webhooks."""
 
 import hashlib
 import hmac
@@ -60,7 +60,7 @@ class GitHubWays(Forge):
         return None
 
     def granted(self, token: Token) -> frozenset[str]:
-        """A classic token's `repo` is everything."""
+        """Expands the `repo` scope of a classic token to all scopes."""
         return self.all_scopes if "repo" in token.scopes else super().granted(token)
 
     def out_of_scope(self, token: Token, needs: list[str]) -> Refused:
@@ -119,12 +119,12 @@ class GitHubWays(Forge):
         return fault.status, [("Content-Type", "application/json"), *headers.items()], json.dumps(data).encode()
 
     def dressed(self, call: Call, data: Any) -> Any:
-        """As the version that was asked for has it."""
+        """Adjusts the data to the requested API version."""
         newer = call.headers.get("x-github-api-version", published.DEFAULT) > published.DEFAULT
         return _without(data, REMOVED) if newer else data
 
     def canonical(self, path: str) -> str:
-        """A repository can be addressed by its number too, which is where renamed ones lead."""
+        """Resolves a repository number in the path; redirects of renamed repositories use numbers."""
         names = {f"/repositories/{one.id}": f"/repos/{one.path}" for one in self.repositories.values()}
         found = "/".join(path.split("/")[:3])
         return path.replace(found, names[found], 1) if found in names else path
@@ -186,7 +186,7 @@ def _allowance(remaining: int, used: int, reset: int) -> dict[str, str]:
 
 
 def _explained(problem: str) -> str:
-    """A complaint of the description, in GitHub's words."""
+    """Formats a schema problem in GitHub's words."""
     name, _, said = problem.partition(": ")
     return f'"{name}" wasn\'t supplied.' if said == "Field required" else f"For 'properties/{name}', {said}."
 

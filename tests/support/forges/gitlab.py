@@ -1,4 +1,4 @@
-"""A fake GitLab, held against the facts of its documentation."""
+"""A fake GitLab, checked against models of its documentation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -170,7 +170,7 @@ class GitLab(Forge):
 
     @route("PUT", REQUEST, "PUT /projects/{id}/merge_requests/{merge_request_iid}", needs=WRITE, level="write")
     def update_request(self, call: Call) -> Reply:
-        """A state that cannot be left stays, without a word: GitLab answers 200 all the same."""
+        """Updates a merge request. GitLab answers 200 even for a state change that is not possible."""
         pull, asked = self.asked_pull(call), call.body or {}
         if not asked:
             raise self.refusal(400, "request", ["title: at least one parameter must be provided"])
@@ -187,7 +187,7 @@ class GitLab(Forge):
         return self.get_request(call)
 
     def _set(self, pull: Pull, asked: Json) -> None:
-        """Labels come into being by being named; reviewers that nobody knows are passed over."""
+        """Applies the changes. Creates labels that do not exist; ignores unknown reviewers."""
         if "labels" in asked:
             pull.labels = _names(asked["labels"])
         kept = [name for name in pull.labels if name not in _names(asked.get("remove_labels", ""))]
@@ -224,7 +224,7 @@ def _names(given: Any) -> list[str]:
 
 
 def _explained(problem: str) -> str:
-    """A complaint of the description, in GitLab's words."""
+    """Formats a schema problem in GitLab's words."""
     name, _, said = problem.partition(": ")
     if said == "Field required":
         return f"{name} is missing"

@@ -1,7 +1,7 @@
-"""What GitLab sends, written down from its documentation: no package on PyPI carries a description.
+"""GitLab's responses, written down from its documentation: no package on PyPI has a schema.
 
 Its own OpenAPI file names no required fields and has numbers as text, so these models are the stricter source: a field
-is required when GitLab sends it on every edition, and `None` stands only where the documentation shows null.
+is required if GitLab sends it on every edition, and `None` appears only where the documentation shows null.
 """
 
 from datetime import datetime

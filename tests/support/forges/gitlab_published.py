@@ -1,4 +1,4 @@
-"""What GitLab takes, and how its calls and answers go together; facts of its documentation."""
+"""GitLab's requests and operations, written down from its documentation."""
 
 from dataclasses import replace
 from typing import Literal
@@ -25,11 +25,11 @@ Order = Literal[
 
 
 class Loose(BaseModel):
-    """A request: what is not described is passed over."""
+    """A request that ignores unknown fields."""
 
 
 class Said(Fact):
-    """`message` is a sentence, a list of them, or lists by field; authentication and validation say `error`."""
+    """`message` is a sentence, a list of sentences, or lists by field; authentication and validation use `error`."""
 
     message: str | list[str] | dict[str, list[str]] | None = None
     error: str | None = None
@@ -58,7 +58,7 @@ class ListMergeRequests(Paged):
 
 
 class Shared(Loose):
-    """Of creating and of updating a merge request."""
+    """Fields of both creating and updating a merge request."""
 
     description: str | None = None
     assignee_id: int | None = None

@@ -1,4 +1,4 @@
-"""GitLab's JSON, made from a forge's state."""
+"""Builds GitLab's JSON from a forge's state."""
 
 from datetime import datetime
 from typing import Any
@@ -101,7 +101,7 @@ class Shapes:
         return f"{self.web}/{pull.repository.path}/-/merge_requests/{pull.number}"
 
     def basic(self, pull: Pull) -> Json:
-        """As in a list."""
+        """Returns a merge request in the form of a list."""
         pull.follow()
         draft = pull.title.lower().startswith(DRAFT)
         merger = self.user(pull.merged_by) if pull.merged_by else None
@@ -156,7 +156,7 @@ class Shapes:
         }
 
     def merge_request(self, pull: Pull, user: User) -> Json:
-        """As one asks for it by number."""
+        """Returns a single merge request."""
         basic, files = self.basic(pull), pull.size()[3]
         unset = (
             "latest_build_started_at latest_build_finished_at first_deployed_to_production_at pipeline head_pipeline"

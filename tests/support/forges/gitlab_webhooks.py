@@ -1,4 +1,4 @@
-"""GitLab's webhooks: their payloads, described as the documentation shows them, and their headers."""
+"""GitLab's webhooks: their headers and payloads as documented."""
 
 import base64
 import hashlib
@@ -207,7 +207,7 @@ def payload(shapes: Shapes, event: str, pull: Pull, who: User, comment: Comment 
 
 
 def headers(delivery: Delivery, hook: Hook, instance: str) -> dict[str, str]:
-    """A secret that begins with `whsec_` signs, as the Standard Webhooks do; any other is sent as it is."""
+    """Builds the headers. A secret with the prefix `whsec_` signs (Standard Webhooks); any other is sent as is."""
     found = {
         "User-Agent": "GitLab/18.9.0",
         "X-Gitlab-Event": NAMES[delivery.event],

@@ -1,4 +1,4 @@
-"""A place that webhooks are sent to."""
+"""A server that receives webhooks."""
 
 import threading
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Received:
-    """`got` is (headers in small letters, body), in the order of arrival."""
+    """Received deliveries: (headers in lowercase, body), in the order of arrival."""
 
     url: str = ""
     got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
@@ -28,7 +28,7 @@ def receiver() -> Iterator[Received]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Nothing to say."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     received.url = f"http://127.0.0.1:{server.server_port}/hook"

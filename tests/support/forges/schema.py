@@ -1,4 +1,4 @@
-"""Holds what a fake hears and says against the forge's published description."""
+"""Checks requests and responses of a fake against the forge's published schema."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ TYPES = ("str", "int", "bool", "float", "none")
 
 @dataclass(frozen=True)
 class Operation:
-    """One call as published: its query and body, the answer, and the errors by status."""
+    """One published call: its query and body, its response, and its errors by status."""
 
     line: str
     """`METHOD /path` as published, with the names of the path's parameters in braces."""
@@ -24,9 +24,9 @@ class Operation:
     answer: Any = None
     errors: Mapping[int, Any] = field(default_factory=dict)
     open_models: bool = True
-    """Whether the description means it when a model takes any field; some generators let every model do so."""
+    """Whether models may really have extra fields; some generators allow them in every model."""
     whole: Mapping[type[BaseModel], frozenset[str]] = field(default_factory=dict)
-    """Models of which a forge sends all fields but these, where the description leaves every field open."""
+    """Models of which a forge sends all fields except these, where the schema makes every field optional."""
 
     def wrong_query(self, query: Mapping[str, object]) -> "Problems":
         return check(self.query, query, strict=False)
@@ -45,7 +45,7 @@ class Operation:
 
 @dataclass
 class Problems:
-    """`wrong` is refused by the forge; `unknown` it does not look at, though the caller must have meant something."""
+    """The forge rejects `wrong` fields; it ignores `unknown` ones, which are probably a mistake of the caller."""
 
     wrong: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -62,7 +62,7 @@ def check(
     open_models: bool = True,
     whole: Mapping[type[BaseModel], frozenset[str]] | None = None,
 ) -> Problems:
-    """Strict: a number in quotation marks is no number. Queries are text, so they are read loosely."""
+    """Finds problems. Strict: a number in quotes is not a number. Queries are text, so they are parsed leniently."""
     text = json.dumps(data)
     try:
         found = _adapter(described).validate_json(text, strict=strict)
@@ -76,7 +76,7 @@ def check(
 
 
 def parameters(name: str, fields: Mapping[str, tuple[Any, Any]]) -> type[BaseModel]:
-    """A model of a query from name → (type, default)."""
+    """Builds a model of a query from name → (type, default)."""
     safe: dict[str, Any] = {key: value for key, value in fields.items() if key.isidentifier()}
     return create_model(name, __config__=ConfigDict(arbitrary_types_allowed=True), **safe)
 
@@ -111,14 +111,14 @@ def _lacking(model: BaseModel, whole: Mapping[type[BaseModel], frozenset[str]]) 
 
 
 def _no_matter(problem: ErrorDetails) -> bool:
-    """Generated models try "not given" first, and some lose sight of a time in JSON being text."""
+    """Returns whether to ignore a problem: generated models try "unset" first, and some reject times that are text."""
     if problem["type"] == "datetime_type" and isinstance(problem["input"], str):
         return datetime.fromisoformat(problem["input"]).tzinfo is not None
     return "UNSET" in problem["msg"]
 
 
 def _place(loc: tuple[int | str, ...]) -> str:
-    """The field, without the alternatives that a generated model tries one after the other."""
+    """Formats the field of a problem, without the alternatives that a generated model tries in turn."""
     parts = [str(one) for one in loc]
     return ".".join(one for one in parts if one.isdigit() or (one.isidentifier() and one not in TYPES))
 

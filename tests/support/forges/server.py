@@ -1,4 +1,4 @@
-"""One port for a forge: its API, and git over smart HTTP beside it."""
+"""The HTTP server of a forge: its API and git over smart HTTP on one port."""
 
 import base64
 import re
@@ -25,9 +25,9 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(GitHandler):
-    """Faults first, then git or the API."""
+    """Applies faults first, then serves git or the API."""
 
-    disable_nagle_algorithm = True  # the head and the body of an answer are two writes
+    disable_nagle_algorithm = True  # headers and body of a response are two writes
     server: Server  # type: ignore[assignment]
 
     def do_PATCH(self) -> None:  # noqa: N802

@@ -1,4 +1,4 @@
-"""What a forge remembers, the same for all of them; pull requests point at real branches of real repositories."""
+"""The state of a forge, common to all of them; pull requests refer to real branches of real repositories."""
 
 import time
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class User:
     id: int
     login: str
     access: str = "write"
-    """To every repository of the forge: one of LEVELS."""
+    """Access to every repository of the forge: one of LEVELS."""
     kind: str = "User"
 
     def may(self, level: str) -> bool:
@@ -36,7 +36,7 @@ class Token:
     expires: float = float("inf")
     revoked: bool = False
     repositories: frozenset[str] | None = None
-    """Full names, or None for all that the user can reach."""
+    """Full names, or None for all that the user can access."""
 
     @property
     def alive(self) -> bool:
@@ -58,7 +58,7 @@ class Comment:
 
 @dataclass
 class Lag:
-    """A branch as the API still sees it, for so many calls or until then."""
+    """A branch as the API still sees it, for a number of calls or until a time."""
 
     seen: str | None
     calls: int
@@ -97,7 +97,7 @@ class Repository:
         return target.decode().removeprefix("refs/heads/")
 
     def heads(self) -> dict[str, str]:
-        """Branch → commit, as the API sees it now."""
+        """Returns branch → commit, as the API sees them now."""
         found = branches(self.folder)
         for branch, lag in self.lagging.items():
             if lag.over:
@@ -108,7 +108,7 @@ class Repository:
         return found
 
     def tick(self) -> None:
-        """A call went by."""
+        """Counts a call against the lags."""
         for lag in self.lagging.values():
             lag.calls -= 1
         self.lagging = {branch: lag for branch, lag in self.lagging.items() if not lag.over}
@@ -147,21 +147,21 @@ class Pull:
     updated: datetime = field(default_factory=now)
     closed: datetime | None = None
     unlisted: int = 0
-    """Lists still to come that leave it out."""
+    """The number of lists that will still leave it out."""
 
     @property
     def merged(self) -> bool:
         return self.merge_sha is not None
 
     def follow(self) -> None:
-        """While open, it is at its branches' heads."""
+        """Updates an open pull request to the heads of its branches."""
         if self.state == "open":
             heads = self.repository.heads()
             self.sha = heads.get(self.head, self.sha)
             self.base_sha = heads.get(self.base, self.base_sha)
 
     def size(self) -> tuple[int, int, int, int]:
-        """Commits, additions, deletions and changed files."""
+        """Returns commits, additions, deletions and changed files."""
         repository = pygit2.Repository(str(self.repository.folder))
         fork = repository.merge_base(pygit2.Oid(hex=self.base_sha), pygit2.Oid(hex=self.sha))
         stats = repository.diff(str(fork), self.sha).stats
@@ -184,6 +184,6 @@ def merge_branches(folder: Path, head: str, base: str, message: str) -> str:
 
 
 def ahead(folder: Path, head: str, base: str) -> int:
-    """How many commits the head has that the base lacks; both are commit ids."""
+    """Counts the commits of the head that the base lacks; both are commit ids."""
     found = pygit2.Repository(str(folder)).ahead_behind(pygit2.Oid(hex=head), pygit2.Oid(hex=base))
     return found[0]

@@ -1,4 +1,4 @@
-"""The state of a forge, what a test sets up in it, and what people do on it."""
+"""The state of a forge, with the setup that tests do and the actions of people."""
 
 import threading
 import time
@@ -25,12 +25,12 @@ done
 
 
 class World(ABC):
-    """Repositories are bare ones in a folder; `repository` and `pulls` mean the first of them."""
+    """Bare repositories in a folder; `repository` and `pulls` refer to the first one."""
 
     prefix: ClassVar[str]
     all_scopes: ClassVar[frozenset[str]]
     closes_on_delete: ClassVar[bool] = True
-    """Whether a pull request is closed when its branch is deleted."""
+    """Whether deleting its branch closes a pull request."""
 
     def __init__(self, folder: Path, repository: str = "acme/docs", **about: Any) -> None:
         self.root = folder
@@ -45,7 +45,7 @@ class World(ABC):
 
     @abstractmethod
     def happened(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
-        """Tells the webhooks: opened, closed, merged, reopened, comment or review_comment."""
+        """Sends webhooks of an event: opened, closed, merged, reopened, comment or review_comment."""
 
     def new_id(self) -> int:
         return next(self._ids)
@@ -77,7 +77,7 @@ class World(ABC):
         self.tokens[value].revoked = True
 
     def rename(self, old: str, new: str) -> None:
-        """The old name answers with a redirect from now on."""
+        """Renames a repository; the old name redirects from now on."""
         found = self.repositories.pop(old)
         folder = self.root / f"{new}.git"
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -85,14 +85,14 @@ class World(ABC):
         self.repositories[new], self.renamed[old] = found, new
 
     def commit(self, branch: str, files: Mapping[str, bytes], base: str = "main") -> str:
-        """Puts a commit on a branch, which starts at the base where it is new; as a person with a clone would."""
+        """Commits to a branch as a person with a clone would; a new branch starts at the base."""
         repository = self.repository
         with self.pushing(repository.path):
             self.branch(branch, base)
             return commit(pygit2.Repository(str(repository.folder)), files, branch)
 
     def branch(self, name: str, base: str = "main") -> None:
-        """Makes a branch where there is none."""
+        """Creates a branch if it does not exist."""
         local = pygit2.Repository(str(self.repository.folder)).branches.local
         if name not in local:
             local.create(name, local[base].peel(pygit2.Commit))
@@ -115,7 +115,7 @@ class World(ABC):
         return found
 
     def merge(self, number: int, *, by: str = "maintainer") -> str:
-        """Merges for real, in the bare repository."""
+        """Merges in the bare repository."""
         with self.lock:
             pull, who = self.pull(number), self._person(by)
             pull.follow()
@@ -137,13 +137,13 @@ class World(ABC):
     def comment(
         self, number: int, body: str, *, by: str = "maintainer", file: str | None = None, line: int = 1
     ) -> Comment:
-        """On the pull request, or with `file` on a line of its diff."""
+        """Comments on the pull request, or with `file` on a line of its diff."""
         with self.lock:
             pull = self.pull(number)
             return self.add_comment(pull, Comment(self.new_id(), self._person(by), body, file=file, line=line))
 
     def open(self, repository: Repository, **about: Any) -> Pull:
-        """From author, head, base, title and body, once the forge's own rules have let it through."""
+        """Opens a pull request from author, head, base, title and body, after checking the forge's rules."""
         heads = repository.heads()
         sha, base_sha, unlisted = heads[about["head"]], heads[about["base"]], self.faults.pull_lag_calls
         number = len(repository.pulls) + 1
@@ -153,7 +153,7 @@ class World(ABC):
         return pull
 
     def settle(self, pull: Pull, to: str, who: User, event: str) -> None:
-        """Opens or closes; what it was at last stays on record."""
+        """Opens or closes a pull request, and records its last commits."""
         pull.follow()
         pull.state, pull.updated = to, state.now()
         pull.closed = None if to == "open" else state.now()
@@ -166,7 +166,7 @@ class World(ABC):
         return comment
 
     def listed(self, pulls: list[Pull]) -> list[Pull]:
-        """Newest first, without those that are too new to be listed."""
+        """Returns pull requests newest first, without those that are too new to be listed."""
         hidden = [pull for pull in pulls if pull.unlisted > 0]
         for pull in hidden:
             pull.unlisted -= 1
@@ -174,7 +174,7 @@ class World(ABC):
 
     @contextmanager
     def pushing(self, path: str) -> Iterator[None]:
-        """What follows from a push: the API's view lags, and open pull requests lose their branch."""
+        """Applies the effects of a push: the API's view lags, and open pull requests lose their branch."""
         repository = self.repositories[path]
         (repository.folder / "protected").write_text("".join(f"{name}\n" for name in self.faults.protected))
         before = branches(repository.folder)

@@ -1,4 +1,4 @@
-"""What a scripted model answers, and the ways in which an answer can go wrong, whatever the wire format."""
+"""Answers of a scripted model, and their faults, independent of the wire format."""
 
 import json
 from collections.abc import Sequence
@@ -8,17 +8,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Said:
-    """An answer of the model: a text, tool calls, or both. Arguments given as a string go out as they are."""
+    """An answer of the model: a text, tool calls, or both. Arguments given as a string are sent unchanged."""
 
     text: str = ""
     calls: tuple[tuple[str, str], ...] = ()
     input_tokens: int = 100
-    """All of them: those read from a cache and those written to one included."""
+    """All input tokens, including those read from a cache or written to one."""
     output_tokens: int = 20
     finish_reason: str = ""
-    """As the provider spells it; the usual one when empty."""
+    """In the provider's spelling; empty means the usual one."""
     thinking: str = ""
-    """A thought, with a signature or its like that the provider wants back."""
+    """A thought, with a signature or similar data that the provider expects back."""
     cached: int = 0
     written: int = 0
     refusal: str = ""
@@ -30,7 +30,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Failed:
-    """An error in the provider's own form."""
+    """An error in the provider's format."""
 
     status: int
     message: str
@@ -40,7 +40,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Sent:
-    """An answer given byte for byte."""
+    """A response given as bytes."""
 
     status: int
     body: str
@@ -48,7 +48,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Hung:
-    """Silence, and then an answer, or a closed connection when there is none."""
+    """Silence, followed by an answer, or by a closed connection if there is none."""
 
     seconds: float
     then: "Answer | None" = None
@@ -56,24 +56,24 @@ class Hung:
 
 @dataclass(frozen=True)
 class Streamed:
-    """An answer whose stream does not go as it should."""
+    """An answer with a faulty stream."""
 
     said: Said
     cut: float = 1.0
-    """The share of it that comes before the connection ends."""
+    """The share that is sent before the connection ends."""
     politely: bool = False
-    """The connection ends as if that were all."""
+    """Ends the connection as if the stream were complete."""
     stall: float = 0.0
-    """Seconds of silence where it is cut; then the rest follows."""
+    """Seconds of silence at the cut; then the remaining events follow."""
     pace: float = 0.0
     """Seconds between events."""
     garbled: bool = False
-    """An event in the middle is no JSON."""
+    """Makes an event in the middle invalid JSON."""
 
 
 Answer = Said | Failed | Sent | Hung | Streamed
 Turn = Answer | Sequence[Answer]
-"""A sequence answers repeated tries of one turn, its last answer for all further ones: [hang(30), say("…")]."""
+"""A sequence answers repeated attempts of one turn, its last answer all further ones: [hang(30), say("…")]."""
 
 
 def say(text: str, **more: Any) -> Said:
@@ -85,7 +85,7 @@ def call(name: str, arguments: dict[str, Any] | str, *, text: str = "", **more: 
 
 
 def together(*answers: Said) -> Said:
-    """Several tool calls in one answer."""
+    """Combines several tool calls in one answer."""
     return replace(answers[0], calls=tuple(one for answer in answers for one in answer.calls))
 
 
@@ -109,12 +109,12 @@ def hang(seconds: float, then: Answer | None = None) -> Hung:
 
 
 def drop() -> Hung:
-    """Closes the connection without a word."""
+    """Closes the connection without a response."""
     return Hung(0)
 
 
 def cut(said: Said, at: float = 0.5, *, politely: bool = False) -> Streamed:
-    """Breaks the stream off in the middle."""
+    """Cuts the stream in the middle."""
     return Streamed(said, cut=at, politely=politely)
 
 

@@ -1,4 +1,4 @@
-"""Models of every provider, sent to the scripted server."""
+"""Models of every provider, connected to the scripted server."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -21,14 +21,14 @@ ASKED: Conversation = [Prompt(text="Fix the typo.")]
 
 
 def talking_to(server: ModelServer, name: str = COMPATIBLE, **changed: Any) -> LanguageModel:
-    """With pauses that a test can wait for."""
+    """Connects a model, with short retry pauses."""
     model = create_model(name, url=server.url, keys=KEYS, base_urls=server.addresses)
     assert isinstance(model, LanguageModel)
     return replace(model, **{"backoff_seconds": (0.01, 0.01, 0.01), **changed})
 
 
 def models(server: ModelServer, **changed: Any) -> Callable[[str], LanguageModel]:
-    """For a worker."""
+    """Returns a model factory for a worker."""
     return lambda name: talking_to(server, name, **changed)
 
 

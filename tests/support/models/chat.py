@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: what Ollama, vLLM, llama.cpp and gateways speak."""
+"""OpenAI's chat completions, which Ollama, vLLM, llama.cpp and gateways also use."""
 
 from collections.abc import Iterator
 from typing import Any

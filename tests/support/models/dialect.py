@@ -1,4 +1,4 @@
-"""What a wire format has to say for itself."""
+"""The interface of a wire format."""
 
 import json
 from abc import ABC, abstractmethod
@@ -13,17 +13,17 @@ Body = dict[str, Any]
 
 
 class Dialect(ABC):
-    """Requests are checked against the types of the provider's own library, and so is everything that is answered."""
+    """A wire format. Requests and answers are checked against the types of the provider's own library."""
 
     name: ClassVar[str]
 
     @abstractmethod
     def check(self, body: Body) -> None:
-        """ValidationError when the provider would not take this request."""
+        """Raises ValidationError if the provider would reject this request."""
 
     @abstractmethod
     def turn(self, body: Body) -> int:
-        """How often the model has spoken in this conversation."""
+        """Counts the answers of the model in this conversation."""
 
     @abstractmethod
     def whole(self, said: Said, place: int, model: str) -> Body: ...
@@ -48,7 +48,7 @@ class Dialect(ABC):
 
 
 def parameters(declared: Any) -> Callable[[Body], None]:
-    """A check that a body is what this typed dictionary of a provider's library describes, and has nothing else."""
+    """Returns a check that a body matches this typed dictionary of a provider's library, without extra fields."""
     adapter: TypeAdapter[Any] = TypeAdapter(declared)
     known = declared.__required_keys__ | declared.__optional_keys__
 
@@ -61,7 +61,7 @@ def parameters(declared: Any) -> Callable[[Body], None]:
 
 
 def fits(adapter: TypeAdapter[Any], value: Any) -> Any:
-    """Validates all of it: what is declared as iterable is otherwise only checked when somebody iterates."""
+    """Validates completely, including iterables, which pydantic otherwise only checks during iteration."""
     _exhaust(adapter.validate_python(value))
     return value
 
@@ -75,6 +75,6 @@ def _exhaust(value: Any) -> None:
 
 
 def pieces(text: str, count: int = 3) -> list[str]:
-    """A text in a few parts, as it would be streamed."""
+    """Splits a text into a few parts, as in a stream."""
     step = max(1, -(-len(text) // count))
     return [text[n : n + step] for n in range(0, len(text), step)]

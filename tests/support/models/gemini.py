@@ -71,7 +71,7 @@ def _chunk(said: Said, place: int, model: str, parts: list[Body], *, last: bool 
 
 
 def _parts(said: Said, place: int) -> list[Body]:
-    """The signature of a thought comes with the part that follows it."""
+    """Builds the parts. The signature of a thought comes with the part that follows it."""
     parts: list[Body] = [{"text": said.thinking, "thought": True}] if said.thinking else []
     parts += [{"text": piece} for piece in pieces(said.text)]
     for n, (name, arguments) in enumerate(said.calls):

@@ -26,7 +26,7 @@ class Responses(Dialect):
         (STREAMED if body.get("stream") else WHOLE)(body)
 
     def turn(self, body: Body) -> int:
-        """Items of the model that follow each other are one turn."""
+        """Counts the turns; consecutive items of the model are one turn."""
         made = [item.get("role") == "assistant" or item.get("type") in OF_THE_MODEL for item in body["input"]]
         return sum(now and not before for before, now in zip([False, *made], made, strict=False))
 

@@ -1,4 +1,4 @@
-"""Which dialect is spoken at a path. Each is loaded when it is first spoken: what describes them is large."""
+"""Maps paths to wire formats. Loads each on first use, because the provider libraries are large."""
 
 import re
 from functools import cache
