@@ -1,4 +1,4 @@
-"""The Python client's view of the numbers, against a served Copydesk."""
+"""The Python client's analytics methods, against a served Copydesk."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone

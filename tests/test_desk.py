@@ -1,4 +1,4 @@
-"""A desk that is opened and closed again leaves nothing behind."""
+"""Closing a desk releases everything."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""The documentation is complete, its links lead somewhere, and its examples run and print what it says."""
+"""The documentation is complete, its links work, and its examples run with the documented output."""
 
 import json
 import os
@@ -212,7 +212,7 @@ def test_no_page_contains_paths_of_the_authors_machine(page: Path) -> None:
 
 @dataclass(frozen=True)
 class Example:
-    """A block that is run, and what the page says it prints: `json`, of which the keys count, or lines of `text`."""
+    """A block that is run, and its documented output: `json`, whose keys count, or lines of `text`."""
 
     language: str
     code: str
@@ -225,7 +225,7 @@ class Example:
 
 
 def examples(page: str) -> list[Example]:
-    """Blocks marked `bash` or `python` are run, those marked `bash no-run` are not."""
+    """Parses blocks: `bash` and `python` are run, `bash no-run` is not."""
     found: list[Example] = []
     for block in FENCE.finditer(page):
         info, text = block["info"], block["text"]
@@ -240,7 +240,7 @@ def examples(page: str) -> list[Example]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The real command in a process of its own; gives the environment of whoever tries the examples."""
+    """Serves the real command in a separate process; returns the environment of a person who tries the examples."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COPYDESK_")}
@@ -310,7 +310,7 @@ def a_project(served: dict[str, str], folder: Path) -> dict[str, str]:
 
 
 def missing(expected: Any, actual: Any, at: str = "") -> list[str]:
-    """The keys of the page's JSON that the real one lacks."""
+    """Returns the keys of the page's JSON that the real one lacks."""
     if isinstance(expected, dict):
         if not isinstance(actual, dict):
             return [at]
@@ -325,7 +325,7 @@ def missing(expected: Any, actual: Any, at: str = "") -> list[str]:
 
 
 def steadied(text: str) -> list[str]:
-    """Lines without what differs each time: addresses, times, ids, hashes, numbers of events."""
+    """Returns lines without varying parts: addresses, times, ids, hashes, numbers of events."""
     for pattern in (
         r"http://\S+",
         r"\b\d{4}-\d\d-\d\dT[\d:.]+Z",

@@ -1,4 +1,4 @@
-"""The middlewares around real sites: what is told, when it is told again, and that the site never notices."""
+"""The middlewares around real sites: the events they send, their retries, and an undisturbed site."""
 
 import os
 import re
@@ -69,7 +69,7 @@ def asgi(collector: Collector, **options: Any) -> Iterator[tuple[httpx.Client, V
 def wsgi(collector: Collector, **options: Any) -> Iterator[tuple[httpx.Client, Views]]:
     class Quiet(WSGIRequestHandler):
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Logs nothing."""
 
     app = CopydeskWSGI(wsgi_site, collector.url, "proj_1", "desk_key", **options)
     with make_server("127.0.0.1", 0, app, handler_class=Quiet) as server:
@@ -150,7 +150,7 @@ def test_client_address_comes_from_the_trusted_proxy(
 def test_browsers_are_skipped_when_pages_have_the_beacon(collector: Collector, around: Any) -> None:
     with around(collector, beacon=True) as (client, views):
         client.get("/", headers={"Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"})
-        client.get("/twin", headers={"Sec-Fetch-Mode": "cors"})  # Node's fetch says so much
+        client.get("/twin", headers={"Sec-Fetch-Mode": "cors"})  # as Node's fetch sends it
         views.queue.close()
     assert [event["url"] for event in collector.events] == [f"{client.base_url}/twin"]
 

@@ -1,4 +1,4 @@
-"""scripts/setup creates .venv, repairs it in whatever state it finds it, and leaves a complete one alone."""
+"""scripts/setup creates .venv, repairs it in any state, and does not change a complete one."""
 
 import os
 import shutil
@@ -48,7 +48,7 @@ def test_an_unknown_group_is_refused_and_help_lists_the_groups(checkout: Path) -
 
 @pytest.mark.drill
 def test_a_venv_in_any_state_is_repaired(checkout: Path) -> None:
-    """Uses the network, as scripts/setup itself does."""
+    """Uses the network, as scripts/setup does."""
     venv = checkout / ".venv"
     venv.mkdir()
     with subprocess.Popen(["scripts/setup"], cwd=checkout, stderr=subprocess.DEVNULL, start_new_session=True) as killed:

@@ -1,4 +1,4 @@
-"""One path for one page, however its address is written."""
+"""Every spelling of an address gives the same page path."""
 
 import pytest
 from hypothesis import example, given

@@ -1,4 +1,4 @@
-"""The evaluation harness: figures against examples worked by hand, and whole runs with models that follow a script."""
+"""The evaluation harness: its figures against examples computed by hand, and complete runs with scripted models."""
 
 import json
 import re
@@ -204,7 +204,7 @@ def test_a_language_model_is_asked_over_http_as_in_the_service(monkeypatch: pyte
 
 
 def history(folder: Path) -> tuple[Path, str, str]:
-    """A repository, a commit of it, and one that changes documentation and code below two folders."""
+    """Makes a repository; returns a commit and a later one that changes documentation and code below two folders."""
     page = b"# Caf\xe9\r\n\r\nOld words.\r\n"
     path = make_repository(folder / "handbook.git", {"docs/a.md": page, "src/x.py": b"x = 1\n"})
     base = branches(path)["main"]

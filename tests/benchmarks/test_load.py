@@ -1,4 +1,4 @@
-"""The load harness: its arithmetic against examples worked by hand, and short runs against a real service."""
+"""The load harness: its arithmetic against examples computed by hand, and short runs against a real service."""
 
 import asyncio
 import math
@@ -42,7 +42,7 @@ def test_every_sent_event_has_a_unique_id() -> None:
 
 
 async def _against(stall: float, status: int, rate: float = 100, seconds: float = 1.0) -> Taken:
-    """A server that answers nothing for a while in the middle."""
+    """Loads a server that stalls for a while in the middle."""
     began = time.monotonic()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

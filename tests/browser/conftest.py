@@ -17,7 +17,7 @@ def program() -> str:
     program = chromium.find()
     if program is None:
         skip_missing("chromium", chromium.MISSING)
-    require_node()  # which Playwright itself runs on
+    require_node()  # Playwright runs on it
     return program
 
 
@@ -29,7 +29,7 @@ def served() -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def browser(program: str, served: Site) -> Iterator[Browser]:
-    """One per file: while Playwright runs, its thread has an event loop, which other tests must not meet."""
+    """Starts one browser per file: Playwright runs an event loop in its thread, which would disturb other tests."""
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(
             executable_path=program,
@@ -48,7 +48,7 @@ def site(served: Site) -> Site:
 
 @pytest.fixture
 def page(browser: Browser, site: Site) -> Iterator[Page]:
-    """A tab of its own; whatever goes wrong in its scripts fails the test."""
+    """Opens a new tab; an error in its scripts fails the test."""
     with browser.new_context() as context:
         tab = context.new_page()
         faults: list[str] = []

@@ -1,4 +1,4 @@
-"""python -m tests.browser.screenshots: the pictures of the documentation, of a service that looks lived in."""
+"""python -m tests.browser.screenshots: takes the documentation's screenshots of a filled service."""
 
 import tempfile
 from pathlib import Path

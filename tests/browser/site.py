@@ -1,4 +1,4 @@
-"""A small documentation site and a collector that writes down what it gets, on one port under two host names."""
+"""A small documentation site and a collector that records requests, on one port under two host names."""
 
 import json
 import threading
@@ -37,7 +37,7 @@ class Arrival:
 
 @dataclass
 class Site:
-    """What the pages of the next test look like, and what the collector has seen."""
+    """The content of the pages in the next test, and the requests to the collector."""
 
     port: int = 0
     options: str = ""
@@ -48,7 +48,7 @@ class Site:
     arrivals: list[Arrival] = field(default_factory=list)
     rendered_ahead: list[str] = field(default_factory=list)
     asked_first: int = 0
-    """Requests that ask whether a request may be sent."""
+    """Number of CORS preflight requests."""
 
     @property
     def tag(self) -> str:
@@ -60,12 +60,14 @@ class Site:
 
     @property
     def ways(self) -> dict[str, str]:
-        """From which page each was reached."""
+        """Returns the referrer of each view."""
         return {arrival.page: arrival.body["r"].removeprefix(DOCS) for arrival in self.arrivals}
 
     def pages(self, count: int) -> list[str]:
-        """The pages counted, by name, once there are so many and nothing more comes: what is sent at about the same
-        time arrives in any order."""
+        """Waits for `count` views and returns their pages, sorted by name.
+
+        Requests that are sent at about the same time arrive in any order.
+        """
         deadline = time.monotonic() + 60
         while len(self.arrivals) < count and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -109,13 +111,13 @@ def serve() -> Iterator[Site]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Logs nothing."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
 
         def handle_error(self, *_: object) -> None:
-            """Browsers drop connections as they like."""
+            """Ignores dropped connections, which are normal for browsers."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()

@@ -11,7 +11,10 @@ from tests.support.service import Service
 
 @pytest.fixture
 def page(browser: Browser, site: Site, service: Service) -> Iterator[Page]:
-    """On a site whose beacon comes from the service, as a person's browser: a headless one says that it is."""
+    """Opens a page whose beacon comes from the service.
+
+    Hides that the browser is headless, so that it counts as a person.
+    """
     site.collector, site.site_id = service.url, service.project.site_id
     agent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
     with browser.new_context(user_agent=agent) as context:

@@ -16,12 +16,12 @@ from tests.support.service import Service, serve
 PERSON = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
 PASSWORD = "correct horse battery"
 REFUSED = "responded with a status of 4"
-"""What Chromium notes when a form is shown again with its faults."""
+"""Chromium's message when a form is shown again with errors."""
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """With nobody in it yet, and a repository to be found."""
+    """Serves Copydesk without any accounts, with an existing repository."""
     folder = tmp_path_factory.mktemp("dashboard")
     repository = make_repository(folder / "docs.git", {"index.md": b"# Hello\n\nThe colour of things.\n"})
     with serve(folder / "data", repository=repository) as running:
@@ -36,7 +36,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture(scope="module")
 def page(context: BrowserContext, service: Service) -> Iterator[Page]:
-    """One person's tab for the whole walk. Whatever goes wrong in its scripts, or leaves the host, fails the test."""
+    """Opens one tab for the complete walk. An error in its scripts or a request to another host fails the test."""
     tab, faults = context.new_page(), list[str]()
     tab.on("pageerror", lambda error: faults.append(str(error)))
     tab.on(
@@ -59,7 +59,7 @@ def sent(url: str, key: str, body: object) -> dict[str, object]:
 
 
 class Walk:
-    """What the earlier steps found, for the later ones."""
+    """Results of earlier steps for the later ones."""
 
     project = key = site = ""
 

@@ -1,4 +1,4 @@
-"""Every page of the dashboard, in both themes and on a phone: accessible, quiet, light; the same without scripts."""
+"""Every page of the dashboard in both themes and on a phone: accessible, small, usable without scripts, no errors."""
 
 import re
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def visiting(browser: Browser, service: Service, signed_in: bool = True, **optio
 
 
 class Watched:
-    """A page, and what it asked for and complained about."""
+    """A page, with its requests and its errors."""
 
     def __init__(self, page: Page) -> None:
         self.page, self.faults, self.answers = page, list[str](), list[Response]()

@@ -1,4 +1,4 @@
-"""The beacon in a real browser: what counts as a view, what does not, and what is sent."""
+"""The beacon in a real browser: which visits count as views, and which data is sent."""
 
 import subprocess
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_views_are_sent_to_the_origin_of_the_script(page: Page, site: Site) -> N
 def test_the_beacon_leaves_nothing_in_the_browser(page: Page, site: Site) -> None:
     page.goto(f"{DOCS}/")
     site.pages(1)
-    page.evaluate("document.cookie = 'unwanted=; max-age=0'")  # the site's own
+    page.evaluate("document.cookie = 'unwanted=; max-age=0'")  # a cookie of the site itself
     assert page.evaluate("[document.cookie, localStorage.length, sessionStorage.length]") == ["", 0, 0]
 
 
@@ -104,7 +104,7 @@ def test_page_restored_from_bfcache_counts_again(page: Page, site: Site) -> None
 
 
 def test_prerendered_page_counts_when_shown(program: str, site: Site, tmp_path: Path) -> None:
-    """Playwright forbids rendering ahead, so here the page itself waits and goes on."""
+    """Simulates prerendering in the page itself, because Playwright disables it."""
     ahead = "document.prerendering || location.pathname != '/' || setTimeout(function () {location = '/guide'}, 1000)"
     site.head = f"{SPECULATION}<script>{ahead}</script>"
     options = ["--headless", *FLAGS, names(site), f"--user-data-dir={tmp_path}", f"{DOCS}/"]
@@ -119,7 +119,7 @@ def test_prerendered_page_counts_when_shown(program: str, site: Site, tmp_path: 
 
 
 def test_view_sent_while_leaving_the_page_arrives(page: Page, site: Site) -> None:
-    """On this machine every request is quick enough; on a slow line it is `keepalive` that lets it outlive the page."""
+    """Checks `keepalive`, which lets a request outlive the page. On this machine requests are fast even without it."""
     page.add_init_script("fetch = (send => (to, how) => send(to, how, self.keepalive = how.keepalive))(fetch)")
     site.options = "data-manual"
     site.head = "<script>addEventListener('pagehide', function () {copydesk.feedback(true)})</script>"

@@ -1,4 +1,4 @@
-"""The command line: what is typed, what is printed, and how it exits."""
+"""The command line: its arguments, its output and its exit codes."""
 
 import json
 import os
@@ -22,14 +22,14 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """copydesk … on a data folder of its own."""
+    """Runs copydesk … on a new data folder."""
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
     return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
 
 
 @pytest.fixture
 def against(service: Service, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """copydesk … against a served Copydesk."""
+    """Runs copydesk … against a served Copydesk."""
     monkeypatch.setenv("COPYDESK_DATA", str(service.desk.settings.data))
     monkeypatch.setenv("COPYDESK_URL", service.url)
     monkeypatch.setenv("COPYDESK_API_KEY", service.key)

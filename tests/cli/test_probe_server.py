@@ -1,4 +1,4 @@
-"""The port for probes and metrics cannot be made to start threads without end."""
+"""The port for probes and metrics limits its threads."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""A process ends with the right status, having written everything, and without warnings of DuckDB's bindings."""
+"""A process ends with the right status and complete output, and without warnings of DuckDB's bindings."""
 
 import os
 import re
@@ -81,7 +81,8 @@ def test_stopped_server_prints_no_duckdb_binding_warnings(
         assert server.stderr is not None
         said = server.stderr.readline()
         assert re.search(r"Copydesk is running at http://", said), said + server.stderr.read()
-        imported = run(environment, "analytics", "import", str(log))  # the server opens DuckDB for another process
+        # the server opens DuckDB on behalf of this process
+        imported = run(environment, "analytics", "import", str(log))
         server.send_signal(stop)
         said = server.communicate(timeout=60)[1]
     assert imported.returncode == 0, imported.stderr

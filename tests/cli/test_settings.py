@@ -1,4 +1,4 @@
-"""Projects and secrets on the command line: what is set, what is refused, and what is never shown."""
+"""Projects and secrets on the command line: settings are stored or refused, and secrets are never shown."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Commands import only what they need, and the list of commands says what the commands say of themselves."""
+"""Commands import only the modules that they need, and the list of commands matches the commands' own help."""
 
 import os
 import re
@@ -29,7 +29,7 @@ NEEDED_BY_DATABASE = {"pydantic_settings", "sqlalchemy"}
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Gives the environment of a person whose database is up to date, and whose server does not run."""
+    """Returns the environment of a person with a current database and without a running server."""
     data = tmp_path_factory.mktemp("startup") / "data"
     desk = open_desk_lazily(Settings(data=data))
     project = desk.projects.create("Docs", repository=str(data), ref="main", actor="test")
@@ -45,7 +45,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def imported_packages(arguments: str, environment: dict[str, str]) -> set[str]:
-    """Returns the top-level packages that a command imports in a process of its own."""
+    """Returns the top-level packages that a command imports in a separate process."""
     command = [sys.executable, "-X", "importtime", "-m", "copydesk", *arguments.split()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     packages = {name.partition(".")[0] for name in IMPORTED.findall(done.stderr)}

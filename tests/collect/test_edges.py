@@ -1,4 +1,4 @@
-"""The pieces for Cloudflare and Next.js, run by Node over real HTTP: what they tell, and that the site is as before."""
+"""The Cloudflare and Next.js integrations, run by Node over real HTTP: the events they send, and an unchanged site."""
 
 import json
 import os
@@ -83,7 +83,7 @@ def test_only_successful_page_views_are_sent(collector: Collector, docs: str, pi
     told = [event["url"].removeprefix(docs) for event in collector.events]
     expected = (
         [*VIEWS, "/twin"] if piece == WORKER else [*(set(VIEWS) - {"/same"}), "/twin"]
-    )  # HEAD asks without a date
+    )  # HEAD is sent without a date
     assert sorted(told) == sorted(expected)
     assert len({event["eventId"] for event in collector.events}) == len(expected)
 

@@ -1,4 +1,4 @@
-"""The pages about collecting name what there is: the beacon's attributes, the middleware's options, events' fields."""
+"""The pages about collecting list all beacon attributes, middleware options and event fields."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""The helpers' assertions explain themselves as the tests' do."""
+"""Enables pytest's assertion details in the helper modules."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The crash matrix on remote forges: one pull request, whatever dies and whenever."""
+"""The crash matrix on remote forges: one pull request, for every kill at every point."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ PAIRS = ("push:acted, open:acted", "open:acted, open:acted", "open:acted, open:i
 
 
 def on_each_forge(points: Collection[str], *, but: Collection[str] = ()) -> list[Any]:
-    """All are run with --all, and these few by default."""
+    """Parametrizes by forge and point: all with --all, few by default."""
     assert set(but) <= set(points)
     return [
         pytest.param(kind, point, marks=() if point in but else pytest.mark.drill)
@@ -108,7 +108,7 @@ class ForgeCrashes:
     def test_worker_resumed_in_mid_call_opens_no_second_pull_request(
         self, case: RemoteCase, call: int, moment: str
     ) -> None:
-        """Its call reaches the forge when another worker has long published the job."""
+        """The worker's call reaches the forge after another worker has published the job."""
         released = case.hold(call, moment)
         paused = case.start()
         case.wait_for_line(f"held {call}")

@@ -1,4 +1,4 @@
-"""One job of one project, its workers as processes of their own, and what must be true whatever becomes of them."""
+"""One job of one project, with its workers as separate processes, and the invariants after every crash."""
 
 import os
 import shutil
@@ -32,9 +32,9 @@ from tests.support.scripted import calls, finish
 
 PATIENCE = 180.0
 LONG_LEASE = 60.0
-"""Seconds that no worker outlasts between two heartbeats, however busy the machine is."""
+"""Longer than any pause between two heartbeats, even on a busy machine."""
 SHORT_LEASE = 1.0
-"""Seconds, for the tests that wait until a lease is over."""
+"""For tests that wait until a lease expires."""
 
 BEFORE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md": b"# Other\n"}
 AFTER = {**BEFORE, "docs/index.md": b"# Hello\n\nThe color of things.\n", "docs/new.md": b"# New\n"}
@@ -91,7 +91,7 @@ class Case:
         slow: float = 0,
         **settings: Any,
     ) -> ForkServerProcess:
-        """A worker that is sent this signal at that point, or meets that git, or is unharmed."""
+        """Starts a worker that is sent this signal at that point, uses this git, or runs unharmed."""
         path = None if git is None else f"{git}:{os.environ['PATH']}"
         orders = Orders({**self.settings, **settings}, self.diary_file, self.script, point, sent, path, slow)
         worker = processes.Process(target=work, args=(orders,), daemon=True)
@@ -100,14 +100,14 @@ class Case:
         return worker
 
     def crash(self, point: str | None = None, git: Path | None = None, **settings: Any) -> None:
-        """Starts a worker and waits until it is killed; fails when it was not."""
+        """Starts a worker and waits until it is killed; fails if it was not."""
         expire_leases(self.desk.database)
         worker = self.start(point, git=git, **settings)
         worker.join(PATIENCE)
         assert worker.exitcode == -signal.SIGKILL, "the worker did not come to the point where it is killed"
 
     def recover(self, **settings: Any) -> None:
-        """Lets an unharmed worker end the job."""
+        """Lets an unharmed worker finish the job."""
         expire_leases(self.desk.database)
         worker = self.start(**settings)
         self.wait_for_end()
@@ -130,18 +130,18 @@ class Case:
 
     @property
     def asked(self) -> Counter[int]:
-        """How often the model was asked for each reply of the conversation, counted from 0."""
+        """Counts the model requests for each reply of the conversation, starting at 0."""
         return Counter(int(line.removeprefix("asked ")) for line in self.diary if line.startswith("asked "))
 
     @property
     def answered(self) -> int:
-        """How many replies are in the journal."""
+        """Counts the replies in the journal."""
         wanted = select(steps.c.name).join(runs, runs.c.id == steps.c.run_id).where(runs.c.job_id == self.job_id)
         with self.desk.database.read() as tx:
             return sum(name.endswith("-reply") for name in tx.execute(wanted).scalars())
 
     def check_published(self, commits: int = 1, files: dict[str, bytes] = AFTER) -> None:
-        """The job is completed, with one pull request for one branch, which holds exactly its work."""
+        """Asserts that the job is completed, with one pull request for one branch with exactly its changes."""
         job = self.job
         assert (job.status, job.reason) == (COMPLETED, None), (job.status, job.reason, job.message)
         head = self.proposed(commits)
@@ -155,7 +155,7 @@ class Case:
         assert [event.seq for event in events] == list(range(1, job.last_event + 1))
 
     def proposed(self, _runs: int) -> str:
-        """The head of the one pull request, which is as so many runs have made it."""
+        """Returns the head of the single pull request; subclasses check its text for this number of runs."""
         (pull,) = self.desk.pulls.list_for_project(self.project.id)
         assert self.job.pr_link == pull.link(self.desk.settings.base_url)
         return pull.head
@@ -169,7 +169,7 @@ class Case:
 
 @contextmanager
 def new_desk(database: str, folder: Path, **settings: Any) -> Iterator[tuple[Desk, dict[str, Any]]]:
-    """On a fresh database of this kind, with the settings that its workers need as well."""
+    """Opens a desk on a new database of this kind, and returns it with the settings of its workers."""
     url = migrated.new_database(database, folder)
     chosen = {"data": folder / "data", "database_url": url, "lease_seconds": LONG_LEASE, "max_attempts": 5, **settings}
     desk = open_desk(Settings(**chosen))
@@ -181,7 +181,7 @@ def new_desk(database: str, folder: Path, **settings: Any) -> Iterator[tuple[Des
 
 @contextmanager
 def new_case(database: str, folder: Path, **settings: Any) -> Iterator[Case]:
-    """A project with its repository."""
+    """Opens a project with its repository."""
     with new_desk(database, folder, **settings) as (desk, chosen):
         repository = make_repository(folder / "docs.git", BEFORE)
         project = desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
@@ -216,7 +216,7 @@ KILLING = {
 
 
 def killing_git(case: Case, moment: str) -> Path:
-    """A folder with a git that kills its worker when it is told to push."""
+    """Writes a folder with a git that kills its worker at a push."""
     folder, words = case.folder / "bin", {"git": shutil.which("git"), "diary": case.diary_file}
     folder.mkdir()
     (folder / "git").write_text(GIT.format(killing=KILLING[moment].format(**words), **words))

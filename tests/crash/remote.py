@@ -1,4 +1,4 @@
-"""A job whose pull request is opened on a fake forge, which can strike down the worker that calls it."""
+"""A job on a fake forge that can kill the worker during a call."""
 
 import os
 import re
@@ -24,21 +24,21 @@ OPENING = {
     "gitea": ("look", "look by base", "open", "label?", "label", "reviewer", "look again", "look again by base"),
     "forgejo": ("look", "look by base", "open", "label?", "label", "reviewer", "look again", "look again by base"),
 }
-"""The calls that a first run makes, one after the other."""
+"""The API calls of a first run, in order."""
 UPDATING = {kind: (*(call for call in calls if call in ("look", "look by base")), "update")
             for kind, calls in OPENING.items()}  # fmt: skip
 ASKED_FOR = "**Request**"
-"""Stands once in a pull request's text for each run."""
+"""Appears once per run in the text of a pull request."""
 LOOK = re.compile(r"^GET \S+/(pulls|merge_requests)\b")
 MOMENTS = ("received", "done")
-"""The forge has the call and not yet acted; it has acted and not yet answered."""
+"""`received`: before the forge acts; `done`: after it acted and before it responds."""
 
 
 @dataclass
 class RemoteCase(Case):
     fake: Any = None
     called: list[str] = field(default_factory=list)
-    """What the API was asked since it is listened to, from the look for a pull request on."""
+    """API calls since recording began, starting with the search for a pull request."""
     met: bool = False
 
     def proposed(self, runs: int) -> str:
@@ -52,15 +52,15 @@ class RemoteCase(Case):
         return str(pull.sha)
 
     def listen(self) -> None:
-        """Keeps the calls of the API from now on."""
+        """Records API calls from now on."""
         self._on_call(lambda moment, line: None)
 
     def strike(self, call: int, moment: str) -> None:
-        """The next worker is killed with its so-manieth call (from 0), at that moment: before the forge answers."""
+        """Kills the next worker at its n-th call (from 0), at that moment before the forge responds."""
         self._signal(call, moment, signal.SIGKILL)
 
     def hold(self, call: int, moment: str) -> threading.Event:
-        """The next worker is stopped with that call, which rests until the event is set."""
+        """Stops the next worker at that call, which waits until the event is set."""
         released = threading.Event()
         self._signal(call, moment, signal.SIGSTOP, released)
         return released
@@ -89,7 +89,7 @@ class RemoteCase(Case):
 
     @property
     def _is_locked(self) -> bool:
-        """Whether nobody can write to SQLite: for long, when who is stopped was just about to tell that it lives."""
+        """Returns whether SQLite is locked, which lasts if the stopped worker was writing its heartbeat."""
         url = make_url(str(self.settings["database_url"]))
         if url.get_backend_name() != "sqlite":
             return False

@@ -55,7 +55,7 @@ class Crashes:
 
     @pytest.fixture
     def remote(self, tmp_path: Path, model_server: ModelServer) -> Iterator[Case]:
-        """A job whose model is asked over HTTP."""
+        """A job whose model is on an HTTP server."""
         with new_case(self.database, tmp_path, model="openai-compatible:scripted", model_url=model_server.url) as case:
             case.script, case.model = None, "openai-compatible:scripted"
             case.create()
@@ -143,12 +143,12 @@ class Crashes:
 
 
 def _asked_again(asked: Counter[int], answered: int, replies: int = 2) -> dict[int, int]:
-    """Each reply that was in the journal as often as before, each other one once more."""
+    """Returns the expected requests: unchanged for replies in the journal, one more for each other reply."""
     return {turn: asked[turn] + (turn >= answered) for turn in range(replies)}
 
 
 def _as_said() -> list[Said]:
-    """The script as an OpenAI-compatible server says it."""
+    """Returns the script as answers of an OpenAI-compatible server."""
     return [together(*(call(made.name, dict(made.arguments)) for made in reply.calls)) for reply in SCRIPT]
 
 

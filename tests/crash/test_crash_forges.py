@@ -1,4 +1,4 @@
-"""The crash matrix on remote forges, on SQLite; in the drill on PostgreSQL too."""
+"""The crash matrix on remote forges, on SQLite; as drills on PostgreSQL too."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Workers that come back from a pause, jobs that kill every worker, and an API process killed after its 201."""
+"""Workers that resume after a pause, jobs that kill every worker, and an API process killed after its 201."""
 
 import os
 import signal
@@ -26,8 +26,8 @@ from tests.support.repositories import commit
 PAUSES = ("turn-1-reply:middle", "push:before", "push:acted")
 BOTH = pytest.mark.parametrize("database", DATABASES)
 SQLITE_FIRST = pytest.mark.parametrize("database", drills(DATABASES, but=("sqlite",)))
-SQLITE = pytest.mark.parametrize("database", ["sqlite"])  # the database plays no part
-POSTGRES = pytest.mark.parametrize("database", ["postgres"])  # SQLite has one writer, whoever it is
+SQLITE = pytest.mark.parametrize("database", ["sqlite"])  # independent of the database
+POSTGRES = pytest.mark.parametrize("database", ["postgres"])  # SQLite allows only one writer
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_resumed_worker_does_not_undo_a_follow_up(case: Case) -> None:
 @SQLITE_FIRST
 @pytest.mark.drill
 def test_only_worker_finishes_its_own_job_after_a_pause(case: Case) -> None:
-    """It may find its own lease expired: the thread from before the pause then meets the one that took over."""
+    """The worker may take over its own expired lease: then its old thread and its new one meet."""
     paused = _paused(case, "turn-1-reply:middle", slow=SHORT_LEASE * 1.5, lease_seconds=SHORT_LEASE)
     time.sleep(SHORT_LEASE * 1.5)
     os.kill(_pid(paused), signal.SIGCONT)
@@ -78,7 +78,7 @@ def test_only_worker_finishes_its_own_job_after_a_pause(case: Case) -> None:
 def test_worker_paused_within_a_transaction_blocks_no_other_job(case: Case, point: str) -> None:
     _paused(case, point, lease_seconds=SHORT_LEASE)
     case.start(lease_seconds=SHORT_LEASE)
-    time.sleep(SHORT_LEASE * 2)  # by now it has tried to take the paused one's job over
+    time.sleep(SHORT_LEASE * 2)  # by now the other worker has tried to take over the paused worker's job
     others: list[str] = []
     creation = threading.Thread(
         target=lambda: others.append(case.desk.jobs.create(case.project, NewJob("Another one.")).job.id), daemon=True
@@ -121,7 +121,7 @@ def test_usage_counts_each_reply_once_across_resumes(case: Case, point: str) -> 
 
 @SQLITE
 def test_git_killed_with_its_worker_does_not_damage_the_mirror(case: Case) -> None:
-    """What git leaves behind when it is killed while it updates a branch of the mirror: the branch's lock."""
+    """A git that is killed while it updates a branch of the mirror leaves the branch's lock behind."""
     case.crash("commit:before")
     files = {"docs/other.md": b"# Another\n"}
     case.main = commit(pygit2.Repository(str(case.repository)), files)
@@ -161,7 +161,7 @@ def _paused(case: Case, point: str, slow: float = 0, **settings: Any) -> ForkSer
 
 
 def _go_on(case: Case, paused: ForkServerProcess) -> None:
-    """Until the attempt that was paused is over."""
+    """Resumes the worker and waits until the paused attempt has ended."""
     os.kill(_pid(paused), signal.SIGCONT)
     case.wait_for_line("left 1")
 

@@ -1,4 +1,4 @@
-"""A worker that meets its end at a named point, `<step>:<moment>`: the real one, with its journal and tools watched.
+"""A worker that is killed at a named point, `<step>:<moment>`: the real worker, with a watched journal and tools.
 
 Moments: `before` the act, in its `middle`, once it `acted`, `inside` the transaction that records it (everything
 written, nothing committed), and once it is `recorded`.
@@ -36,30 +36,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Orders:
-    """What a worker process is told. It says what happened, line by line, in the file `diary`."""
+    """The instructions of a worker process, which writes its events to the file `diary`, line by line."""
 
     settings: dict[str, Any]
     diary: Path
     script: Sequence[Reply] | None
-    """Replies of a model in the worker itself; None to use the model that the job names."""
+    """Replies of a model in the worker itself; None uses the job's model."""
     point: str | None = None
     signal: int = signal.SIGKILL
     path: str | None = None
-    """The PATH where git is looked for."""
+    """The PATH for finding git."""
     slow: float = 0
-    """After the signal: seconds that each model call takes; the next heartbeat is late by a third of it."""
+    """After the signal: seconds of each model call; the next heartbeat is late by a third of it."""
 
 
 @dataclass
 class Fate:
-    """Knows which step each thread is in, and strikes once, at the point of the orders."""
+    """Tracks the step of each thread, and sends the signal once, at the ordered point."""
 
     orders: Orders
     met: bool = False
     was_late: bool = False
     here: threading.local = field(default_factory=threading.local)
     writing: threading.RLock = field(default_factory=threading.RLock)
-    """Whoever is paused is not in the middle of another thread's write: no process could write to SQLite meanwhile."""
+    """Prevents a pause in the middle of another thread's write, which would lock SQLite for all processes."""
 
     def note(self, line: str) -> None:
         with open(self.orders.diary, "a") as diary:
@@ -76,7 +76,7 @@ class Fate:
             self.note(f"reached {point}")
             with self.writing:
                 os.kill(os.getpid(), self.orders.signal)
-                time.sleep(0.1)  # a signal to the process may take effect a moment later: not one statement further
+                time.sleep(0.1)  # a signal to the process may take effect a moment later; no further statement may run
 
 
 def work(orders: Orders) -> None:

@@ -1,4 +1,4 @@
-"""The Helm chart as Helm itself renders it."""
+"""The Helm chart, rendered by Helm."""
 
 import json
 import subprocess
@@ -104,6 +104,6 @@ def deployment(manifests: list[Manifest], part: str) -> Manifest:
 
 
 def pods(manifests: list[Manifest]) -> Iterator[Manifest]:
-    """The specification of each pod, a test's among them."""
+    """Lists the specification of each pod, including a test's."""
     yield from (each["spec"]["template"]["spec"] for each in of_kind(manifests, "Deployment"))
     yield from (each["spec"] for each in of_kind(manifests, "Pod"))

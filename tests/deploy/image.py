@@ -1,4 +1,4 @@
-"""The Dockerfile as a list of steps, and what of this repository is sent along with it."""
+"""The Dockerfile as a list of steps, and the files of this repository in its build context."""
 
 import json
 from collections.abc import Iterator
@@ -25,12 +25,12 @@ class Step:
 
     @property
     def words(self) -> list[str]:
-        """What is copied, and where to."""
+        """Returns the sources and the target of a copy."""
         return [word for word in self.value.split() if not word.startswith("--")]
 
     @property
     def command(self) -> list[str]:
-        """The exec form; the shell form, which gets in the way of signals, is no JSON."""
+        """Returns the exec form. The shell form, which blocks signals, is not JSON and fails here."""
         command: list[str] = json.loads(self.value[self.value.index("[") :])
         return command
 
@@ -47,13 +47,13 @@ def steps() -> tuple[Step, ...]:
 
 
 def only(name: str) -> Step:
-    """The one such step of the last stage."""
+    """Finds the single step with this name in the last stage."""
     (found,) = (step for step in steps() if step.name == name and step.stage == steps()[-1].stage)
     return found
 
 
 def is_sent(path: str) -> bool:
-    """As .dockerignore says: of all the lines that match a path or a folder of it, the last one counts."""
+    """Applies .dockerignore: of all lines that match a path or a parent folder, the last one counts."""
     parts = path.split("/")
     places = ["/".join(parts[: length + 1]) for length in range(len(parts))]
     sent = True
@@ -71,7 +71,7 @@ def _matches(place: str, pattern: str) -> bool:
 
 
 def copied(step: Step) -> Iterator[Path]:
-    """The files of this repository that a COPY brings in."""
+    """Lists the files of this repository that a COPY includes."""
     for source in step.words[:-1]:
         place = ROOT / source
         for file in sorted(place.rglob("*")) if place.is_dir() else [place]:

@@ -1,4 +1,4 @@
-"""The Helm chart: linted and rendered by Helm, held against Kubernetes' schemas and against our own rules."""
+"""The Helm chart: linted and rendered by Helm, validated against Kubernetes' schemas and our own rules."""
 
 import json
 import re
@@ -53,7 +53,7 @@ def test_kubernetes_knows_every_field(variant: str, version: str) -> None:
 
 @cache
 def check(manifest: str, version: str) -> None:
-    """Most manifests are the same in many variants."""
+    """Validates a manifest. Cached, because most manifests are the same in many variants."""
     kubernetes_validate.validate(json.loads(manifest), version, strict=True)
 
 

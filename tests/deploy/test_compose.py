@@ -1,4 +1,4 @@
-"""The compose file: read by a parser that knows the specification, its variables filled in, held against our rules."""
+"""The compose file: parsed by a library that knows the specification, with variables, checked against our rules."""
 
 import re
 from datetime import timedelta
@@ -26,7 +26,7 @@ LOGS_OF_CLICKHOUSE = {
         "processors_profile", "query", "query_metric", "query_thread", "query_views", "text", "trace",
     )
 }  # fmt: skip
-"""The tables that its own configuration has written to as long as it runs."""
+"""System tables that ClickHouse's own configuration writes to permanently."""
 FILLED_IN = {
     "POSTGRES_PASSWORD": "for-postgres",
     "CLICKHOUSE_PASSWORD": "for-clickhouse",
@@ -36,11 +36,11 @@ FILLED_IN = {
 
 
 class Missing(Exception):
-    """A variable that has to be given is not."""
+    """A required variable is not set."""
 
 
 def render(given: dict[str, str]) -> dict[str, Any]:
-    """As Compose does it: read, what is shared merged, then the variables of each text filled in, then checked."""
+    """Renders like Compose: parses, merges shared parts, substitutes variables, validates."""
 
     def value(found: re.Match[str]) -> str:
         if said := given.get(found["name"]):
@@ -56,7 +56,7 @@ def render(given: dict[str, str]) -> dict[str, Any]:
             return [filled(each) for each in part]
         return VARIABLE.sub(value, part) if isinstance(part, str) else part
 
-    from compose_spec import PyCompose  # slow to load
+    from compose_spec import PyCompose  # slow to import
 
     read = PyCompose.from_yaml(yaml.safe_dump(filled(yaml.safe_load(COMPOSE))))
     read.validate()
@@ -125,7 +125,7 @@ def test_every_service_has_limits_restart_policy_and_pinned_image(part: str) -> 
     assert limits["cpus"]
     assert service["restart"] == "unless-stopped"
     assert re.search(r":\d", service["image"])
-    assert service.get("healthcheck") or part == "app"  # the image's own is the app's
+    assert service.get("healthcheck") or part == "app"  # the app uses the image's own health check
 
 
 @pytest.mark.parametrize("part", OURS)

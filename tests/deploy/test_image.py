@@ -1,4 +1,4 @@
-"""The Dockerfile: linted, its sources at hand, its steps walked as far as that goes without Docker."""
+"""The Dockerfile: linted, its sources exist, and its steps are checked as far as possible without Docker."""
 
 import re
 import subprocess

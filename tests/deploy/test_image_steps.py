@@ -1,4 +1,4 @@
-"""The Dockerfile's own steps, carried out in a scratch folder: what they install starts, answers and stops."""
+"""The Dockerfile's steps, executed in a scratch folder: the installed program starts, responds and stops."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ HOME = "/opt/copydesk"
 
 
 def carry_out(step: Step, scratch: Path) -> None:
-    """A step of the build; the image's home is a folder of the scratch folder."""
+    """Executes a build step; the image's home is inside the scratch folder."""
     build = scratch / "build"
     if step.name == "COPY":
         for file in copied(step):
@@ -57,7 +57,7 @@ def test_image_contents_start_answer_and_drain(scratch: Path, tmp_path: Path, co
         "COPYDESK_DATA": str(tmp_path / "data"),
         "COPYDESK_METRICS_PORT": port,
     }
-    entry = only("ENTRYPOINT").command[2:]  # without tini, which is Debian's
+    entry = only("ENTRYPOINT").command[2:]  # without tini, which Debian provides
     told = subprocess.run([*entry, "--version"], env=environment, capture_output=True, text=True, check=True)
     assert __version__ in told.stdout
 

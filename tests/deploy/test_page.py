@@ -1,4 +1,4 @@
-"""What docs/deploy.md shows to be copied: values, a Job, the commands of a move."""
+"""The examples of docs/deploy.md for copying: values, a Job, the commands of a move."""
 
 import os
 import re

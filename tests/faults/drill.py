@@ -1,11 +1,11 @@
-"""How long the drills last, and how they tell what they counted."""
+"""The duration and the output of drills."""
 
 import os
 
 SCALE = float(os.environ.get("DRILL_SCALE", "1"))
-"""Below 1, a drill is tried in less time."""
+"""Values below 1 shorten drills."""
 
 
 def tell(line: str) -> None:
-    """Seen with pytest's -s, and when a drill fails."""
+    """Prints a line, which pytest shows with -s and for a failed drill."""
     print(f"\n{line}", end="")  # noqa: T201

@@ -1,4 +1,4 @@
-"""What must be true at the end, whatever happened: all that was accepted was done, once, and nothing else was."""
+"""Invariants after every drill: all accepted work was done once, and nothing else was done."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ ONCE = ("queued", "pushed", "pull_request", "finished")
 
 
 def reckon(fleet: Fleet, account: Account, seconds: float = 60.0) -> None:
-    """Waits for the jobs under way, then counts."""
+    """Waits for running jobs, then checks the counts."""
     tell(f"accepted: {account}")
     wait_until(lambda: not _active(fleet), "all jobs to end", seconds)
     _check_jobs(fleet, account)
@@ -27,7 +27,7 @@ def reckon(fleet: Fleet, account: Account, seconds: float = 60.0) -> None:
 
 
 def check_logs(fleet: Fleet) -> None:
-    """That something is away is said in a line; a traceback is a fault of ours."""
+    """Asserts that logs have no traceback: an unavailable service is logged in one line."""
     for process in (*fleet.servers, *fleet.workers):
         before, trace, after = process.said.partition("Traceback")
         assert not trace, before[-500:] + trace + after[:3000]
@@ -64,7 +64,7 @@ def _check_jobs(fleet: Fleet, account: Account) -> None:
 
 
 def _check_repository(fleet: Fleet, site: Site) -> None:
-    """One branch for each job, with one commit on top of main."""
+    """Asserts one branch for each job, with one commit on top of main."""
     repository = pygit2.Repository(str(site.repository))
     heads = {name: repository.branches[name].peel(pygit2.Commit) for name in repository.branches}
     main = heads.pop("main")

@@ -1,4 +1,4 @@
-"""Several servers and workers, each a process of its own, on one PostgreSQL, as on several machines."""
+"""Several servers and workers as separate processes on one PostgreSQL, as on several machines."""
 
 import base64
 import secrets
@@ -44,7 +44,7 @@ class Site:
 
 @dataclass
 class Fleet:
-    """`desk` looks at the database from beside, past whatever is wrong between it and the processes."""
+    """`desk` reads the database directly, without the faults between it and the processes."""
 
     folder: Path
     desk: Desk
@@ -61,7 +61,7 @@ class Fleet:
         return site
 
     def serve(self, *, clock_ahead: float = 0) -> Served:
-        """The servers share a machine, and so the folder of the embedded analytics store."""
+        """Starts a server. The servers share a machine, and so the folder of the embedded analytics store."""
         port = free_port()
         command = ("serve", "--no-worker", "--port", str(port))
         log = self.folder / f"serve-{len(self.servers)}.log"
@@ -71,7 +71,7 @@ class Fleet:
         return server
 
     def work(self, *, data: Path | None = None, clock_ahead: float = 0) -> Command:
-        """Each on a machine of its own: what another one has fetched or committed, it lacks."""
+        """Starts a worker on its own machine: it lacks the mirrors and commits of the others."""
         number = len(self.workers)
         settings = {**self.settings, "data": data or self.folder / f"worker-{number}"}
         log = self.folder / f"work-{number}.log"
@@ -92,7 +92,7 @@ class Fleet:
 def new_fleet(
     folder: Path, database: str, *, seen_as: str = "", model: ModelServer | None = None, **settings: Any
 ) -> Iterator[Fleet]:
-    """On this database, which its processes may see at another address."""
+    """Starts a fleet on this database, which its processes may reach at another address."""
     chosen: dict[str, Any] = {
         "data": folder / "data",
         "database_url": seen_as or database,
@@ -114,6 +114,6 @@ def new_fleet(
 
 
 def slow_model(seconds: float) -> ModelServer:
-    """Takes its time for each of the two replies of a job."""
+    """Serves a model that takes this long for each of the two replies of a job."""
     replies = [together(*(call(made.name, dict(made.arguments)) for made in reply.calls)) for reply in SCRIPT[:2]]
     return ModelServer([hang(seconds, then=reply) for reply in replies], by_turn=True)

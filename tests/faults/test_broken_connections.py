@@ -1,4 +1,4 @@
-"""Lines to PostgreSQL that fall silent are given up in time, and others take their place."""
+"""PostgreSQL connections that hang are closed in time, and replaced."""
 
 import time
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def proxy(url: str) -> Iterator[Proxy]:
 
 @pytest.fixture
 def database(url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """Behind the proxy, and of little patience."""
+    """A database behind the proxy, with short timeouts."""
     monkeypatch.setattr(TimedConnection, "reply_timeout", SHORT)
     monkeypatch.setattr(postgres, "PING_SECONDS", SHORT)
     monkeypatch.setattr(postgres, "CONNECT_SECONDS", 2)
@@ -101,7 +101,7 @@ def test_signals_arrive_again_after_their_connection_broke(database: Database, p
 
 
 def test_read_only_server_is_left_for_the_new_primary(url: str, tmp_path: Path) -> None:
-    """As after a fail-over, when a line was made while the name still meant the old primary."""
+    """As after a failover, if a connection was opened while the name still pointed to the old primary."""
     desk = open_desk(Settings(data=tmp_path, database_url=url))
     try:
         with desk.database.engine.connect() as line:
@@ -131,7 +131,7 @@ def test_server_with_a_read_only_database_is_not_ready(url: str, tmp_path: Path)
 def test_new_connection_that_does_not_answer_raises_store_down(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As behind a pooler that takes logins while its server is away."""
+    """As behind a pooler that accepts logins while its server is unavailable."""
 
     def away(_line: object) -> bool:
         raise psycopg.OperationalError("the server is away")

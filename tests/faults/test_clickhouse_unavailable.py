@@ -1,4 +1,4 @@
-"""ClickHouse goes away: events are refused until it is back, and jobs take no notice."""
+"""ClickHouse becomes unavailable: events are refused until it returns, and jobs are not affected."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ AWAY: dict[str, tuple[Callable[[ClickHouse], None], Callable[[ClickHouse], None]
     "silent": (ClickHouse.pause, ClickHouse.resume),
 }
 ANSWERED_WITHIN = 25.0
-"""Seconds: its patience with ClickHouse, and that of the batch before."""
+"""Seconds: the service's timeout for ClickHouse, plus that of the previous batch."""
 
 
 @pytest.mark.drill

@@ -1,4 +1,4 @@
-"""Clocks that are an hour off: those of servers and workers, and the database's own, set forward or back."""
+"""Clocks that are an hour off: of servers and workers, and the database's clock, set forward or back."""
 
 import time
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ DIRECTIONS = pytest.mark.parametrize("step", [HOUR, -HOUR], ids=["forward", "bac
 
 @pytest.mark.drill
 def test_clock_skew_of_an_hour_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    """And hand over as soon as others: a worker is killed, and those that are left differ by two hours."""
+    """A worker is killed, and the others, which differ by two hours, take over without delay."""
     with slow_model(0.3) as model, new_fleet(tmp_path, new_database(), model=model) as fleet:
         for name in ("docs", "guide"):
             fleet.add_site(name)
@@ -102,7 +102,7 @@ def test_rate_limit_ends_after_the_clock_was_set_back(desk: Desk) -> None:
 
 
 def test_message_from_a_server_with_a_slow_clock_is_processed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even where the run that it came during has failed: that answers only what was said before it began."""
+    """Processed even if the run during which it arrived has failed: that run answers only earlier messages."""
     project, job = _create(desk)
     claim = Queue(desk.database, BOUNDS).claim("first")
     assert claim is not None
@@ -120,7 +120,7 @@ def _create(desk: Desk) -> tuple[str, str]:
 
 
 def _set_clock(desk: Desk, step: int) -> None:
-    """To set the clock forward makes everything older, and nothing else."""
+    """Shifts stored times: setting the clock forward makes everything older, and changes nothing else."""
     with desk.database.write() as tx:
         tx.execute(
             text("update runs set lease_until = lease_until - :step, started_at = started_at - :step"), {"step": step}

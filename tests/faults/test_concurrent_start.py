@@ -1,4 +1,4 @@
-"""Several servers that start at the same moment, where there is nothing yet."""
+"""Several servers that start at the same moment on an empty database."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A disk with no room left: what cannot be kept is refused, and all goes on when there is room."""
+"""A full disk: writes that cannot be stored are refused, and everything works again once there is space."""
 
 import time
 from pathlib import Path

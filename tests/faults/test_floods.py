@@ -1,4 +1,4 @@
-"""Floods of requests against a real server: it goes on answering others, within bounded memory."""
+"""Floods of requests against a real server: it still serves others, with limited memory."""
 
 import gzip
 import threading
@@ -23,7 +23,7 @@ PIECE = b"a" * (256 * 1024)
 ANOTHER_ADDRESS = "127.0.0.2"
 PROBES = 12
 MOST_CPU_SECONDS = 1.0
-"""Of the server's, while /healthz waits for its answer. Wall time would measure how busy the machine is."""
+"""CPU seconds of the server while /healthz waits. Wall time would measure how busy the machine is."""
 MOST_GROWTH = 400 * MEBIBYTE
 
 
@@ -67,7 +67,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
         found = Target(server, project.id, key, "")
         created = ask(found, found.request(f"/v2/agent/{project.id}/job", *json_of('{"prompt": "Any"}', found.bearer)))
         found.job = created.partition(b'"id":"')[2].partition(b'"')[0].decode()
-        with ExitStack() as held:  # what is made at the first use is made now
+        with ExitStack() as held:  # creates everything that is created on first use
             open_streams(found, held, 3)
         yield found
         server.stop()
@@ -87,7 +87,7 @@ def ask(target: Target, request: bytes, source: str = "127.0.0.1") -> bytes:
 
 
 Attack = Callable[[Target, ExitStack], None]
-"""Performs one round; what the stack holds stays open until the end."""
+"""Performs one round; connections in the stack stay open until the end."""
 
 
 def send_endless_bodies(target: Target, held: ExitStack) -> None:

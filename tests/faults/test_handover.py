@@ -1,4 +1,4 @@
-"""How soon another worker goes on with the jobs of one that is gone."""
+"""How soon another worker resumes the jobs of a lost one."""
 
 import time
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.support.model_server import ModelServer
 from tests.support.postgres import new_database
 
 WARM_UP_SECONDS = 2.0
-"""A worker that has just started loads modules for its child processes; a job that it takes now waits for them."""
+"""A new worker loads modules for its child processes first; a job that it claims now waits for them."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def fleet(tmp_path: Path, model: ModelServer) -> Iterator[Fleet]:
 
 @pytest.mark.drill
 def test_jobs_of_killed_and_stopped_workers_resume_quickly(fleet: Fleet, model: ModelServer) -> None:
-    """It has just asked the model when it happens, so that the next question is the next worker's."""
+    """The worker stops right after a model request, so that the next request comes from the next worker."""
     _begin(fleet, model)
     fleet.work()
     killed = time.monotonic()
@@ -59,7 +59,7 @@ def test_takeover_takes_one_lease_and_one_poll(tmp_path: Path, model: ModelServe
         taken = []
         for turn in range(3):
             fleet.work()
-            time.sleep(0.37 * turn)  # it may be at any moment between two heartbeats
+            time.sleep(0.37 * turn)  # any moment between two heartbeats
             killed = time.monotonic()
             fleet.workers[-2].kill()
             taken.append(_asked_again(model, turn + 2) - killed)

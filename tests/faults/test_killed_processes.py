@@ -17,7 +17,7 @@ from tests.support.tcp_proxy import proxied
 
 @pytest.mark.drill
 def test_nothing_is_lost_or_done_twice_while_processes_are_killed(tmp_path: Path) -> None:
-    """Two servers and three workers, for two minutes."""
+    """Runs two servers and three workers for two minutes."""
     with slow_model(0.3) as model, new_fleet(tmp_path, new_database(), model=model) as fleet:
         for name in ("docs", "guide"):
             fleet.add_site(name)

@@ -1,4 +1,4 @@
-"""The network between the processes and PostgreSQL on a bad day: slow, cut, half-closed, silent."""
+"""Network failures between the processes and PostgreSQL: slow, cut, half-closed, silent."""
 
 import time
 from collections import Counter
@@ -21,7 +21,7 @@ from tests.support.tcp_proxy import Proxy, proxied
 TROUBLES = ("slow", "cut", "half-closed", "refused", "silent", "forgotten")
 CLIENTS = 100
 ANSWERED_WITHIN = 20.0
-"""Seconds: a client must hear that something is wrong before it gives up by itself."""
+"""Seconds: a client must receive an error before its own timeout."""
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def test_nothing_is_lost_or_done_twice_on_an_unreliable_network(tmp_path: Path, 
 @pytest.mark.drill
 @pytest.mark.parametrize("kind", ["silent", "forgotten"])
 def test_server_answers_and_recovers_when_database_connections_hang(tmp_path: Path, kind: str) -> None:
-    """A line that takes everything and gives nothing back looks healthy to TCP."""
+    """A connection that accepts everything and returns nothing looks healthy to TCP."""
     with _fleet(tmp_path, servers=1, workers=1) as (fleet, proxy):
         site = fleet.sites[0]
         with fleet.client(site) as client:

@@ -1,4 +1,4 @@
-"""Workers that are paused for longer than their leases last, and come back under load."""
+"""Workers that are paused for longer than their leases last, and resume under load."""
 
 import itertools
 import time
@@ -40,7 +40,7 @@ def test_nothing_is_lost_or_done_twice_while_workers_are_paused_and_resumed(tmp_
 @pytest.mark.drill
 @pytest.mark.parametrize("turn", range(EXPECTED))
 def test_worker_resumed_in_a_model_call_publishes_nothing(tmp_path: Path, turn: int) -> None:
-    """The reply has come meanwhile: it is the first thing that it finds."""
+    """The reply arrived during the pause: the worker reads it first when it resumes."""
     with slow_model(0.5) as model, new_fleet(tmp_path, new_database(), model=model) as fleet:
         site = fleet.add_site()
         fleet.serve()

@@ -1,4 +1,4 @@
-"""PostgreSQL goes away in mid-stream and comes back with what it holds."""
+"""PostgreSQL stops under load and starts again with its data."""
 
 import threading
 import time
@@ -47,7 +47,7 @@ def test_nothing_is_lost_or_done_twice_while_postgresql_restarts(tmp_path: Path)
 
 @pytest.mark.drill
 def test_event_stream_has_every_event_once_across_postgresql_restarts(tmp_path: Path) -> None:
-    """Where a stream ends, whoever listens comes back with the number of the last event, as browsers do."""
+    """When a stream ends, the client reconnects with the number of the last event, as browsers do."""
     with (
         own_server() as server,
         slow_model(2.5) as model,
@@ -78,7 +78,7 @@ def test_event_stream_has_every_event_once_across_postgresql_restarts(tmp_path: 
 
 
 def _numbers(api: Served, site: Site, job: str, after: int) -> Iterator[int]:
-    """Of the events that one stream brings."""
+    """Returns the numbers of the events in one stream."""
     headers = {**site.headers, "Last-Event-ID": str(after)}
     with (
         suppress(httpx.TransportError),

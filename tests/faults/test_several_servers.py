@@ -1,4 +1,4 @@
-"""Servers and workers that are several act as one: limits, keys, events, cancelling, fairness and slots."""
+"""Several servers and workers act as one: limits, keys, events, cancellation, fairness and slots."""
 
 import json
 import threading
@@ -25,7 +25,7 @@ ALLOWED, ASKED = 40, 60
 EXPORTS = 60
 PROJECT_SLOTS, TOTAL_SLOTS = 2, 3
 SOON = 1.0
-"""Seconds in which one process hears of what another did, apart from the delays of a busy machine."""
+"""Seconds in which a process learns of another's changes, without the delays of a busy machine."""
 RUNNING = text(
     """
     select project_id, count(*) as running from runs where state = 'running'
@@ -38,7 +38,7 @@ OVERTOOK = text(
     where other.project_id = :many and other.started_at between late.created_at and late.started_at
     """
 )
-"""Jobs of the busy project that were begun while the late one waited."""
+"""Jobs of the busy project that started while the late project waited."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_job_limit_is_shared_by_two_servers(fleet: Fleet, site: Site) -> None:
     assert Counter(answer.status_code for answer in answers) == {201: ALLOWED, 429: ASKED - ALLOWED}
     for answer in answers:
         if answer.status_code == 201:
-            fleet.desk.jobs.archive(site.project.id, answer.json()["id"])  # what this is about has been seen
+            fleet.desk.jobs.archive(site.project.id, answer.json()["id"])  # the job is no longer needed
 
 
 def test_export_limit_is_shared_by_two_servers(fleet: Fleet, site: Site) -> None:
@@ -119,7 +119,7 @@ def test_canceling_at_one_server_stops_a_job_created_at_another(fleet: Fleet, si
     assert heard[-1][1] <= SOON + 3 * delay()
     model.on_request = None
     answering.set()
-    time.sleep(1)  # in which the model's first reply would have been followed by a second question
+    time.sleep(1)  # without the cancellation, the model would receive a second request in this time
     assert len(model.requests) == asked + 1
     assert fleet.desk.jobs.get(site.project.id, job).reason == "cancelled"
 
@@ -151,7 +151,7 @@ def _create(fleet: Fleet, site: Site, turn: int, key: str = "", model: str = SCR
 
 @contextmanager
 def _measuring_delay(fleet: Fleet) -> Iterator[Callable[[], float]]:
-    """Asks a server for next to nothing all the while; gives the seconds that the slowest answer took."""
+    """Sends trivial requests to a server continuously; yields the seconds of the slowest response."""
     slowest, over = [0.0], threading.Event()
 
     def measure() -> None:
@@ -170,7 +170,7 @@ def _measuring_delay(fleet: Fleet) -> Iterator[Callable[[], float]]:
 
 @contextmanager
 def _listening(fleet: Fleet, site: Site, server: int, job: str) -> Iterator[list[tuple[str, float]]]:
-    """What is heard of a job, with the seconds after which it is; what was before, from when one listens."""
+    """Records the events of a job with their delays; for earlier events, from the start of listening."""
     heard: list[tuple[str, float]] = []
 
     def listen() -> None:

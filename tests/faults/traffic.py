@@ -1,4 +1,4 @@
-"""Clients that send jobs and events, try again as good clients do, and keep account of what was accepted."""
+"""Clients that send jobs and events, retry as good clients do, and record the accepted work."""
 
 import itertools
 import threading
@@ -19,7 +19,7 @@ NAPS = (0.1, 0.3, 0.6, 1.0)
 
 @dataclass
 class Account:
-    """What was promised to the clients, and whatever else they were told."""
+    """The work that the servers accepted, and all other responses."""
 
     jobs: dict[str, str] = field(default_factory=dict)
     """Idempotency key → job."""
@@ -44,7 +44,7 @@ class Traffic:
 
     @contextmanager
     def flowing(self, clients: int = 2) -> Iterator[Account]:
-        """While the body runs, and then until every request that was begun has been accepted."""
+        """Sends while the block runs, and then until every started request is accepted."""
         threads = [
             threading.Thread(target=self._go_on, args=(send, clients / rate), daemon=True)
             for send, rate in self._rates.items()
@@ -95,7 +95,7 @@ class Traffic:
     def _until_accepted(
         self, turn: int, path: str, body: dict[str, str], headers: dict[str, str], accepted: Sequence[int]
     ) -> httpx.Response:
-        """Tries one server after the other, and says what became of each try."""
+        """Tries one server after another, and records the result of each attempt."""
         for tried in itertools.count():
             server = self.fleet.servers[(turn + tried) % len(self.fleet.servers)]
             began = time.monotonic()

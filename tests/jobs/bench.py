@@ -1,4 +1,4 @@
-"""A worker in this process, on a project of a fake forge, for tests of what goes wrong between the two."""
+"""A worker in this process, on a project of a fake forge, for tests of failures between the two."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ class Bench:
     project: Project
     model: ScriptedModel
     left: threading.Event
-    """Set when a run is over, whatever way it ended."""
+    """Set when a run is over, in any way."""
 
     @property
     def pull(self) -> Any:
@@ -52,7 +52,7 @@ class Bench:
         return self.get(job_id)
 
     def events(self, job_id: str, kind: str) -> list[Any]:
-        """What the events of this kind say."""
+        """Returns the data of the events of this kind."""
         return [event.data for event in self.desk.jobs.list_events(self.project.id, job_id)[1] if event.kind == kind]
 
 
@@ -66,7 +66,7 @@ def bench_on(
     haste: float = 1.0,
     minutes: float = 30,
 ) -> Iterator[Bench]:
-    """`haste` divides the pauses that the workflow makes; `minutes` is what a job may take."""
+    """Starts a worker. `haste` divides the pauses of the workflow; `minutes` is the time limit of a job."""
     scripted, left = ScriptedModel(script), threading.Event()
     worker = desk.create_worker(lambda _name: model or scripted)
     worker.executor, worker.job_seconds = _Watched(worker.executor, haste, left), minutes * 60
@@ -99,7 +99,7 @@ class _Watched:
 
 @dataclass
 class _Hasty:
-    """An attempt whose pauses are shorter than it was told."""
+    """An attempt with shortened pauses."""
 
     inner: Attempt
     haste: float
@@ -112,7 +112,7 @@ class _Hasty:
 
 
 def meanwhile(act: Callable[[], object], turn: Turn) -> Turn:
-    """The turn, and what somebody does while the model thinks about it."""
+    """Returns a turn that runs `act` while the model works on it."""
 
     def both(conversation: Conversation, workspace: Workspace) -> Reply:
         act()
@@ -122,7 +122,7 @@ def meanwhile(act: Callable[[], object], turn: Turn) -> Turn:
 
 
 def wait_until(happened: Callable[[], bool], seconds: float = PATIENCE) -> float:
-    """How long it took."""
+    """Waits and returns the seconds that it took."""
     began = time.monotonic()
     while not happened():
         assert time.monotonic() - began < seconds, "waited in vain"

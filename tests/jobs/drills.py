@@ -1,4 +1,4 @@
-"""A project on a fake forge, with secrets of its own, and a model over HTTP that says what a test tells it to."""
+"""A project on a fake forge with its own secrets, and an HTTP model that a test scripts."""
 
 import json
 import re
@@ -28,14 +28,14 @@ PAGE = b"# Hello\n\nThe colour of things.\n"
 FILES = {"docs/index.md": PAGE, "docs/other.md": b"# Other\n"}
 
 STUBBORN = 4
-"""How often the model says its last word again, whatever it is told."""
+"""How often the model repeats its last turn."""
 
 Wire = tuple[int, list[tuple[str, str]], bytes]
 Rule = Callable[[Message], Wire | None]
 
 
 class Rude(Handler):
-    """Keeps what callers show it, and answers some calls as no forge should."""
+    """Records the headers of callers, and gives some responses that no forge should give."""
 
     def _serve(self) -> None:
         forge: Any = self.server.forge
@@ -53,7 +53,7 @@ class Rude(Handler):
 
 @dataclass
 class Obedient:
-    """The same without HTTP, for many drills in little time: it says its turns, and the last of them for ever."""
+    """The same without HTTP, for many fast drills: answers with its turns, and repeats the last one."""
 
     script: Sequence[Turn] = ()
     name: str = MODEL
@@ -85,7 +85,7 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """The repository on the forge."""
+        """Returns the folder of the repository on the forge."""
         found: Path = self.fake.repository.folder
         return found
 
@@ -107,7 +107,7 @@ class Place:
 
 @contextmanager
 def drilled(folder: Path, **settings: Any) -> Iterator[tuple[Service, ModelServer]]:
-    """A running Copydesk whose model is at hand."""
+    """Serves Copydesk with a scripted model server."""
     local = make_repository(folder / "local.git", FILES)
     with (
         ModelServer((), by_turn=True) as model,
@@ -118,7 +118,7 @@ def drilled(folder: Path, **settings: Any) -> Iterator[tuple[Service, ModelServe
 
 @contextmanager
 def obeying(folder: Path, **settings: Any) -> Iterator[tuple[Service, Obedient]]:
-    """A running Copydesk whose model is in the process itself."""
+    """Serves Copydesk with a model in the process."""
     model = Obedient()
     local = make_repository(folder / "local.git", FILES)
     with serve(folder / "data", repository=local, models=(MODEL,), model=lambda _name: model, **settings) as service:
@@ -158,7 +158,7 @@ def place_on(
 
 
 def _secret() -> str:
-    """With signs that read otherwise in addresses and in base64."""
+    """Makes a secret with characters that URLs and base64 encode."""
     return f"{token_hex(10)}/+{token_hex(10)}="
 
 

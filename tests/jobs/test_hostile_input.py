@@ -1,4 +1,4 @@
-"""Hostile input, with the attack itself: paths, trees, repositories, branch names, addresses, tokens, and a flood."""
+"""Hostile input, with real attacks: paths, trees, repositories, branch names, addresses, tokens, and a flood."""
 
 import base64
 import os
@@ -145,7 +145,7 @@ HOOKS = ("pre-receive", "update", "post-receive", "post-update", "reference-tran
 
 
 def booby_trapped(path: Path, trap: Path) -> Path:
-    """A repository whose every hook, command and filter would leave a mark in the folder `trap`."""
+    """Makes a repository whose hooks, commands and filters would leave marks in the folder `trap`."""
     make_repository(path, {"docs/index.md": PAGE, ".gitattributes": b"* filter=evil diff=evil merge=evil\n"})
     trap.mkdir()
     elsewhere = path / "elsewhere"
@@ -182,7 +182,7 @@ def git(*arguments: str) -> str:
 
 
 def a_job(service: Service, **project: Any) -> Job:
-    """A job of a new project, through to its end."""
+    """Runs a job of a new project to its end."""
     made = service.desk.projects.create("Hostile", ref="main", actor="test", **project)
     key = service.desk.keys.create(made.id, actor="test")[1]
     with Client(service.url, key, made.id) as client:
@@ -194,7 +194,7 @@ def a_job(service: Service, **project: Any) -> Job:
 
 @pytest.fixture(scope="module")
 def scripted_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One for all of them; every attack has a project of its own."""
+    """Serves one Copydesk for all attacks; each has its own project."""
     folder = tmp_path_factory.mktemp("hostile")
     repository = make_repository(folder / "docs.git", {"docs/index.md": PAGE})
     model = ScriptedModel([edit("docs/index.md", "colour", "color"), finish()])
@@ -311,7 +311,7 @@ def test_git_connects_to_the_checked_ip_address() -> None:
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
 def test_a_checked_address_is_not_reached_through_a_proxy(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    """A proxy would resolve the name again, and a name server may answer it with a private address."""
+    """A proxy would resolve the name again, and a name server may then return a private address."""
     with recording_listener() as (proxy_port, sent_to_proxy), recording_listener() as (port, sent_to_host):
         monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy_port}")
         pinned = Git(f"https://docs.example:{port}/docs.git", pinned_address=f"docs.example:{port}:127.0.0.1")
@@ -413,7 +413,7 @@ def test_git_gets_only_the_token_from_the_environment(
 
 
 def wrapped_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Puts a git before git that notes its arguments and its environment; the file of the arguments."""
+    """Installs a wrapper of git that records its arguments and environment; returns the file of the arguments."""
     real, programs = git("--exec-path").strip(), folder / "programs"
     programs.mkdir()
     wrapper = programs / "git"

@@ -1,4 +1,4 @@
-"""Prompt injection: a page, a comment or a reply gives orders, the model obeys, and the policy holds."""
+"""Prompt injection: a page, a comment or a reply gives instructions, the model obeys, and the policy prevents harm."""
 
 import base64
 import re
@@ -46,7 +46,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def place(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A repository in which every file that can speak to an agent does."""
+    """A repository in which every file with instructions for agents has an injection."""
     with place_on("github", *running, tmp_path_factory.mktemp("forge"), HOSTILE) as place:
         yield place
         assert place.fake.violations == []
@@ -57,7 +57,7 @@ def wrote(path: str, content: str = "An attack.\n", **more: Any) -> Said:
 
 
 def refused(place: Place, job: Job) -> str:
-    """Why nothing of it was published: no branch, no pull request, no commit on main."""
+    """Asserts that nothing was published (no branch, no pull request, no commit on main); returns the reason."""
     assert (job["status"], job["prLink"]) == ("failed", None), job
     assert job["reason"] == "publish_refused", job["message"]
     assert untouched(place, job)
@@ -72,7 +72,7 @@ def untouched(place: Place, job: Job) -> bool:
 
 
 def changed(place: Place, branch: str) -> dict[str, str]:
-    """What a branch has otherwise than the repository began with, by path."""
+    """Returns the files of a branch that differ from the original repository, by path."""
     repository = pygit2.Repository(str(place.folder))
     tip = repository.lookup_reference(f"refs/heads/{branch}").target
     first = next(commit for commit in repository.walk(tip) if not commit.parents)
@@ -173,7 +173,7 @@ LEAKS = [
     ("environment", "base64"),
     ("api_key", "plain"),
 ]
-"""Of an API key only the digest is known, so it is recognised by its form alone."""
+"""For API keys only the digest is stored, so they are recognized by their format."""
 
 
 @pytest.mark.parametrize(("name", "coat"), LEAKS)
@@ -223,7 +223,7 @@ def test_agent_instructions_are_not_published(place: Place, coat: str) -> None:
     assert "instructions" in refused(place, job)
 
 
-# What readers would load.
+# Content that readers' browsers would load.
 
 TRACKED = (
     f"![]({TRACKER})",
@@ -294,7 +294,7 @@ def test_hidden_text_cannot_be_added_to_a_page(place: Place, hidden: str) -> Non
     assert re.search("invisible|Cyrillic", refused(place, job))
 
 
-# What the pull request says.
+# The text of the pull request.
 
 SHOUTED = {
     "calls": "Thanks @everyone, _@all_, /@all, &#64;all and \\@all.",
@@ -420,7 +420,7 @@ def test_maintainer_comment_is_bound_by_the_policy(running: Running, tmp_path: P
 
 
 def test_no_attack_left_anything_on_the_forge(place: Place) -> None:
-    """Looks once more at all that the tests before have left: it comes last."""
+    """Checks the forge after all previous tests: it runs last."""
     assert traces(place.secrets, [*files(place.folder), *pulls(place.fake)]) == []
     for branch in branches(place.folder):
         assert set(changed(place, branch)) <= {"docs/index.md", "docs/other.md"}, branch

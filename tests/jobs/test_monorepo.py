@@ -1,4 +1,4 @@
-"""Documentation in a folder of a larger repository: all of it may be read, and only that folder is changed."""
+"""Documentation in a folder of a larger repository: all of it is readable, and only that folder is writable."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Looks for secrets wherever one could have got to: plain, encoded, in files, rows, objects, answers and processes."""
+"""Searches for leaked secrets: plain and encoded, in files, rows, git objects, API answers and processes."""
 
 import base64
 import os
@@ -14,11 +14,11 @@ from urllib.parse import quote
 import pygit2
 
 Found = tuple[str, bytes]
-"""Where it was found, and what was there."""
+"""A place, and its content."""
 
 
 def traces(secrets: Mapping[str, str], found: Iterable[Found]) -> list[str]:
-    """`name in place` for every secret that is to be seen."""
+    """Returns `name in place` for every visible secret."""
     wanted = [(name, form) for name, value in secrets.items() for form in _forms(value)]
     gathered: dict[str, list[bytes]] = {}
     for where, data in found:
@@ -28,7 +28,7 @@ def traces(secrets: Mapping[str, str], found: Iterable[Found]) -> list[str]:
 
 
 def _forms(value: str) -> set[bytes]:
-    """The longest line, for a key in PEM form may be wrapped anew. Base64 may begin at any of three places."""
+    """Returns encodings of a secret's longest line (PEM may be rewrapped), with base64 at three offsets."""
     raw = max(value.split("\n"), key=len).strip().encode()
     found = {raw, quote(raw, safe="").encode(), raw.hex().encode(), repr(raw)[2:-1].encode()}
     for before in range(3):
@@ -38,7 +38,7 @@ def _forms(value: str) -> set[bytes]:
 
 
 def files(folder: Path) -> Iterator[Found]:
-    """Every file as it lies there, and the objects of every repository as they read."""
+    """Reads every file as stored, and the decompressed objects of every repository."""
     for path in [folder] if folder.is_file() else sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():
             yield str(path), path.read_bytes()
@@ -57,7 +57,7 @@ def rows(database: Path) -> Iterator[Found]:
 
 
 def answers(place: Any) -> Iterator[Found]:
-    """All that our own API says of the project's jobs."""
+    """Reads all answers of our API about the project's jobs."""
     http, at = place.service.http, place.service.at
     paths = [at("/jobs"), at("/models"), "/metrics", "/openapi.json"]
     for job in place.jobs:
@@ -75,7 +75,7 @@ def pulls(fake: Any) -> Iterator[Found]:
 
 
 class Watch:
-    """The arguments of all processes while it lasts, and the environment of all but git's, which is kept apart."""
+    """Records the arguments of all processes, and their environments; git's environments are separate."""
 
     def __enter__(self) -> "Watch":
         self.seen: set[Found] = set()
@@ -107,4 +107,4 @@ class Watch:
                         (f"the environment of {name}", environment)
                     )
                 except OSError:
-                    continue  # it has ended
+                    continue  # the process has ended

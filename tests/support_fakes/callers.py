@@ -1,4 +1,4 @@
-"""githubkit as the tests of the fake GitHub use it."""
+"""githubkit for the tests of the fake GitHub."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ NEW = {"owner": "acme", "repo": "docs", "head": BRANCH, "base": "main", "title":
 
 
 def connect(fake: github, auth: Any = TOKEN) -> Any:
-    """Keep it: its parts do not outlive it."""
+    """Connects githubkit. Keep a reference: its parts do not outlive it."""
     return GitHub(auth, base_url=fake.api, auto_retry=False, http_cache=False)
 
 

@@ -1,4 +1,4 @@
-"""The stand-in for curl does what the examples of the documentation ask of curl itself."""
+"""The replacement for curl does what the documentation's examples need."""
 
 import subprocess
 import sys

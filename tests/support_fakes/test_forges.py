@@ -1,4 +1,4 @@
-"""What the fake forges have in common: git on the same port, and everything that can go wrong, when a test says so."""
+"""Common behavior of the fake forges: git on the same port, and all faults that a test can switch on."""
 
 import os
 import subprocess
@@ -18,12 +18,12 @@ from tests.support.forges.base import Forge
 from tests.support.repositories import branches, file_on
 
 TOKEN, BRANCH = "secret-of-copydesk", "copydesk/job_1"
-pytestmark = pytest.mark.drill  # of the tests' own tools; what uses them would fail with them
+pytestmark = pytest.mark.drill  # tests of the test tools; the tests that use these tools would fail too
 
 
 @dataclass
 class Caller:
-    """A caller without a client library: what there is to say, by forge."""
+    """A caller without a client library: requests by forge."""
 
     fake: Forge
     http: httpx2.Client
@@ -53,7 +53,7 @@ def caller(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Caller]:
 
 
 def git(*args: str, at: Path, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
-    """Git with a token from the environment, and no configuration of whoever runs the tests."""
+    """Runs git with a token from the environment, without the configuration of the user who runs the tests."""
     helper = '!f() { echo username=x-access-token; echo "password=$GIT_TOKEN"; }; f'
     fixed = {
         "PATH": os.environ["PATH"],
@@ -126,7 +126,7 @@ def test_branch_lag_hides_a_fresh_push_from_the_api(caller: Caller, clone: Path)
 
 
 def let_time_pass(monkeypatch: pytest.MonkeyPatch, module: Any, seconds: float) -> None:
-    """Puts the clock of a module ahead."""
+    """Sets the clock of a module ahead."""
     ahead = SimpleNamespace(time=lambda: time.time() + seconds, monotonic=lambda: time.monotonic() + seconds)
     monkeypatch.setattr(module, "time", ahead)
 

@@ -1,4 +1,4 @@
-"""The fake Gitea and Forgejo, driven by pyforgejo: an independent client made from the published description."""
+"""The fake Gitea and Forgejo, driven by pyforgejo: an independent client generated from the published schema."""
 
 import hashlib
 import hmac
@@ -16,7 +16,7 @@ from tests.support.forges import forgejo, gitea
 from tests.support.forges.gitea_published import operation
 from tests.support.forges.receiver import receiver
 
-pytestmark = pytest.mark.drill  # of the tests' own tools
+pytestmark = pytest.mark.drill  # tests of the test tools
 
 TOKEN, BRANCH = "gta_copydesk", "copydesk/job_1"
 NEW = {"owner": "acme", "repo": "docs", "head": BRANCH, "base": "main", "title": "A guide"}
@@ -25,7 +25,7 @@ HERE = {"owner": "acme", "repo": "docs", "index": 1}
 
 @pytest.fixture
 def fake(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[gitea]:
-    """Forgejo; Gitea where a test asks for both, as they differ in little."""
+    """Forgejo; also Gitea in tests that request both, because they differ little."""
     with getattr(request, "param", forgejo)(tmp_path) as running:
         running.add_token(TOKEN)
         running.commit(BRANCH, {"guide.md": b"# Guide\n"})

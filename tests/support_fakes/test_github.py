@@ -1,4 +1,4 @@
-"""The fake GitHub, driven by githubkit: an independent client that reads every answer by the published description."""
+"""The fake GitHub, driven by githubkit: an independent client that parses every response by the published schema."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.support.forges.calls import Reply
 from tests.support.forges.receiver import receiver
 from tests.support_fakes.callers import BRANCH, NEW, TOKEN, connect, refused
 
-pytestmark = pytest.mark.drill  # of the tests' own tools
+pytestmark = pytest.mark.drill  # tests of the test tools
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Apps on the fake GitHub, driven by githubkit and PyJWT: a key buys tokens that are narrow and do not last."""
+"""Apps on the fake GitHub, driven by githubkit and PyJWT: a key is exchanged for narrow, short-lived tokens."""
 
 import time
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from githubkit import AppAuthStrategy, AppInstallationAuthStrategy
 from tests.support.forges import github
 from tests.support_fakes.callers import BRANCH, NEW, connect, refused
 
-pytestmark = pytest.mark.drill  # of the tests' own tools
+pytestmark = pytest.mark.drill  # tests of the test tools
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 PRIVATE = KEY.private_bytes(

@@ -15,7 +15,7 @@ from tests.support.forges import gitlab
 from tests.support.forges.gitlab_published import OPERATIONS
 from tests.support.forges.receiver import receiver
 
-pytestmark = pytest.mark.drill  # of the tests' own tools
+pytestmark = pytest.mark.drill  # tests of the test tools
 
 TOKEN, BRANCH, PROJECT = "glpat-copydesk", "copydesk/job_1", "acme/web/docs"
 NEW = {"source_branch": BRANCH, "target_branch": "main", "title": "A guide"}

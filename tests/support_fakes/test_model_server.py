@@ -1,4 +1,4 @@
-"""The scripted server against the providers' own libraries, which know nothing of Copydesk, and are large to load."""
+"""The scripted server against the providers' own libraries, which are independent of Copydesk, and slow to load."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A missing program skips its tests by name, fails them in CI, and is excused only where the machine cannot have it."""
+"""A missing program skips its tests by name, and fails them in CI unless the machine cannot have it."""
 
 import pytest
 

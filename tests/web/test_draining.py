@@ -1,4 +1,4 @@
-"""Stopping loses nothing: whoever heeds /readyz sees no error, what was begun is finished, a second signal hurries."""
+"""A stop loses nothing: clients that follow /readyz see no error, started work finishes, a second signal is faster."""
 
 import itertools
 import json
@@ -27,7 +27,7 @@ from tests.support.repositories import make_repository
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
 PAGE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md": b"# Other\n"}
 SQLITE_FIRST = pytest.mark.parametrize("database_url", drills(DATABASES, but=("sqlite",)), indirect=True)
-SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # the database plays no part
+SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # independent of the database
 POSTGRES_FIRST = pytest.mark.parametrize("database_url", drills(DATABASES, but=("postgres",)), indirect=True)
 
 
@@ -81,7 +81,7 @@ def stage(tmp_path: Path, database_url: str) -> Iterator[Stage]:
 
 
 class Balancer:
-    """Sends each request to the next server that was ready when it last looked, ten times a second."""
+    """Sends each request to the next server that was ready at the last check, ten times per second."""
 
     def __init__(self, servers: list[Served], headers: dict[str, str]) -> None:
         self.servers, self.headers = servers, headers
@@ -161,8 +161,8 @@ def test_started_requests_finish_and_live_streams_are_closed(stage: Stage) -> No
     )
     head += f"Authorization: {stage.headers['Authorization']}\r\n\r\n"
     stream = httpx.Client(base_url=server.url, headers=stage.headers, timeout=60)
-    # Opens the store: a stop leaves what was begun five seconds, which a busy machine may need for that alone.
-    stream.post(stage.events, json={"path": "/first"})  # by a program, which is not among the visitors
+    # Opens the store first: a stop leaves started work five seconds, which a busy machine may need for that alone.
+    stream.post(stage.events, json={"path": "/first"})  # by a program, which does not count as a visitor
     stream.get(f"/v1/analytics/{stage.project.id}/views")
     with (
         socket.create_connection(("127.0.0.1", server.port)) as line,
@@ -171,13 +171,13 @@ def test_started_requests_finish_and_live_streams_are_closed(stage: Stage) -> No
         lines = live.iter_lines()
         assert next(lines) == "retry: 1000"
         line.sendall(head.encode() + body[:50])
-        for _ in range(3):  # once these are answered, the server has read what was sent before
+        for _ in range(3):  # after these responses, the server has read everything that was sent before
             httpx.get(f"{server.url}/healthz", timeout=60)
         server.send(signal.SIGTERM)
         time.sleep(0.5)
         line.sendall(body[50:])
         answer = line.makefile("rb").read()
-        list(lines)  # it ends, rather than breaks off
+        list(lines)  # the stream ends cleanly
     assert answer.startswith(b"HTTP/1.1 202")
     assert b'"accepted":100' in answer
     server.process.join(60)

@@ -1,4 +1,4 @@
-"""Nothing that was acknowledged is lost: the whole service, killed in the midst of collecting, again and again."""
+"""No acknowledged event is lost: the complete service is killed repeatedly while it collects."""
 
 import http.client
 import json
@@ -23,7 +23,7 @@ CLIENTS = 6
 
 
 class Senders:
-    """Clients that send events as fast as they are answered, and note which were acknowledged."""
+    """Clients that send events as fast as they are acknowledged, and record which were."""
 
     def __init__(self, port: int, path: str, key: str, round_: int) -> None:
         self._port, self._path, self._round = port, path, round_
@@ -41,7 +41,7 @@ class Senders:
             assert not thread.is_alive()
 
     def _send(self, number: int) -> None:
-        """One event at a time, or a batch; ends when the server does."""
+        """Sends single events or batches until the server ends."""
         chance, sent = random.Random(self._round * CLIENTS + number), 0
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
         try:
@@ -56,7 +56,7 @@ class Senders:
 
 
 def post(connection: http.client.HTTPConnection, path: str, headers: dict[str, str], ids: list[str]) -> tuple[int, int]:
-    """How many were accepted, and how many duplicates."""
+    """Posts events; returns how many were accepted, and how many were duplicates."""
     events = [{"path": f"/{len(each)}", "ip": "203.0.113.7", "eventId": each} for each in ids]
     connection.request("POST", path, json.dumps(events), headers)
     answer = connection.getresponse()
@@ -113,7 +113,7 @@ def kill_again_and_again(data: Path, rounds: int) -> None:
     desk.store.fold()
     [row], _ = desk.store.list_agents(project.id)
     assert len(acknowledged) <= row.views
-    # What was kept but could not be acknowledged any more is at most one batch of each client in each round.
+    # At most one batch per client and round was stored without an acknowledgment.
     assert row.views <= len(acknowledged) + rounds * CLIENTS * 50
     desk.close()
 

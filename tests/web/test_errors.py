@@ -1,4 +1,4 @@
-"""Every error is JSON of one shape, says one thing, carries the request's id, and gives nothing away."""
+"""Every error is JSON of one format, with one message and the request's id, and reveals no internals."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def http(service: Service) -> httpx.Client:
 
 
 def error_of(response: httpx.Response, status: int, code: str | None = None) -> dict[str, Any]:
-    """The body, once it is sure that it is an error as the contract has it."""
+    """Returns the body of an error, and asserts that it follows the contract."""
     assert response.status_code == status, response.text[:300]
     return checked_error(
         response.headers.get("content-type"), response.headers.get("x-request-id"), response.text, code
@@ -62,7 +62,7 @@ def checked_error(kind: str | None, request_id: str | None, text: str, code: str
 
 
 def raw(service: Service, sent: bytes, *, hang_up: bool = True) -> bytes:
-    """What the service answers to these very bytes."""
+    """Sends these bytes and returns the response."""
     host, port = service.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(sent)
@@ -322,7 +322,7 @@ def test_far_too_large_head_is_refused(service: Service, http: httpx.Client) -> 
 
 @pytest.fixture
 def doomed(tmp_path: Path) -> Iterator[Service]:
-    """A service on a PostgreSQL database of its own, which the test takes away."""
+    """A service on its own PostgreSQL database, which the test drops."""
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
     with serve(tmp_path / "data", repository=repository, database_url=new_database(), with_worker=False) as running:
         yield running

@@ -1,4 +1,4 @@
-"""Whatever is told to those who watch, in logs, figures and traces, holds no secret and nobody's address."""
+"""Logs, metrics and traces contain no secret and no personal address."""
 
 import json
 import time
@@ -50,7 +50,7 @@ SEEN = {"serve": "parameters hidden", "work": "ended as failed (model_error)"}
 
 @dataclass
 class Told:
-    """Everything that was told, to be looked through for what should not be in it: also for files that others make."""
+    """All telemetry of the service, to search for leaks: also in files of other programs."""
 
     found: list[Found] = field(default_factory=list)
 
@@ -169,7 +169,7 @@ def test_telemetry_of_a_full_run_contains_no_secret_and_no_address(
 
 
 def _jobs(place: Place) -> None:
-    """One that ends well and is commented on, one that the forge refuses, one that the model's provider refuses."""
+    """Runs a job that succeeds and receives a comment, one refused by the forge, and one refused by the provider."""
     prompt = f"Mend {PEOPLE['a prompt']} for {PEOPLE['another person']}."
     place.listen()
     job = place.done(*MENDED, prompt=prompt)
@@ -206,7 +206,7 @@ def _visitors(place: Place) -> None:
 
 
 def _people(url: str, provider: OidcProvider) -> None:
-    """Signing in with the right password, with wrong ones until it is held up, and by a provider, true and false."""
+    """Signs in with the right password, with wrong ones until throttled, and with a provider, valid and invalid."""
     seen = {"X-Forwarded-For": PEOPLE["a caller's"], "User-Agent": PEOPLE["a user agent"]}
     email = PEOPLE["somebody's e-mail address"]
     for password in (PASSWORD, *[f"{PASSWORD}, not"] * 11):
@@ -220,7 +220,7 @@ def _people(url: str, provider: OidcProvider) -> None:
 
 
 def _faults(place: Place) -> None:
-    """What no statement of ours should meet: its error must say neither what was bound to it nor what was there."""
+    """Causes database errors, whose messages must contain neither bound values nor stored ones."""
     desk, service = place.service.desk, place.service
     with desk.database.write() as tx:
         tx.execute(text("create unique index once on feedback (comment)"))
@@ -252,7 +252,7 @@ def test_refused_database_password_is_not_logged(tmp_path: Path) -> None:
 
 
 def _wait_until_refused(url: str) -> None:
-    """Waits until the server has read its new rules, which it does some time after it was told to."""
+    """Waits until the server has applied its new rules, which takes some time after the reload."""
     deadline = time.monotonic() + 60
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Nobody gets past a key, over every route there is: the routes come from the application itself, so none is missed."""
+"""Every route requires a key: the routes come from the application itself, so none is missed."""
 
 import re
 from collections.abc import Iterator
@@ -31,9 +31,9 @@ PUBLIC = {
     ("OPTIONS", "/v1/collect/{siteId}"),
     ("GET", "/v1/collect/{siteId}/pixel.gif"),
 }
-"""Whatever answers without a key is on this list, because somebody thought about it."""
+"""The routes without a key, listed deliberately."""
 OPENED_OTHERWISE = {(method, path) for method, path in PUBLIC if "{" in path}
-"""By the token in the link, a signature with the project's webhook secret, or, to send views alone, a site's id."""
+"""Authenticated by the token in the link, a signature with the webhook secret, or (for views only) a site's id."""
 
 BODY = {"prompt": "Fix the typos"}
 NOT_A_JOB = "job_00000000000000000000000000"
@@ -41,7 +41,7 @@ NOT_A_JOB = "job_00000000000000000000000000"
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One for all of them: nothing here is to have any effect. No worker, so a job stays as it is."""
+    """Serves one Copydesk for all tests, which change nothing. Without a worker, jobs keep their state."""
     folder = tmp_path_factory.mktemp("isolation")
     repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
     with serve(folder / "data", repository=repository, with_worker=False) as running:
@@ -49,12 +49,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def routes(service: Service) -> list[tuple[str, str]]:
-    """(method, path) of every route, however deeply it is included."""
+    """Lists (method, path) of every route, including nested routers."""
     found, of_people = [], {route.path for route in dashboard()}
     for route in iter_route_contexts(create_app(service.desk).routes):
         assert route.path is not None, f"{route} has neither path nor methods; teach this test about its kind"
         assert route.methods, f"{route.path} has no methods; teach this test about its kind"
-        if route.path not in of_people:  # opened by a session, which tests/web/test_roles.py looks at
+        # authenticated by a session; tests/web/dashboard/auth/test_roles.py covers these
+        if route.path not in of_people:
             found += [(method, route.path) for method in sorted(route.methods)]
     return found
 
@@ -92,7 +93,7 @@ def send(
 
 @cache
 def bare() -> httpx.Client:
-    """Without any key."""
+    """Returns a client without a key."""
     return httpx.Client(timeout=60)
 
 
@@ -230,7 +231,7 @@ def test_read_key_can_only_read(service: Service) -> None:
     job = service.client.create_job("Leave me alone")
     for method, path in closed_routes(service):
         if path.endswith("/events"):
-            continue  # it stays open while the job is active; its scope is that of every GET
+            continue  # stays open while the job is active; its scope is that of every GET
         response = call(service, method, path, key=key, job=job["id"])
         if method == "GET":
             assert response.status_code == 200, path

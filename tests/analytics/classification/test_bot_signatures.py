@@ -104,7 +104,7 @@ def test_signature_with_unknown_key_has_no_signer() -> None:
     ids=["another tag", "expired", "too old", "from the future", "for ever", "for any host"],
 )
 def test_signature_for_another_host_or_time_has_no_signer(options: dict[str, Any]) -> None:
-    headers = signed(**options)  # here and not above: the tests may run many minutes after they are collected
+    headers = signed(**options)  # signed here, because tests may run many minutes after they are collected
     assert DIRECTORY.find_signer("GET", URL, headers) is None
 
 

@@ -1,4 +1,4 @@
-"""Who asked for a page: strongest signal first, and never a person taken for a machine by a name they cannot help."""
+"""Classification of requests: the strongest signal wins, and a browser's name never makes a person a bot."""
 
 from ipaddress import ip_address
 

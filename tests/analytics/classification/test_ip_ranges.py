@@ -1,4 +1,4 @@
-"""Published address ranges: read from a file, refreshed from what operators publish, never trusted blindly."""
+"""Published address ranges: read from a file, refreshed from operators' lists, and validated."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How well the rules do on agent strings whose kind is publicly known, and that the documentation says so truly."""
+"""Precision and recall of the rules on agent strings of known classes, and the figures in the documentation."""
 
 import re
 import tomllib
@@ -24,7 +24,7 @@ LEAST = {
     "training": (0.84, 0.89),
     "other": (0.77, 0.90),
 }
-"""Precision and recall that a change of the table may not fall below."""
+"""Minimum precision and recall; changes of the table must not go below."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Views that arrive together share a commit, and each request hears of its own alone."""
+"""Views that arrive together share a commit, and each request gets the result of its own views."""
 
 import asyncio
 import threading
@@ -40,7 +40,7 @@ def together(keepers: Sequence[Awaitable[LogResult]]) -> list[Any]:
 
 
 class Counting:
-    """A store's log, and how many views each call of it had."""
+    """Counts the views of each call of a store's log."""
 
     def __init__(self, log: Callable[[Sequence[PageView]], LogResult]) -> None:
         self.log, self.calls = log, list[int]()

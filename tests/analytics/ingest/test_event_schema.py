@@ -1,4 +1,4 @@
-"""Events as servers send them: every fault has its reason, no fault is an error."""
+"""Events from servers: every invalid event has a drop reason, and none is an error."""
 
 import json
 from pathlib import Path

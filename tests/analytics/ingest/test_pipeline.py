@@ -1,4 +1,4 @@
-"""What is counted, from an event to a view."""
+"""The pipeline from an event to a view: which events count."""
 
 from typing import Any
 

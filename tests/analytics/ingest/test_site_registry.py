@@ -1,4 +1,4 @@
-"""What a project's choices make of its views, and how soon a change of them is seen."""
+"""Effects of a project's options on its views, and how soon a change of options applies."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def imported(job: Callable[..., ImportRequest], store: Store) -> Imported:
-    """Imports files into one store, and says what came of it."""
+    """Imports files into one store, and returns the result."""
 
     def run(
         *files: Path, read: Callable[[ImportRequest], Iterator[ImportBatch]] = read_batches, **options: object

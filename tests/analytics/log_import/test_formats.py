@@ -1,4 +1,4 @@
-"""Each format is recognised, and says the same of the same request."""
+"""Each format is recognized, and the same request gives the same view in all formats."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tests.analytics.log_import.examples import ADDRESS, AT, CADDY, CHROME, CLOU
 
 @pytest.fixture
 def view(job: Callable[..., ImportRequest]) -> Callable[..., PageView | Dropped]:
-    """What comes of a log's last line."""
+    """Returns the view of a log's last line."""
 
     def judged(log: str, known: str = "", **options: object) -> PageView | Dropped:
         read = FORMATS[known]() if known else detect_format(log, "a.log")

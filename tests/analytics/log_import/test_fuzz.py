@@ -1,4 +1,4 @@
-"""Any bytes at all become views and reasons, never an error; and what a valid line says is what is read."""
+"""Arbitrary bytes become views or drop reasons, never an error; valid lines are parsed exactly."""
 
 import json
 from collections.abc import Callable
@@ -82,7 +82,7 @@ STATUS = st.integers(100, 599).map(str)
 
 
 def nginx(text: str) -> str:
-    """As nginx writes it: quotes, backslashes and what is not printable ASCII as \\xHH."""
+    """Escapes as nginx does: quotes, backslashes and bytes that are not printable ASCII as \\xHH."""
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02X}" for byte in text.encode())
     return "".join(plain)
 

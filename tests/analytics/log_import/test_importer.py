@@ -1,4 +1,4 @@
-"""Importing counts every line once: again, grown, rotated, in several files, in another process."""
+"""Imports count every line once: repeated, grown, rotated, in several files, in another process."""
 
 import gzip
 import multiprocessing

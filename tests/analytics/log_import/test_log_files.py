@@ -1,4 +1,4 @@
-"""Files of any size and state: what can be read of them is, line by line, in little memory."""
+"""Files of any size and state are read as far as possible, line by line, in little memory."""
 
 import gzip
 import io

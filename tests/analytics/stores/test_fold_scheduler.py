@@ -1,4 +1,4 @@
-"""The keeper folds in time and seldom, drops what need not be kept, and outlives every failure."""
+"""The scheduler folds in time and rarely, drops old data, and survives every failure."""
 
 import threading
 import time
@@ -22,13 +22,13 @@ SELDOM = FoldTiming(min_pause_seconds=60, reader_timeout_seconds=60, quick_fold_
 
 
 class Watched(DuckStore):
-    """A store that notes what is asked of it, and can be slow or fail."""
+    """A store that records its calls, and can be slow or fail."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.asked: list[str] = []
         self.folds: list[tuple[float, float]] = []
-        """When each fold began and ended."""
+        """The start and end of each fold."""
         self.slow = 0.0
         """Seconds that a fold takes, unless it is hurried."""
         self.hurried = threading.Event()
@@ -100,7 +100,7 @@ def test_a_reader_sees_all_that_was_logged_before(store: Watched) -> None:
 
 def test_a_reader_sees_what_another_process_logged(store: Watched) -> None:
     with kept(FoldScheduler(store, timing=SELDOM)) as keeper:
-        store.log_views([view()])  # nobody tells the keeper
+        store.log_views([view()])  # without a notification to the scheduler
         keeper.wait_until_folded()
         assert total(store) == 1
 

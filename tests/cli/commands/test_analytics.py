@@ -1,4 +1,4 @@
-"""copydesk analytics: reports over the API, and the care of the store."""
+"""copydesk analytics: reports over the API, and maintenance of the store."""
 
 import json
 import socket
@@ -39,7 +39,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def site(running: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
-    """A project of three pages, known to the command line: /a has three visitors, /b two, /c one."""
+    """Configures the command line for a project of three pages: /a has three visitors, /b two, /c one."""
     site = running.another_project()
     monkeypatch.setenv("COPYDESK_DATA", str(site.desk.settings.data))
     monkeypatch.setenv("COPYDESK_URL", site.url)
@@ -157,7 +157,7 @@ def test_feedback_is_deleted_for_a_range_of_days(site: Service, run: Run) -> Non
 
 
 def test_visitor_is_deleted_by_the_sites_own_id(site: Service, run: Run) -> None:
-    """However long the project's key lasted while they came."""
+    """The visitor is found under lasting, daily and monthly keys."""
     for number, privacy in enumerate(("lasting", "daily", "monthly")):
         site.desk.projects.change(site.project.id, {"privacy": privacy}, actor="test")
         key = site.desk.sites.for_project(site.desk.projects.get(site.project.id)).hasher
@@ -186,7 +186,7 @@ def test_backup_creates_a_new_file_that_opens_as_a_store(site: Service, run: Run
 
 @pytest.fixture
 def publisher() -> Iterator[tuple[str, dict[str, bytes]]]:
-    """A server of lists: what stands in the dictionary is published."""
+    """Serves published lists from a dictionary."""
     published: dict[str, bytes] = {}
 
     class Answering(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""A back-up holds everything, says so truly, and becomes a working Copydesk again on either database."""
+"""A backup contains everything, verifies, and restores to a working Copydesk on either database."""
 
 import json
 import os
@@ -46,7 +46,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    """copydesk … on this data folder and database."""
+    """Runs copydesk … on this data folder and database."""
 
     def run(data: Path, *arguments: str, url: str = "", key: str = KEY) -> Result:
         for name, value in {"DATA": str(data), "DATABASE_URL": url, "SECRET_KEY": key}.items():
@@ -59,7 +59,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """The data folder of an earlier release, with people, jobs, secrets and views; nothing runs on it."""
+    """Returns the data folder of an earlier release, with people, jobs, secrets and views; no process uses it."""
     data = tmp_path / "old"
     thaw_database("0.1.0", f"sqlite:///{data / 'copydesk.db'}")
     thaw_analytics("0.1.0", "sqlite", data)
@@ -68,7 +68,7 @@ def old(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def made(run: Run, old: Path, tmp_path: Path) -> Path:
-    """A back-up of it."""
+    """Creates a backup of it."""
     done = run(old, "backup", str(tmp_path / "copy"))
     assert done.exit_code == 0, done.output
     return tmp_path / "copy"
@@ -79,13 +79,13 @@ def a_view(visitor: int) -> PageView:
 
 
 def refused(done: Result) -> str:
-    """The sentence, which comes without a trace of the code."""
+    """Returns the error message; asserts that the output has no traceback."""
     assert done.exit_code == 1
     return str(done.exception) if not isinstance(done.exception, SystemExit) else done.stderr
 
 
 def served(data: Path, service: Service, url: str = "") -> Any:
-    """The answers of a Copydesk on this folder to whoever asks with the project and key of that service."""
+    """Serves Copydesk on this folder; returns a client with the project and key of the old service."""
     with serve(data, repository=service.repository, database_url=url, secret_key=KEY, with_worker=False) as now:
         project = now.desk.projects.get(service.project.id)
         assert now.desk.secrets.get(project.id, "forge_token") == TOKEN
@@ -234,7 +234,7 @@ def test_existing_views_are_overwritten_only_with_replace(made: Path, tmp_path: 
 
 
 class Interrupted(SilentProgress):
-    """Ctrl-C as soon as something is under way."""
+    """Interrupts (Ctrl-C) as soon as work begins."""
 
     def start_stage(self, stage: str, total: int | None = None) -> None:
         raise KeyboardInterrupt
@@ -352,7 +352,7 @@ def test_clickhouse_backup_includes_views_not_yet_folded(
 
 
 class Load:
-    """Jobs and views, sent as fast as they are acknowledged, and which of them were by when."""
+    """Sends jobs and views as fast as they are acknowledged, and records when each was."""
 
     def __init__(self, url: str, key: str, project: str) -> None:
         self.client = Client(url, key, project)

@@ -1,4 +1,4 @@
-"""The database goes to another engine whole, or not at all, however often it is interrupted on the way."""
+"""A move to another database engine is complete or has no effect, after any number of interruptions."""
 
 import json
 import sqlite3
@@ -39,7 +39,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """copydesk migrate-stores … from this database."""
+    """Runs copydesk migrate-stores … from this database."""
 
     def run(source: str, target: str, *options: str) -> Result:
         for name, value in {"DATA": str(tmp_path / "data"), "DATABASE_URL": source, "SECRET_KEY": KEY}.items():
@@ -53,7 +53,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def source(tmp_path: Path) -> str:
-    """A SQLite database of an earlier release, with a week of events; nothing runs on it."""
+    """Returns a SQLite database of an earlier release, with a week of events; no process uses it."""
     url = f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}"
     thaw_database("0.1.0", url)
     with sqlite3.connect(tmp_path / "data" / "copydesk.db") as file:
@@ -73,7 +73,7 @@ def sums(url: str) -> dict[str, tuple[int, str]]:
 
 
 class Interrupted(SilentProgress):
-    """Ctrl-C after so many rows."""
+    """Interrupts (Ctrl-C) after a number of rows."""
 
     def __init__(self, after: int) -> None:
         self.left = after
@@ -205,7 +205,7 @@ def a_view(project: str, visitor: int, event: int | None = None, path: str = "/"
 
 
 def has_same_numbers(data: Path, url: str, database: Database, project: str) -> None:
-    """Every report is the same, also after readers and an event of before have come again."""
+    """Asserts that every report is the same, also after known visitors and a known event arrive again."""
     old, new = DuckStore(data / "analytics.duckdb"), ClickHouseStore(url, database)
     come = [a_view(project, 5, 1 << 100), a_view(project, 6, 1 << 99), a_view(project, 5, 1 << 98)]
     for store in (old, new):
@@ -279,7 +279,7 @@ def test_migration_of_views_restarts_when_clickhouse_was_emptied(tmp_path: Path)
 
 
 def empty(url: str) -> None:
-    """Its tables stay, and may know what was once inserted."""
+    """Deletes the rows; the tables stay, with their deduplication records."""
     cluster = build_cluster(parse_clickhouse_url(url))
     for kind in MOVED_TABLES:
         cluster.reader.execute(f"truncate table {kind.name}")

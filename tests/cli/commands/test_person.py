@@ -1,4 +1,4 @@
-"""copydesk person …, on a data folder of its own."""
+"""copydesk person …, on a new data folder."""
 
 import json
 from collections.abc import Callable

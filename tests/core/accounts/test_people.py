@@ -33,7 +33,7 @@ ISSUER = "https://login.example.org"
 
 @pytest.fixture(scope="module", autouse=True)
 def at_least_cost() -> Iterator[None]:
-    """Passwords are hashed as always, but for the time that takes."""
+    """Hashes passwords as usual, but with low cost."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "_hasher", lambda: CHEAP)
         passwords._dummy_hash.cache_clear()
@@ -51,7 +51,7 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def desk(opened: Desk) -> Desk:
-    """With nobody in it."""
+    """A desk without accounts."""
     with opened.database.write() as tx:
         for table in (sessions, invitations, people, keys, limits, log):
             tx.execute(delete(table))

@@ -1,4 +1,4 @@
-"""The schema is the sum of its migrations, stores of every earlier release open, and old and new work side by side."""
+"""The schema is the sum of its migrations, stores of every earlier release open, and old and new processes coexist."""
 
 import subprocess
 import sys
@@ -34,11 +34,11 @@ from tests.support.releases import RELEASES, answered, thaw_analytics, thaw_data
 from tests.support.service import Service
 
 FROZEN_ON = {"0.1.0": 20_771}
-"""The day, counted from 1970, whose readers are the last in the store."""
+"""The day (counted from 1970) of the last readers in the store."""
 
 
 def shape(there: Inspector, table: str) -> dict[str, Any]:
-    """Everything that the engine knows of a table, in words that can be compared."""
+    """Describes everything that the engine knows of a table, in comparable form."""
 
     def sorted_by_name(found: Any) -> list[str]:
         return sorted(str(sorted(each.items(), key=str)) for each in found)
@@ -92,7 +92,7 @@ def test_migrated_tables_equal_the_declared_tables(database_url: str, tmp_path: 
 
 
 def test_migrations_stay_compatible_with_the_previous_release(tx: Connection) -> None:
-    """A process of the release before goes on writing rows as it knows them, and reading what it reads."""
+    """Checks that a process of the previous release can still write its rows and read what it needs."""
     before: dict[str, dict[str, Any]] = {}
     for version in list_schema_versions():
         upgrade_schema(tx, version)
@@ -112,7 +112,7 @@ def test_migrations_stay_compatible_with_the_previous_release(tx: Connection) ->
 
 
 def test_runs_that_were_released_before_the_upgrade_are_still_released(tx: Connection) -> None:
-    """Before, a released run had the time as a negative `lease_until`, and a restored run had 0."""
+    """Earlier, a released run had a negative `lease_until` with the time, and a restored run had 0."""
     upgrade_schema(tx, "0002")
     project = {"id": "p", "site_id": "s", "name": "P", "repository": "/r", "ref": "main", "root": "", "forge": "local"}
     _insert(tx, "projects", **project, allow_private=True, policy="{}", collecting="{}", created_at=0)

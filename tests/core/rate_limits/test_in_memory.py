@@ -1,4 +1,4 @@
-"""Limits that are counted in memory: each owner's own, bounded, and shared by processes that use one database."""
+"""Rate limits in memory: separate for each owner, bounded, and shared by processes with the same database."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ def database(migrated_url: str) -> Iterator[Database]:
 
 
 def used_up(rate: SharedRateLimiter, owner: str = "a") -> bool:
-    """Takes one; what is told of it is told before this returns."""
+    """Takes one from the limit; waits until other processes know of it."""
     try:
         rate.consume(owner)
     except TooManyRequests:
@@ -85,7 +85,7 @@ def test_late_process_admits_one_request_beyond_the_quota(database: Database) ->
 
 
 def test_shared_window_ends_for_all_processes(database: Database) -> None:
-    for window in (400, 3_000, 20_000):  # milliseconds; a busy machine needs more of them for the first four lines
+    for window in (400, 3_000, 20_000):  # milliseconds; a busy machine needs longer windows for the first four lines
         limit, began = RateLimit(f"exports-{window}", 1, window), time.monotonic()
         first, second = SharedRateLimiter(limit, database, TELLER), SharedRateLimiter(limit, database, TELLER)
         outcomes = used_up(first), used_up(second), used_up(second)
@@ -97,7 +97,7 @@ def test_shared_window_ends_for_all_processes(database: Database) -> None:
 
 
 def test_late_reports_are_not_charged_to_the_next_window(database: Database) -> None:
-    for window in (300, 3_000, 20_000):  # milliseconds; a busy machine needs more of them for nine calls
+    for window in (300, 3_000, 20_000):  # milliseconds; a busy machine needs longer windows for nine calls
         rate = SharedRateLimiter(RateLimit(f"exports-{window}", 10, window), database, TELLER)
         held_up = threading.Event()
         TELLER.submit(held_up.wait, 60)

@@ -1,4 +1,4 @@
-"""Other users of the machine cannot read what the service stores: real processes, with the umask that systems have."""
+"""Other users of the machine cannot read the service's files: real processes, with the usual umask."""
 
 import json
 import os
@@ -35,13 +35,13 @@ def mode(path: Path) -> int:
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """The folder and all that is in it, as far as other users have any right to it."""
+    """Lists the folder and its content, as far as other users have any access."""
     return [f"{path} {mode(path):o}" for path in (folder, *folder.rglob("*")) if mode(path) & 0o077]
 
 
 @contextmanager
 def running(data: Path) -> Iterator[str]:
-    """`copydesk serve`, started with an open umask."""
+    """Runs `copydesk serve` with an open umask."""
     port = free_port()
     command = [sys.executable, "-m", "copydesk", "serve", "--port", str(port)]
     settings = {**os.environ, **environment({"data": data})}
@@ -132,7 +132,7 @@ def test_the_doctor_warns_about_files_that_other_users_can_read(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 def test_files_of_another_user_are_only_reported() -> None:
-    """As on a volume whose root Kubernetes owns, or with files that root left behind."""
+    """Files of other users occur on volumes whose root Kubernetes owns, or if root ran a command."""
     with tempfile.TemporaryDirectory() as name:
         data = Path(name)
         data.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A log line says what it is about, and nobody else can write one."""
+"""A log line has its context, and outside input cannot forge one."""
 
 import json
 import logging
@@ -83,7 +83,7 @@ def test_wrong_format_arguments_do_not_lose_the_line(formatter: logging.Formatte
 
 
 def test_uncaught_exceptions_and_warnings_are_logged() -> None:
-    """In a process of its own: it is about everything that a process says."""
+    """Runs in a separate process, because it tests the complete output of a process."""
     program = """
 import threading, warnings
 from copydesk.core.telemetry import logs

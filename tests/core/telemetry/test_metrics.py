@@ -1,4 +1,4 @@
-"""The figures are right, and read as Prometheus reads them."""
+"""Metrics are correct, and Prometheus can parse them."""
 
 import threading
 from pathlib import Path

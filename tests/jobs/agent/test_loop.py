@@ -1,4 +1,4 @@
-"""The loop with a model that is stuck, done too early, or asked to look again; and resumed in between."""
+"""The loop with a model that is stuck, finishes too early, or receives findings; and resumed in between."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ FILES = {"page.md": b"# Page\n\nThe colour.\n", "AGENTS.md": b"Be brief.\n"}
 
 
 class Bench:
-    """A job that was claimed, and an editor for it; each `edited` is a new attempt, as after a crash."""
+    """A claimed job with an editor; each `edited` is a new attempt, as after a crash."""
 
     def __init__(self, desk: Desk, workspace: MakeWorkspace, prompt: str) -> None:
         self.desk, self.new_workspace = desk, workspace
@@ -129,7 +129,7 @@ def test_finish_next_to_a_refused_call_is_ignored(bench: Bench) -> None:
 
 
 class Review:
-    """Finds fault so many times."""
+    """Reports findings a number of times."""
 
     def __init__(self, times: int) -> None:
         self.times, self.seen = times, 0
@@ -206,7 +206,7 @@ def test_cost_of_a_failed_request_is_on_the_job(bench: Bench) -> None:
 
 
 class Listening(ScriptedModel):
-    """A model that wants to be told about the repository."""
+    """A model that accepts a brief about the repository."""
 
     def with_brief(self, brief: Brief) -> Model:
         self.brief = brief

@@ -1,4 +1,4 @@
-"""What a model is told about the repository before it starts."""
+"""The overview of the repository for a model."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""A model that is stuck is helped with a sentence, twice; then the run ends with a reason."""
+"""A stuck model receives a hint twice; then the run ends with a reason."""
 
 import pytest
 

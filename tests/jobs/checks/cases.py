@@ -1,8 +1,9 @@
-"""Small repositories as text files: what is in them, what a change does to them, and what the checks must say.
+"""Small repositories as text files: their files, a change, and the expected findings.
 
-First lines `style:`, `about:`, and, where wanted, `root:`, `required:`, `ignored:`. Then sections: `=== path` is a file
-(`crlf`, `bom` and `latin1` may follow), `+++ path` is what the change makes of one, `--- path` deletes it, and
-`*** expect` lists `rule path:line`. With a change, only what it introduces is listed."""
+First lines `style:`, `about:`, and, optionally, `root:`, `required:`, `ignored:`. Then sections: `=== path` is a file
+(`crlf`, `bom` and `latin1` may follow), `+++ path` is its content after the change, `--- path` deletes it, and `***
+expect` lists `rule path:line`. With a change, only the findings that it introduces are listed.
+"""
 
 import re
 from dataclasses import dataclass, field

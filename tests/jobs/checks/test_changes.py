@@ -1,4 +1,4 @@
-"""Only what a change brought about counts against it."""
+"""Only findings that a change introduces count."""
 
 import weakref
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ def test_reverted_change_introduces_nothing(workspace: MakeWorkspace) -> None:
 
 
 def test_state_is_freed_without_garbage_collection(workspace: MakeWorkspace) -> None:
-    """It would be in nobody's way until garbage is looked for, which is seldom: and each job makes one."""
+    """Each job makes a state, and garbage collections are rare."""
     edited = workspace(SITE)
     edited.write("docs/a.md", b"## Two\n")
     after = weakref.ref(build_edited_snapshot(get_snapshot(CheckScope(), edited.tree), edited))
@@ -51,7 +51,7 @@ def test_state_is_freed_without_garbage_collection(workspace: MakeWorkspace) -> 
 
 
 def test_follow_up_is_checked_against_the_base_of_the_job(workspace: MakeWorkspace) -> None:
-    """The job's branch has a finding already; against its own tree it is old, against the job's base it is not."""
+    """The job's branch already has a finding: it is old relative to the branch, and new relative to the job's base."""
     base, branch = workspace(SITE), workspace({**SITE, "docs/a.md": b"## Two\n"})
     assert check(branch).introduced == ()
     assert _rules(check(branch, origin=base.tree)) == ["anchor docs/index.md:2"]

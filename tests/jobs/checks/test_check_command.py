@@ -1,4 +1,4 @@
-"""A check command does its work on a copy, and whatever it tries, nothing outside is read, written, reached or left."""
+"""A check command works on a copy and cannot read, write, reach or leave anything outside."""
 
 import os
 import signal
@@ -60,7 +60,7 @@ class Bench:
         return result
 
     def python(self, script: str, **options: object) -> CommandResult:
-        """Runs a script with some Python inside; it is the workspace's file attack.py."""
+        """Runs a script with a Python inside the sandbox, as the workspace's file attack.py."""
         self.workspace.write("attack.py", dedent(script).encode())
         choices = f"{sys.base_prefix}/bin/python3 /usr/local/bin/python3 /usr/bin/python3"
         find = f'for p in {choices}; do "$p" -c "" 2>/dev/null && exec "$p" attack.py; done; exit 99'
@@ -72,7 +72,7 @@ FOUND: dict[Backend, Sandbox | SandboxUnavailable] = {}
 
 @pytest.fixture(autouse=True)
 def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A folder of temporary files for this test alone, open to every user, for root's commands run as another."""
+    """A new folder of temporary files, open to every user because root runs commands as another user."""
     with TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         monkeypatch.setattr(tempfile, "tempdir", folder)
@@ -282,7 +282,7 @@ def test_background_processes_end_with_the_command(bench: Bench) -> None:
 
 
 def test_a_fork_bomb_is_bounded_and_ends(bench: Bench) -> None:
-    """Where the service is not root, its user's other tasks count too; each that ends meanwhile leaves room for one."""
+    """Unless the service is root, other tasks of its user count too; each that ends frees a place."""
     others = 0 if os.geteuid() == 0 else count_tasks(os.geteuid())
     counted = bench.python("""
         import os, signal, time

@@ -1,4 +1,4 @@
-"""How right the checks are, on repositories made for the purpose."""
+"""Precision of the checks on repositories written for this purpose."""
 
 import sys
 from collections import Counter

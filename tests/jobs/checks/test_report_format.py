@@ -1,4 +1,4 @@
-"""What a model and a client are told of the findings."""
+"""The report of findings for a model and for a client."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Claims: fair between projects, bounded, taken over when a worker is gone, fenced when they are."""
+"""Claims: fair between projects, limited, taken over from lost workers, and fenced."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -169,7 +169,7 @@ def test_late_heartbeat_does_not_reclaim_a_released_run(desk: Desk, queue: Queue
 
 
 def test_attempt_lost_by_the_database_cannot_write_under_a_reused_number(desk: Desk, queue: Queue) -> None:
-    """As when a replica that did not have the claim yet became the primary."""
+    """As when a replica that had not received the claim became the primary."""
     docs = project(desk)
     job = desk.jobs.create(docs, NewJob("x")).job
     lost = queue.claim("first")

@@ -1,4 +1,4 @@
-"""Stopping and going on: nothing is failed, lost or held up by a stop, a cancellation or a full slot."""
+"""Stopping and resuming: a stop, a cancellation or a full slot fails, loses or delays no job."""
 
 import asyncio
 import os
@@ -53,7 +53,7 @@ def project(desk: Desk, tmp_path: Path) -> Project:
 
 
 class SlowGit:
-    """A git that notes its process, takes ten minutes, and then leaves a mark."""
+    """A git that records its process, takes ten minutes, and then leaves a mark."""
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.done, program = tmp_path / "begun", tmp_path / "done", tmp_path / "bin" / "git"
@@ -68,7 +68,7 @@ class SlowGit:
         wait_until(self.begun.exists)
 
     def check_without_effect(self) -> None:
-        """Asserts that the program, if it ever began, is gone and left no mark."""
+        """Asserts that the program, if it ever started, is gone and left no mark."""
         if self.begun.exists():
             wait_until(lambda: not Path("/proc", self.begun.read_text().strip()).exists())
         assert not self.done.exists()
@@ -117,7 +117,7 @@ def ended(desk: Desk, project: Project, job_id: str, seconds: float = 60) -> Job
 
 
 def test_freed_slot_is_used_immediately(desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "MAX_POLL_SECONDS", 600)  # it then looks twice in a lease, which is every 30 s
+    monkeypatch.setattr(worker_module, "MAX_POLL_SECONDS", 600)  # the worker then polls twice per lease, every 30 s
     with working(desk, ScriptedModel([finish()])):
         began = time.monotonic()
         made = [desk.jobs.create(project, NewJob("x")).job.id for _ in range(4)]

@@ -28,6 +28,6 @@ def fake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def github(tmp_path: Path) -> Iterator[Any]:
-    """Where the forge plays no part."""
+    """For tests that do not depend on the forge."""
     with fake_forge("github", tmp_path) as fake:
         yield fake

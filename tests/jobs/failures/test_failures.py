@@ -1,4 +1,4 @@
-"""What people and forges do while a job is at work: it goes on rightly, or ends with a sentence that says why."""
+"""Actions of people and forges during a job: it continues correctly, or ends with a clear reason."""
 
 import re
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def at_work(
 
 
 def explained(job: Job, reason: Reason, words: str) -> None:
-    """It failed for this reason, with a sentence that has these words and no secret in it."""
+    """Asserts that the job failed for this reason, with a message that has these words and no secret."""
     assert (job.status, job.reason) == (FAILED, reason), job.message
     assert job.message is not None
     assert re.search(words, job.message), job.message
@@ -86,7 +86,7 @@ def test_message_with_a_new_token_opens_the_pushed_branch(desk: Desk, fake: Any)
 
 
 def rewritten(fake: Any, files: dict[str, bytes]) -> str:
-    """Somebody force-pushes main: its newest commit is replaced by one of these files."""
+    """Force-pushes main: replaces its newest commit by one with these files."""
     repository = pygit2.Repository(str(fake.repository.folder))
     main = repository.lookup_reference("refs/heads/main")
     before = repository[main.target].peel(pygit2.Commit).parents[0]
@@ -147,7 +147,8 @@ def test_a_base_that_was_deleted_before_the_opening_fails_the_job(desk: Desk, fa
             fake.delete_branch("next")
 
     watched(fake, delete)
-    with at_work(desk, fake, SPELL, DONE, minutes=0.25, haste=10) as bench:  # some forges are waited for to the end
+    # on some forges the job waits until its time limit
+    with at_work(desk, fake, SPELL, DONE, minutes=0.25, haste=10) as bench:
         explained(bench.done(ref="next"), Reason.PUBLISH_REFUSED, "next|base|target")
     assert fake.pulls == []
 
@@ -200,7 +201,7 @@ def test_pull_request_closed_during_a_run_stays_closed_until_the_next_message(de
 def test_webhook_of_a_closed_pull_request_ends_the_run(desk: Desk, github: Any) -> None:
     def act() -> None:
         github.close(1)
-        desk.jobs.archive(bench.project.id, job.id)  # what the webhook does
+        desk.jobs.archive(bench.project.id, job.id)  # as the webhook does
 
     with at_work(desk, github, SPELL, DONE, meanwhile(act, RENAME), ALSO_DONE) as bench:
         job = bench.done()
@@ -210,7 +211,7 @@ def test_webhook_of_a_closed_pull_request_ends_the_run(desk: Desk, github: Any) 
     assert on_branch(github, job.branch, "docs/other.md") == FILES["docs/other.md"]
 
 
-# Repositories that cannot be used, when a project is made and when a job meets them.
+# Repositories that cannot be used, at the creation of a project and during a job.
 
 UNUSABLE: dict[str, tuple[Callable[[Any], object], str]] = {
     "archived": (lambda fake: setattr(fake.repository, "archived", True), "is archived"),
@@ -222,7 +223,7 @@ UNUSABLE: dict[str, tuple[Callable[[Any], object], str]] = {
 
 @pytest.mark.parametrize("what", UNUSABLE)
 def test_unusable_repository_fails_with_its_reason_before_any_model_call(desk: Desk, fake: Any, what: str) -> None:
-    if what == "protected":  # Gitea and Forgejo tell nobody else
+    if what == "protected":  # Gitea and Forgejo show it only to admins
         fake.users["copydesk"].access = "admin" if fake.kind in ("Gitea", "Forgejo") else "write"
     spoil, words = UNUSABLE[what]
     spoil(fake)
@@ -243,7 +244,7 @@ def test_gitea_rule_for_top_level_branches_does_not_block_jobs(desk: Desk, tmp_p
 
 
 def test_permissions_unknown_to_the_gitlab_api_are_decided_by_the_push(desk: Desk, tmp_path: Path) -> None:
-    """Those that come through an invited group."""
+    """For permissions through an invited group."""
     with fake_forge("gitlab", tmp_path) as fake:
         really = fake.dressed
 

@@ -1,4 +1,4 @@
-"""A forge that is away delays a job, which says so; it neither loses the job nor outlasts its time."""
+"""An unavailable forge delays a job, which reports it; the job is not lost and keeps its time limit."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ SCRIPT = (edit("docs/index.md", "colour", "color"), finish("Spell color so"))
 PARTS = {"fetch": "upload-pack", "push": "receive-pack", "api": "/api/"}
 OPENING = r"POST .*/(pulls|merge_requests)$"
 TEN_MINUTES = 15
-"""Tries, with pauses of 1, 2, 4 … up to 60 s between them."""
+"""Attempts, with pauses of 1, 2, 4 … up to 60 s between them."""
 
 
 def test_ten_minute_outage_of_the_forge_api_only_delays(desk: Desk, fake: Any) -> None:
@@ -94,5 +94,5 @@ def test_canceling_ends_a_wait_immediately(desk: Desk, github: Any, part: str) -
         wait_until(lambda: len(bench.events(job_id, "waiting")) == 1)
         desk.jobs.cancel(bench.project.id, job_id)
         assert bench.get(job_id).reason is Reason.CANCELLED
-        wait_until(bench.left.is_set)  # or the ten minutes of the pause would be over first
+        wait_until(bench.left.is_set)  # otherwise the pause of ten minutes would end first
     assert github.pulls == []

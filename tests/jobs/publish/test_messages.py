@@ -1,4 +1,4 @@
-"""What a commit and a pull request say, whatever a model or a person put into it."""
+"""Commit messages and pull request texts, for any input of a model or a person."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What reaches the forge of a change that tries to hide something, in a running service."""
+"""Changes that try to hide something, in a running service: how they reach the forge."""
 
 from collections.abc import Iterator
 

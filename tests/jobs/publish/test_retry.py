@@ -1,4 +1,4 @@
-"""A forge that is away delays a job, and does not end it."""
+"""An unavailable forge delays a job, and does not end it."""
 
 import time
 
@@ -10,7 +10,7 @@ from copydesk.jobs.publish.retry import MAX_BACKOFF_SECONDS, retry_while_unavail
 
 
 class Forge:
-    """Away so many times, then back."""
+    """Unavailable a number of times, then available."""
 
     def __init__(self, times: int, retry_after: float | None = None) -> None:
         self.times, self.retry_after = times, retry_after

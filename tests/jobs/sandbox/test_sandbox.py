@@ -1,4 +1,4 @@
-"""The edges of the sandbox: socket pairs, watches, resources that no limit counts, and a supervisor that is killed."""
+"""Edges of the sandbox: socket pairs, watches, resources without a limit, and a killed supervisor."""
 
 import os
 import shutil
@@ -49,7 +49,7 @@ CLOEXEC, NONBLOCK = 0o2000000, 0o4000
 
 
 def verdict(program: bytes, number: int, arguments: tuple[int, ...] = (), architecture: int = 0) -> int:
-    """What the kernel would answer, by running the filter's steps."""
+    """Returns the kernel's verdict by interpreting the filter."""
     padded = (*arguments, *[0] * (6 - len(arguments)))
     data = struct.pack("<IIQ6Q", number, architecture, 0, *padded)
     steps, at, value = list(struct.iter_unpack("=HBBI", program)), 0, 0
@@ -115,7 +115,7 @@ def test_seccomp_filter_decides_by_call_and_arguments(
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_other_syscall_abis_are_blocked(machine: str) -> None:
-    """A program for 32 bits has other numbers, and x32 the same ones with a bit on top."""
+    """A 32-bit program has other syscall numbers, and x32 has the same ones with an extra high bit."""
     program, architecture = build_seccomp_program(pretend_modes=True, machine=machine), ARCHITECTURES[machine][1]
     for other in (0x40000003, 0x40000028, *(mine[1] for name, mine in ARCHITECTURES.items() if name != machine)):
         assert verdict(program, CALLS["read"][machine], (), other) == KILLED
@@ -251,7 +251,7 @@ def test_socket_buffers_cannot_be_enlarged(bench: Bench) -> None:
 @pytest.mark.parametrize("place", [".", "$TMPDIR", "/dev/shm"])
 def test_empty_files_count_toward_the_file_limit(bench: Bench, place: str) -> None:
     if place == "/dev/shm" and bench.sandbox.backend == "landlock":
-        place = "."  # where there is no such folder to write to
+        place = "."  # no writable folder there
     command = f"cd {place}; mkdir -p many; i=0; while :; do i=$((i+1)); : > many/$i; done"
     result = bench.run(command, limits=Limits(files=500), seconds=120)
     assert result.summary == "The check command was stopped because it created too many files."
@@ -301,7 +301,7 @@ def test_no_process_outlives_a_killed_supervisor(bench: Bench) -> None:
 
 
 def test_no_process_outlives_a_killed_worker_whose_pipes_are_shared(bench: Bench) -> None:
-    """A child that was forked meanwhile keeps the pipe open whose end would tell the supervisor to stop."""
+    """A child that was forked in between keeps the pipe open whose end would stop the supervisor."""
     token = uuid4().hex
     script = f"""
         import os, threading, time

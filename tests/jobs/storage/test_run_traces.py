@@ -1,4 +1,4 @@
-"""One trace leads from the request that asked for a job to its pull request, through every process that had a part."""
+"""One trace connects the request for a job with its pull request, through every process involved."""
 
 import os
 import secrets
@@ -23,7 +23,7 @@ from tests.support.repositories import make_repository
 
 BOTH = pytest.mark.parametrize("database_url", DATABASES, indirect=True)
 SQLITE_FIRST = pytest.mark.parametrize("database_url", drills(DATABASES, but=("sqlite",)), indirect=True)
-SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # the database plays no part
+SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # independent of the database
 PAGE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md": b"# Other\n"}
 
 
@@ -34,7 +34,7 @@ def collector() -> Iterator[Collector]:
 
 
 class Stage:
-    """A server and workers, each a process, and a project with its key."""
+    """A server and workers as processes, and a project with its key."""
 
     def __init__(self, folder: Path, database_url: str, collector: Collector, model_url: str) -> None:
         self.folder, self.collector = folder, collector

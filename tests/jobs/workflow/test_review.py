@@ -1,4 +1,4 @@
-"""What the checks find: it goes back to the model, and what is said of it is so."""
+"""Findings of the checks: the model receives them, and the report about them is correct."""
 
 import threading
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def staged(
     stage = Stage(desk, make_repository(folder / "docs.git", {"a.md": page}), policy or Policy(), list(script))
     if without_sandbox:
         assert isinstance(stage.worker.executor, RunExecutor)
-        stage.worker.executor.get_sandbox()  # which was begun at start
+        stage.worker.executor.get_sandbox()  # it was started with the worker
         stage.worker.executor._sandbox = SandboxUnavailable("This machine has none.")
     thread = threading.Thread(target=stage.worker.run)
     thread.start()

@@ -1,4 +1,4 @@
-"""A diff holds what was meant: other lines are not re-wrapped, re-styled or re-encoded, and pages not written anew."""
+"""A diff contains only intended changes: it does not re-wrap, restyle or re-encode other lines or rewrite pages."""
 
 import re
 import textwrap
@@ -178,7 +178,7 @@ def test_whitespace_changes_outside_the_edited_lines_are_refused(
     assume(sum(1 for line in lines if line) > MAX_SMALL_EDIT_LINES + meant)
     for number in range(meant):
         changed[number] = "really something else"
-    assume(not before or not meant)  # what moves in together with a new line above it is a group, and meant
+    assume(not before or not meant)  # lines that move together with a new line above form one intended group
     assert judged("\n".join(changed) + "\n", "\n".join(lines) + "\n")
 
 

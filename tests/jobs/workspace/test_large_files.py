@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 MEGABYTES = int(os.environ.get("LARGE_MEGABYTES", "300"))
 PAGES = 2000
 MORE_MEMORY = 64 * 1024
-"""KiB that a worker may need beyond what a small repository takes."""
+"""KiB that a worker may need in addition to those for a small repository."""
 pytestmark = pytest.mark.drill
 
 
 def stream(megabytes: int) -> Iterator[bytes]:
-    """For git's fast-import: pages, and pictures that nothing can compress."""
+    """Generates input for git fast-import: pages, and pictures that cannot be compressed."""
     yield b"commit refs/heads/main\ncommitter Ada <ada@example.org> 1700000000 +0000\ndata 6\nAll of"
     for number in range(PAGES):
         page = f"# Page {number}\n\nThe {'colour' if number == 7 else 'shape'} of things, [next](page-0.md).\n".encode()
@@ -50,7 +50,7 @@ def repository_of(folder: Path, megabytes: int) -> Path:
 
 
 def peak_of_a_job(folder: Path, megabytes: int) -> int:
-    """KiB that a worker of its own took at most; two jobs are done, the second on a mirror that is there."""
+    """Measures the peak KiB of a separate worker that runs two jobs, the second one with a warm mirror."""
     folder.mkdir()
     repository = repository_of(folder / "docs.git", megabytes)
     desk = open_desk(Settings(data=folder / "data"))

@@ -1,4 +1,4 @@
-"""Repositories that are too large, on purpose or not: refused with a sentence before they are read."""
+"""Repositories that are too large, on purpose or not, are refused with a clear message before they are read."""
 
 import os
 import subprocess
@@ -54,7 +54,7 @@ BOMBS = {
 
 
 class Counter:
-    """A check that counts how often it is called, and stops what calls it too often."""
+    """A check that counts its calls, and raises after too many."""
 
     def __init__(self, most: int = 10_000) -> None:
         self.calls, self.most = 0, most
@@ -105,7 +105,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def run_job(service: Service, repository: Path) -> Job:
-    """A job of the mechanic, which reads every page."""
+    """Runs a job with the mechanic, which reads every page."""
     project = service.desk.projects.create("Bounds", ref="main", actor="test", repository=str(repository))
     with Client(service.url, service.desk.keys.create(project.id, actor="test")[1], project.id) as client:
         return client.wait(client.create_job("Replace colour with color.")["id"])
@@ -253,7 +253,7 @@ def test_branch_that_is_not_a_commit_is_refused(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"index.md": PAGE})
     repository = pygit2.Repository(str(path))
     tag: pygit2.Oid = repository.revparse_single("main").id
-    for number in range(50):  # a chain of tags, each of which names the one before
+    for number in range(50):  # a chain of tags, each of which names the previous one
         kind = pygit2.enums.ObjectType.TAG if number else pygit2.enums.ObjectType.COMMIT
         tag = repository.create_tag(f"t{number}", tag, kind, AUTHOR, "x")
     (path / "refs" / "heads" / "odd").write_text(f"{tag}\n")

@@ -1,4 +1,4 @@
-"""An edit changes the bytes that it means and no others, whatever the file is made of; git agrees."""
+"""An edit changes only the intended bytes, for any content of the file; git agrees."""
 
 import subprocess
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from tests.support.cpu_budget import limit_cpu
 
 LF, CRLF = "\n", "\r\n"
 BOM = b"\xef\xbb\xbf"
-# Everything that some library or other takes for the end of a line, and is none here.
+# Characters that some libraries treat as line ends, and that are not line ends here.
 ODD = (
     "\f",
     "\v",
@@ -42,7 +42,7 @@ WIDE = st.one_of(LATIN, st.sampled_from(["😀👩‍👩‍👧", "\u2028", "\u
 
 @dataclass(frozen=True)
 class File:
-    """A file and a place in it: `before`, the text to be replaced, and `after`, as they stand there."""
+    """A file and a position in it: `before`, the text to replace, and `after`, in stored form."""
 
     before: str
     old: str
@@ -50,7 +50,7 @@ class File:
     encoding: str
     bom: bytes
     ending: str | None
-    """LF or CRLF where every line ends so; None where they are mixed."""
+    """LF or CRLF if all lines end with it; None if they are mixed."""
 
     @property
     def head(self) -> bytes:
@@ -77,7 +77,7 @@ def files(draw: st.DrawFn) -> File:
         pieces = draw(st.lists(st.tuples(line, st.sampled_from([LF, CRLF])), max_size=most))
         return "".join(words + (ending or own) for words, own in pieces)
 
-    # "«" is in no other text and so makes `old` unique; "é " as Latin-1 cannot be taken for UTF-8.
+    # "«" occurs in no other text and makes `old` unique; "é " as Latin-1 is not valid UTF-8.
     start, inside, end = draw(content), lines(3), draw(content)
     before = (("é " if encoding == "latin-1" else "") + lines(4) + start).replace("«", "<")
     after = (end + (ending or CRLF) + lines(4) if draw(st.booleans()) else end).replace("«", "<")
@@ -169,7 +169,7 @@ def split(data: bytes) -> list[bytes]:
 
 
 def applied(folder: Path, path: str, old: bytes | None, patch: bytes) -> bytes | None:
-    """What git makes of the file with this patch."""
+    """Applies the patch with git and returns the file."""
     target = folder / path
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)

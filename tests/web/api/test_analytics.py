@@ -1,4 +1,4 @@
-"""The promises of the analytics export, over real HTTP."""
+"""The contract of the analytics export, over real HTTP."""
 
 import csv
 import io
@@ -31,13 +31,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def site(running: Service) -> Service:
-    """An empty project of its own."""
+    """A new, empty project."""
     return running.another_project()
 
 
 @pytest.fixture(scope="module")
 def week(running: Service) -> Service:
-    """Visitor 1 is a person and, on another day, an assistant; 9 is a search engine; one view is nobody's."""
+    """Visitor 1 is a person and, on another day, an assistant; 9 is a search engine; one view has no visitor."""
     site = running.another_project()
     a_week(site)
     return site
@@ -55,7 +55,7 @@ def keep(site: Service, *views: PageView) -> None:
 
 
 def get(site: Service, report: str, query: str = "", **headers: str) -> httpx.Response:
-    """The query goes out as it is written here."""
+    """Requests a report; the query is sent unchanged."""
     return site.http.get(f"/v1/analytics/{site.project.id}/{report}?{query}", headers=headers)
 
 
@@ -401,7 +401,7 @@ def test_exports_are_rate_limited_per_project(tmp_path: Path) -> None:
 
 
 def test_paginated_rows_equal_the_whole_report(site: Service) -> None:
-    """Read in pieces of any size, the rows are the same as at once."""
+    """Rows read in pages of any size equal the rows read at once."""
     views: Sequence[PageView] = [seen(site, f"/{n * n % 23}", n % 7 + 1, FIRST + n % 5) for n in range(200)]
     keep(site, *views)
     whole = found(site, "visitors", "limit=250&dateFrom=2026-03-02")["visitors"]

@@ -24,7 +24,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def site(running: Service) -> Service:
-    """A project with five remarks, on as many days in March."""
+    """A project with five feedback entries, on five days in March."""
     site = running.another_project()
     for number, (path, helpful, comment) in enumerate(
         [

@@ -1,4 +1,4 @@
-"""What servers send: one event, many, or lines, packed or not; every event is kept or has its reason."""
+"""Events from servers: one, many, or lines, compressed or not; every event is stored or has a drop reason."""
 
 import gzip
 import json
@@ -236,7 +236,7 @@ def test_a_key_that_is_revoked_is_refused_at_once(service: Service) -> None:
 
 
 def test_a_key_that_expires_is_refused_from_then_on(service: Service) -> None:
-    for lifetime in (700, 5_000, 30_000):  # in milliseconds; a busy machine needs more of them for three requests
+    for lifetime in (700, 5_000, 30_000):  # milliseconds; a busy machine needs longer lifetimes for three requests
         with_key = {"Authorization": f"Bearer {service.new_key(expires_in=lifetime)}"}
         statuses = [service.http.post(at(service), json=PAGE, headers=with_key).status_code for _ in range(3)]
         if statuses == [202] * 3:
@@ -250,7 +250,7 @@ def test_concurrent_requests_get_their_own_results(fresh: Service) -> None:
     answers: dict[int, tuple[int, int, list[tuple[int, str]]]] = {}
 
     def several(number: int) -> None:
-        """Half of each are the first request's events."""
+        """Makes a batch; half of its events are those of the first request."""
         ids = [f"e{n}" for n in range(5)] + [f"{number}-{n}" for n in range(5)]
         events = [PAGE | {"eventId": each} for each in ids] + [{"nope": number}] * number
         answers[number] = taken(fresh.http.post(at(fresh), json=events))
@@ -341,7 +341,7 @@ def test_json_values_are_counted_before_parsing(fresh: Service, kind: str) -> No
 
 
 def test_largest_allowed_array_is_accepted(fresh: Service) -> None:
-    """With every field there is, and more commas than any browser has in its name."""
+    """With every field, and more commas than any browser has in its name."""
     whole = {
         "method": "GET",
         "status": 200,

@@ -1,4 +1,4 @@
-"""Live streams of events: they end with the right to listen, there is a bounded number, and idle ones cost nothing."""
+"""Live streams of events: they end with the permission, their number is limited, and idle ones cost nothing."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
     with serve(
         folder / "data", repository=repository, with_worker=False, streams=12, streams_per_key=8
-    ) as running:  # jobs stay active, because there is no worker
+    ) as running:  # jobs stay active without a worker
         yield running
 
 
@@ -42,7 +42,7 @@ def listening(client: httpx.Client, path: str) -> Iterator[Iterator[str]]:
 
 
 def read_to_end(lines: Iterator[str]) -> list[str]:
-    """Returns the kinds of the events up to the end of the stream, which must not go on for minutes."""
+    """Returns the kinds of the events until the stream ends, which must take less than minutes."""
     kinds, pings = [], 0
     for line in lines:
         pings += line.startswith(":")
@@ -150,7 +150,7 @@ def wait_for(what: Callable[[], bool]) -> None:
 
 
 def test_streams_do_not_read_while_others_write(service: Service, job: str) -> None:
-    """Each used to read its job and its events whenever anything was committed anywhere."""
+    """Earlier, each stream read its job and events at every commit."""
     path, reads, looks = service.at(f"/job/{job}/events"), list[str](), list[str]()
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""The promises of the jobs API, over real HTTP, on both databases where state is concerned."""
+"""The contract of the jobs API, over real HTTP, on both databases where state matters."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ Serve = Callable[..., AbstractContextManager[Service]]
 
 
 class Shared:
-    """Two services on one database engine, one with a worker and one without; each test has a project of its own."""
+    """Two services on one database engine, one with a worker and one without; each test has its own project."""
 
     def __init__(self, kind: str, folder: Path, closing: ExitStack) -> None:
         self.kind, self.folder, self.models = kind, folder, dict[str, Model]()
@@ -75,9 +75,9 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def serving(shared: Shared, tmp_path: Path) -> Serve:
-    """serving(model) is a project on each database in turn, without a worker where there is no model.
+    """serving(model) returns a project on each database in turn; without a model, there is no worker.
 
-    Settings are a service's own: serving(model, job_minutes=1) starts one.
+    With settings, it starts a separate service: serving(model, job_minutes=1).
     """
 
     @contextmanager
@@ -104,7 +104,7 @@ def serving(shared: Shared, tmp_path: Path) -> Serve:
 
 @dataclass
 class Gated:
-    """A scripted model that says when it was asked, and answers each request once it is let through."""
+    """A scripted model that reports requests, and answers each one after its release."""
 
     script: ScriptedModel
     asked: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
@@ -154,7 +154,7 @@ def scripted(*turns: Turn) -> ScriptedModel:
 
 
 def refused(status: int, code: str) -> Any:
-    """The call in the block is refused like this."""
+    """Asserts that the call in the block is refused with this status and code."""
     return pytest.raises(ApiError, check=lambda error: (error.status, error.code) == (status, code))
 
 

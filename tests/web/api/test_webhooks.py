@@ -1,4 +1,4 @@
-"""What happens on a forge reaches its job, once, and only from those who may."""
+"""Events on a forge reach their job, once, and only from permitted people."""
 
 import hashlib
 import hmac
@@ -31,7 +31,7 @@ SECRET = "the-webhook-secret"
 
 @dataclass
 class Place:
-    """A project on a forge whose webhooks come here, and a finished job with a pull request."""
+    """A project on a forge that sends us webhooks, and a finished job with a pull request."""
 
     kind: str
     fake: Any
@@ -47,13 +47,13 @@ class Place:
         return self.service.desk.jobs.get(self.project.id, self.job_id)
 
     def prompts(self) -> list[str]:
-        """The messages after the first."""
+        """Returns the messages after the first."""
         wanted = select(messages.c.prompt).where(messages.c.job_id == self.job_id).order_by(messages.c.id)
         with self.service.desk.database.read() as tx:
             return list(tx.execute(wanted).scalars())[1:]
 
     def statuses(self) -> list[int]:
-        """What we answered to every delivery so far."""
+        """Returns our response statuses for all deliveries so far."""
         self.fake.webhooks.flush()
         return [status for delivery in self.fake.webhooks.deliveries for status in delivery.statuses]
 
@@ -68,7 +68,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One for all of them, without a worker: a message stays as it came."""
+    """Serves one Copydesk for all tests, without a worker: messages stay unprocessed."""
     folder = tmp_path_factory.mktemp("webhooks")
     with serve(
         folder / "data", repository=make_repository(folder / "docs.git", {"a.md": b"#\n"}), with_worker=False
@@ -185,7 +185,7 @@ def test_comment_on_an_archived_job_gets_an_explanation(place: Place) -> None:
     said = place.fake.pull(1).comments[-1].body
     assert said.startswith("Copydesk could not process this comment: The job is archived; unarchive it first.")
     assert place.prompts() == []
-    place.fake.webhooks.flush()  # our own comment came back to us as well
+    place.fake.webhooks.flush()  # our own comment was delivered too
     assert len(place.fake.pull(1).comments) == 2
 
 
@@ -250,7 +250,7 @@ def test_poll_survives_an_unavailable_forge(place: Place) -> None:
     assert place.job().status is Status.COMPLETED
 
 
-# What no forge would send.
+# Deliveries that no forge would send.
 
 
 @pytest.fixture
@@ -305,7 +305,7 @@ def test_too_large_body_is_refused(github: Place) -> None:
 
 def test_unknown_project_answers_like_a_wrong_signature(github: Place) -> None:
     wrong = httpx.post(github.url, content=b"{}", headers={"X-GitHub-Event": "ping"}, timeout=60)
-    for project_id in (new_id("proj"), "nonsense", github.service.project.id):  # the last is on no forge
+    for project_id in (new_id("proj"), "nonsense", github.service.project.id):  # the last is not on a forge
         other = httpx.post(f"{github.service.url}/webhooks/{project_id}", content=b"{}", timeout=60)
         assert (other.status_code, other.json()["error"]) == (wrong.status_code, wrong.json()["error"])
     assert wrong.status_code == 401

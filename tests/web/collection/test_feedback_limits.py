@@ -1,4 +1,4 @@
-"""Floods of feedback: anybody can send it, so what one sender and all of them together can store is bounded."""
+"""Floods of feedback: it is public, so the stored amount per sender and in total is limited."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
 LONG = "😀" * 4_000
-"""The longest comment there is, of 16 kB."""
+"""The longest allowed comment, of 16 kB."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What browsers send: views and feedback from the beacon, views by a pixel. Public, and bounded."""
+"""Requests of browsers: views and feedback from the beacon, views by a pixel. Public, and limited."""
 
 import json
 import threading
@@ -39,7 +39,7 @@ def fresh(service: Service) -> Service:
 
 
 def choose(service: Service, **choices: str) -> Service:
-    """The project with these choices; nothing was asked of it before, so nothing is remembered."""
+    """Sets options of the project, before its first request, so that no options are cached."""
     service.desk.projects.change(service.project.id, choices, actor="test")
     return service
 
@@ -68,7 +68,7 @@ def taken(answer: httpx.Response) -> tuple[int, int, list[str]]:
 
 
 def visitors(service: Service) -> dict[str, tuple[int, int]]:
-    """Of each page, human and AI."""
+    """Returns the visitors of each page, human and AI."""
     service.desk.store.fold()
     rows = service.desk.store.count_visitors_by_page(service.project.id).rows
     return {row.path: (row.count.human, row.count.ai) for row in rows}

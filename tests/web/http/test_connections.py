@@ -1,4 +1,4 @@
-"""Connections are counted by address and in total, and the process may open as many files as they need."""
+"""Connections are limited by address and in total, and the process may open as many files as they need."""
 
 import resource
 import subprocess
@@ -9,7 +9,7 @@ from copydesk.web.http.connections import Connections
 
 
 def admitted(connections: Connections, *peers: str | None) -> list[str]:
-    """Returns the code of each refusal, and nothing for a connection that is admitted."""
+    """Returns the code of each refusal, and nothing for an accepted connection."""
     refusals = [connections.admit(peer) for peer in peers]
     return [refusal.code if refusal else "" for refusal in refusals]
 

@@ -1,4 +1,4 @@
-"""What a client may send before anything is known of it: every attack here is performed over a raw connection."""
+"""Limits on unauthenticated input: every attack here uses a raw connection."""
 
 import select
 import socket
@@ -33,7 +33,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Itera
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Service]:
-    """A service that waits a second for headers and bodies, and lets an address have twenty connections."""
+    """A service that waits a second for headers and bodies, and allows twenty connections per address."""
     folder = tmp_path_factory.mktemp("bounds-hasty")
     bounds: dict[str, Any] = {
         "header_seconds": 1,
@@ -183,7 +183,7 @@ def test_pipelined_requests_are_answered_up_to_a_limit(service: Service) -> None
 
 
 def drip(connection: socket.socket, part: bytes) -> bytes:
-    """Sends this part a few times a second until the service ends the connection; returns what it answered."""
+    """Sends this part a few times per second until the service closes the connection; returns the response."""
     over = threading.Event()
 
     def send() -> None:
@@ -287,7 +287,7 @@ def wait_for(what: Callable[[], bool]) -> bool:
 
 
 def hold_body(service: Service, path: str, size: int, key: str = "") -> socket.socket:
-    """Begins a request and leaves the last byte of its body out."""
+    """Starts a request and withholds the last byte of its body."""
     connection = connect(service.url)
     authorization = f"Authorization: Bearer {key}\r\n" if key else ""
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{authorization}Content-Length: {size}\r\n\r\n"
@@ -313,7 +313,7 @@ def test_unfinished_bodies_use_bounded_memory_and_small_requests_pass(service: S
 
 
 def wait_for_answers(connections: list[socket.socket], count: int) -> list[socket.socket]:
-    """Returns those connections that have an answer, once there are so many: eight bodies fit into half of 16 MiB."""
+    """Waits for `count` responses and returns their connections: eight bodies fit into half of 16 MiB."""
     assert wait_for(lambda: len(select.select(connections, [], [], 0)[0]) >= count)
     return select.select(connections, [], [], 0)[0]
 

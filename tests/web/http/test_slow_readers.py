@@ -1,4 +1,4 @@
-"""A client that reads its answer slowly gets all of it; one that reads nothing is given up."""
+"""A client that reads its response slowly receives all of it; a client that reads nothing is disconnected."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ ANSWER_BYTES = 16 * 1024 * 1024
 
 
 class QuickProtocol(HttpProtocol):
-    """Gives the next request half a second after an answer."""
+    """Waits half a second for the next request after a response."""
 
     open_connections = Connections(0, build_trusted_networks([]))
     header_seconds = 0.5
@@ -74,14 +74,14 @@ def test_a_slow_reader_gets_the_whole_answer(port: int) -> None:
 def test_client_that_reads_nothing_is_disconnected(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "STALLED_SECONDS", 0.5)
     received = [ANSWER_BYTES]
-    for seconds in (4, 15, 45):  # a busy machine may look at its connections late
+    for seconds in (4, 15, 45):  # a busy machine may check its connections late
         if min(received) >= ANSWER_BYTES:
             received.append(read_after(port, seconds))
     assert min(received) < ANSWER_BYTES
 
 
 def read_after(port: int, seconds: float) -> int:
-    """Returns how many bytes there are to read for a client that begins to read so late."""
+    """Returns how many bytes a client receives that starts reading this late."""
     size = 0
     with ask(port) as connection, suppress(ConnectionError):
         time.sleep(seconds)

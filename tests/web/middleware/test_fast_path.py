@@ -1,4 +1,4 @@
-"""The short way to create and poll answers just as the framework's way does."""
+"""The fast path for creating and polling jobs responds exactly as the framework does."""
 
 import threading
 from typing import Any

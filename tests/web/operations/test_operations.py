@@ -1,4 +1,4 @@
-"""Whoever watches over the service is told the truth, in time, and nothing that is nobody's business."""
+"""Operators receive correct and timely metrics and probes, without private data."""
 
 import json
 import math
@@ -45,7 +45,7 @@ def desk_on_both(tmp_path: Path, database_url: str) -> Iterator[Service]:
 
 
 def figures(http: httpx.Client) -> dict[str, float]:
-    """By name and labels, as Prometheus itself reads them."""
+    """Returns the metrics by name and labels, as Prometheus parses them."""
     answer = http.get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -57,10 +57,10 @@ def figures(http: httpx.Client) -> dict[str, float]:
 
 
 def complete_figures(http: httpx.Client) -> dict[str, float]:
-    """Returns figures with those of the queue and the stores, which are left out while a busy machine is slow."""
+    """Returns metrics including those of the queue and the stores, which a busy machine omits while it is slow."""
     until = time.monotonic() + 60
     while True:
-        time.sleep(1.1)  # what comes of the stores is good for a second
+        time.sleep(1.1)  # figures of the stores are cached for a second
         found = figures(http)
         if {"copydesk_jobs_active", "copydesk_views_waiting"} <= found.keys() or time.monotonic() > until:
             return found
@@ -93,7 +93,7 @@ def test_metrics_count_jobs_events_and_exports(desk_on_both: Service) -> None:
 
 
 def test_a_failed_publication_is_counted(service: Service) -> None:
-    commit(pygit2.Repository(str(service.repository)), PAGE, branch="copydesk")  # in the way of copydesk/…
+    commit(pygit2.Repository(str(service.repository)), PAGE, branch="copydesk")  # conflicts with copydesk/…
     before = instruments.publish_failures.value("repository_error")
     job = service.client.wait(service.client.create_job("Replace “colour” with “color” on every page.")["id"])
     assert (job["status"], job["reason"]) == ("failed", "repository_error")
@@ -122,7 +122,7 @@ def test_every_exposed_metric_is_documented(service: Service) -> None:
 
 
 def test_queue_metrics_use_indexes_and_not_past_jobs(database_url: str) -> None:
-    """As the database plans it: by an index, and never through the whole of a table."""
+    """Checks the database's query plan: an index, and never a scan of a table."""
     database = Database(database_url)
     try:
         migrate(database)
@@ -207,7 +207,7 @@ def test_hanging_database_is_noticed_within_two_seconds(
     with httpx.Client(base_url=service.url, timeout=60) as http:
         assert http.get("/readyz").status_code == 200
         proxy.is_silent = True
-        time.sleep(1.1)  # an answer is good for a second
+        time.sleep(1.1)  # a response is cached for a second
         for path in ("/readyz", "/metrics", "/readyz"):
             began = time.monotonic()
             answer = http.get(path)
@@ -240,7 +240,7 @@ def test_probes_query_the_stores_at_most_once_a_second(service: Service) -> None
 
 
 def test_readiness_reports_a_different_schema_version(tmp_path: Path, database_url: str) -> None:
-    """A newer one is that of the release that is being rolled out beside this one."""
+    """A newer version belongs to a release that is being rolled out."""
     desk = open_desk(Settings(data=tmp_path / "data", database_url=database_url))
     try:
         for version, is_ready in (("0000", False), ("moving", False), ("9999", True)):

@@ -1,4 +1,4 @@
-"""A process that dies at a chosen statement, right before it is sent or right after it is done."""
+"""Simulates a process that dies at a chosen statement, right before it is sent or right after it is done."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,12 +8,12 @@ from copydesk.analytics.stores.clickhouse.connection.node import Node
 
 
 class Killed(BaseException):
-    """No handler of ours may catch it, as none runs in a process that is killed."""
+    """A BaseException, so that no handler of ours catches it: a killed process runs no handlers."""
 
 
 @contextmanager
 def killed_at(step: int, is_done: bool) -> Iterator[list[str]]:
-    """All statements of all nodes are counted from 0; those that were sent are in the list."""
+    """Raises at a statement, counted from 0 over all nodes; yields the list of sent statements."""
     sent: list[str] = []
     original = {name: getattr(Node, name) for name in ("execute", "insert")}
 

@@ -1,4 +1,4 @@
-"""A copy is whole or is none: also of a store that was told to forget, and when another process comes between."""
+"""A backup is complete or fails: also of a store with deleted data, and when another process interferes."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tests.support.clickhouse_store import FILE, OnClickHouse
 
 
 class Overtaken(Cluster):
-    """The first thing that is done in a turn takes so long that the turn is another's."""
+    """A cluster whose first call under a lease takes so long that another process takes over the lease."""
 
     def __init__(self, store: OnClickHouse) -> None:
         super().__init__(store._cluster.address)
@@ -33,7 +33,7 @@ def test_backup_after_deleting_a_project_can_be_restored(store: OnClickHouse, tm
     store.forget_project("other")
     assert len(store._batches.list_for_shard(0)) == 1
     with store.main.write() as tx:
-        store._batches.add_batch(tx, 99, 1 << 80, {0: 0})  # as copies of other versions may name
+        store._batches.add_batch(tx, 99, 1 << 80, {0: 0})  # backups of other versions may name such numbers
     store.back_up(tmp_path / "copy")
     (folder := tmp_path / "loaded").mkdir()
     loaded = OnClickHouse(folder, tmp_path / "copy")

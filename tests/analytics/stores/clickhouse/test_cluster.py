@@ -1,4 +1,4 @@
-"""Several shards: visitors are spread over them, and every answer is what one store would say."""
+"""Several shards: visitors are spread over them, and every report equals that of a single store."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -25,8 +25,10 @@ from tests.support.clickhouse_store import FILE, OnClickHouse, main_database
 
 
 class TwoShards(Cluster):
-    """In two databases of one engine, read through Merge tables where a cluster has Distributed ones: whatever a shard
-    does is done, but for the way over the network and replication."""
+    """Two databases of one engine, read through Merge tables in place of a cluster's Distributed tables.
+
+    Exercises everything that a shard does, except the network and replication.
+    """
 
     def __init__(self, address: ClickHouseAddress) -> None:
         super().__init__(address)
@@ -84,7 +86,7 @@ def test_two_shards_answer_as_one_and_their_backup_restores_into_one(store: OnTw
 
 
 class Pinned(Cluster):
-    """A shard whose replicas are all away, but for the one that it caught up with."""
+    """A shard whose replicas are all unavailable, except the one that it is synchronized with."""
 
     @cached_property
     def shards(self) -> Sequence[Node]:

@@ -1,4 +1,4 @@
-"""Whoever changes numbers may die at any statement: what was decided is done, what was not is as if never begun."""
+"""A process may die at any statement of a change: a decided change is completed, an undecided one has no effect."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +16,7 @@ from tests.support.drills import drills
 FIRST = [view(event=1), view("/a", visitor=2, event=2), view("/a", MONDAY + 3, kind="search", agent="Finder")]
 SECOND = [view("/a", MONDAY + 1, event=3), view(visitor=3, event=4), view(visitor=None), view(project="other")]
 STATEMENTS = 12
-"""Of a fold: what it stages, six tables that it adds to, three marks, that all is done, and what was staged goes."""
+"""Statements of a fold: staging, six tables to add to, three marks, the final mark, and dropping the staged rows."""
 POINTS = list(product(range(STATEMENTS), (False, True)))
 
 
@@ -35,7 +35,7 @@ def plain(page: ReportPage) -> ReportPage:
 
 
 def lived(store: Store) -> Model:
-    """Some views are folded, others logged."""
+    """Fills a store with folded and with logged views."""
     model = Model()
     for views in (FIRST, SECOND):
         assert store.log_views(views) == model.log_views(views)

@@ -1,4 +1,4 @@
-"""The grants that the documentation names: the engine reads them, and a store can live with them."""
+"""The grants in the documentation: the engine parses them, and a store works with them."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What was decided is done, and what is no longer needed is dropped, though no view comes any more."""
+"""Decided changes are completed and unneeded data is dropped, even if no views arrive anymore."""
 
 from collections.abc import Callable
 

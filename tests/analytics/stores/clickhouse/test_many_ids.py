@@ -1,4 +1,4 @@
-"""A desk of thousands of projects: what is given to a statement has its bounds, whatever the number of projects."""
+"""A desk with thousands of projects: the size of a statement is limited for any number of projects."""
 
 import pytest
 from sqlalchemy import insert

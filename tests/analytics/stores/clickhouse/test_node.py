@@ -1,4 +1,4 @@
-"""A node: several replicas of which one may be away, many threads, and whatever stands between it and ClickHouse."""
+"""A node: several replicas of which one may be unavailable, many threads, and proxies before ClickHouse."""
 
 import socket
 import threading
@@ -24,7 +24,7 @@ from tests.support.clickhouse import clickhouse_server, new_database
 from tests.support.clickhouse_store import main_database
 
 NOBODY = "127.0.0.2"
-"""Where nothing listens."""
+"""An address without a listener."""
 TOO_MUCH_FOR = "select length(groupArray(number)) from numbers(if(currentDatabase() = '{}', 10000000, 1))"
 LITTLE = "settings max_memory_usage = 20000000"
 CLUSTER = f"""
@@ -47,7 +47,7 @@ def away(address: ClickHouseAddress) -> ClickHouseAddress:
 
 
 def together(act: Callable[[], Any], callers: int) -> list[Any]:
-    """What each of the callers gets who begin at once: an answer or an error."""
+    """Returns the result or error of each of several concurrent callers."""
     start = threading.Barrier(callers)
 
     def call(_: int) -> Any:
@@ -101,7 +101,7 @@ def test_concurrent_callers_wait_for_a_silent_server_only_once(tmp_path: Path, m
     monkeypatch.setattr(node, "SHORT_TIMEOUT_SECONDS", 1)
     monkeypatch.setattr(
         trying, "COOL_DOWN_SECONDS", 600
-    )  # so that nobody comes too late to profit by the others' failure
+    )  # so that all callers come before its end and share the first failure
     main = main_database(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         store = ClickHouseStore(f"clickhouse://127.0.0.1:{silent.getsockname()[1]}/desk", main)
@@ -111,7 +111,7 @@ def test_concurrent_callers_wait_for_a_silent_server_only_once(tmp_path: Path, m
         with pytest.raises(StoreUnavailable):
             store.ping()
         silent.accept()[0].close()
-        with pytest.raises(BlockingIOError):  # only one of them ever called
+        with pytest.raises(BlockingIOError):  # only one caller opened a connection
             silent.accept()
         store.close()
     main.close()

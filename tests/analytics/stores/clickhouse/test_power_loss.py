@@ -1,4 +1,4 @@
-"""A server that loses its power keeps what it wrote and may forget what it was to recognise; an older store goes on."""
+"""After a power loss, a server has its rows but may have lost its deduplication records; older stores still work."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.support.clickhouse_store import OnClickHouse, main_database
 from tests.support.drills import drills
 
 MARKS = (2, 5, 9)
-"""Which statements of a fold mark a table as done."""
+"""The statements of a fold that mark a table as done."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Several processes log and fold at once, some of them killed: nothing is lost and nothing is counted twice."""
+"""Several processes log and fold at once, some of them are killed: no view is lost or counted twice."""
 
 import random
 import signal
@@ -46,7 +46,7 @@ def is_exact(store: ClickHouseStore, events: set[int]) -> None:
 
 
 def known(store: ClickHouseStore) -> set[int]:
-    """The events that a store has logged are those it takes for duplicates."""
+    """Finds the events that a store has logged: it reports them as duplicates."""
     logged = store.log_views([of_event(event) for event in range(EVENTS)])
     return set(logged.duplicates)
 

@@ -1,4 +1,4 @@
-"""Turns: whoever lost theirs, by dying or by being away, can decide nothing any more."""
+"""Shard leases: a process that lost its lease, because it died or was unavailable, can no longer decide anything."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

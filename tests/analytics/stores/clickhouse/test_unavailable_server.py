@@ -1,4 +1,4 @@
-"""ClickHouse may be away, slow, locked or newer: that is said soon and plainly, and what was kept is there later."""
+"""ClickHouse may be unavailable, slow, locked or newer: a clear error appears soon, and stored views stay."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""Logging: by whoever, at whatever moment, a view is kept once or not at all."""
+"""Logging stores a view once or not at all, from any process at any time."""
 
 import threading
 from collections.abc import Callable

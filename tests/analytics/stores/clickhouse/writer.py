@@ -1,4 +1,4 @@
-"""A server of its own: logs views, whose events its neighbours log too, says which it kept, and folds now and then.
+"""A separate server process: logs views whose events others log too, prints which it stored, and folds sometimes.
 
 python -m tests.analytics.stores.clickhouse.writer <ClickHouse> <main database> <seed> <views>
 """

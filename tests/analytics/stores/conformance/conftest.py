@@ -1,4 +1,4 @@
-"""Every store in turn."""
+"""Fixtures that open every store in turn."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from copydesk.analytics.stores.duckdb import DuckStore
 from tests.support.clickhouse_store import FILE, OnClickHouse
 
 COPY = "analytics.duckdb"
-"""Where a test puts a copy of whichever store."""
+"""The backup's name in a test, for all stores."""
 OPENERS: dict[str, Callable[[Path], Store]] = {
     "duckdb": lambda folder: DuckStore(folder / COPY),
     "clickhouse": lambda folder: OnClickHouse(folder, folder / COPY),
@@ -20,18 +20,18 @@ ON_CLICKHOUSE = (
     "test_total_counts", "test_an_event_is_logged_once", "test_rows_are_ordered_by_total", "test_changed_ai_classes",
     "test_backup_of", "test_reports_stay_exact",
 )  # fmt: skip
-"""Of the rules that are tried on ClickHouse, those that are tried by default: its engine takes its time."""
+"""The tests that run on ClickHouse by default; the others are drills there, because its engine is slow."""
 
 
 @pytest.fixture(params=OPENERS)
 def open_store(request: pytest.FixtureRequest) -> Callable[[Path], Store]:
-    """Opens what the folder holds, or a new store there."""
+    """Opens the store of the folder, or a new store there."""
     return OPENERS[request.param]
 
 
 @pytest.fixture
 def is_slow(request: pytest.FixtureRequest) -> bool:
-    """Whether the store is one over the wire."""
+    """Returns whether the store runs on a server."""
     return bool(request.node.callspec.params["open_store"] != "duckdb")
 
 

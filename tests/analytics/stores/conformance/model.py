@@ -1,4 +1,4 @@
-"""What every answer must be: views in a list, visitors in sets, counted by looking at each."""
+"""A reference store: views in a list, visitors in sets, every report counted by iteration."""
 
 from collections.abc import Callable, Hashable, Iterable
 from datetime import date, timedelta

@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, every answer is what looking at each view would say."""
+"""After any operations in any order, every report equals the count over all views."""
 
 import shutil
 import tempfile
@@ -24,7 +24,7 @@ from copydesk.core.clock import DAY
 from tests.analytics.stores.conformance.model import Model
 
 FIRST = 20_470
-"""2026-01-18: forty days from here hold a month and several weeks."""
+"""2026-01-18: the following forty days contain a month and several weeks."""
 PROJECTS = ("docs", "other")
 DAYS = st.integers(FIRST, FIRST + 40)
 VIEWS = st.builds(
@@ -138,7 +138,7 @@ def machine_for(open_store: Callable[[Path], Store]) -> type[RuleBasedStateMachi
 
 
 def _plain(page: ReportPage) -> ReportPage:
-    """Rows as a list, whichever sequence they came in."""
+    """Converts the rows to a list."""
     return replace(page, rows=list(page.rows))
 
 

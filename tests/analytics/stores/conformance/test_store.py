@@ -1,4 +1,4 @@
-"""What every store promises, one rule at a time; test_exact drives it all at once."""
+"""The rules of every store, one at a time; test_exact tests them in combination."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Nothing acknowledged is lost, and nothing is counted twice, whenever the process is killed."""
+"""A killed process loses no acknowledged view and counts none twice."""
 
 import random
 import subprocess
@@ -15,8 +15,10 @@ from tests.analytics.stores.duckdb.writer import SIZE, batch
 
 
 def killed(path: Path, number: int, seconds: float, *, writing: bool) -> int:
-    """A writer that begins with this batch and is killed after so long, from its start or from its first batch on; the
-    number after the last one acknowledged."""
+    """Runs a writer from this batch on and kills it after `seconds` from its start, or from its first batch.
+
+    Returns the number after the last acknowledged batch.
+    """
     command = [sys.executable, "-m", "tests.analytics.stores.duckdb.writer", str(path), str(number)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
@@ -31,13 +33,13 @@ def killed(path: Path, number: int, seconds: float, *, writing: bool) -> int:
 def drill(path: Path, rounds: int, seed: int) -> None:
     chance, acknowledged = random.Random(seed), 0
     for number in range(rounds):
-        # While it opens, recovers from the crash before, logs, folds or writes back. In two of three rounds the test
-        # waits until the writer has written, which may take long on a busy machine.
+        # Kills while the writer opens, recovers, logs, folds or writes back. In two of three rounds the test waits
+        # until the writer has written, which may take long on a busy machine.
         writing = number % 3 != 2
         seconds = chance.uniform(0, 0.6) if writing else chance.uniform(0.2, 0.9)
         acknowledged = killed(path, acknowledged, seconds, writing=writing)
         if chance.random() < 0.5:
-            continue  # the next writer meets what two crashes left
+            continue  # the next writer recovers from two crashes
         store = DuckStore(path)
         store.fold()
         total = store.count_views_by_page("docs").totals.total

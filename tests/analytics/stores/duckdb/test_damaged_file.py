@@ -1,4 +1,4 @@
-"""A torn log, a damaged one, a full disk, a second process."""
+"""A torn log, a damaged log, a full disk, a second process."""
 
 import os
 import resource
@@ -22,7 +22,7 @@ BATCHES = 10
 
 @pytest.fixture
 def torn(tmp_path: Path) -> tuple[Path, list[int]]:
-    """A store as a crash leaves it, and how long its log was after each batch."""
+    """Returns a store after a crash, and the length of its log after each batch."""
     running = tmp_path / "running"
     running.mkdir()
     store, sizes = DuckStore(running / "a.duckdb"), []
@@ -58,7 +58,7 @@ def test_a_log_damaged_in_the_middle_is_refused_and_left_alone(torn: tuple[Path,
 
 @contextmanager
 def disk_of(size: int) -> Iterator[None]:
-    """No file of this process can grow beyond this size."""
+    """Limits the files of this process to this size."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

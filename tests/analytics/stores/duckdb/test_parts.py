@@ -1,4 +1,4 @@
-"""What only large stores use: the filter of events, names looked up anew, folds in several transactions, tidying."""
+"""Parts that only large stores use: the filter of events, reloaded names, folds in several transactions, merging."""
 
 import random
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""A process that logs numbered batches, says which were acknowledged and folds beside, until it is killed."""
+"""A process that logs numbered batches, prints which were acknowledged, and folds in between, until it is killed."""
 
 import sys
 import threading
@@ -12,7 +12,7 @@ SIZE = 20
 
 
 def batch(number: int) -> list[PageView]:
-    """The same whenever it is sent. Days go back and forth, visitors return, some as both human and AI."""
+    """Makes the same batch for the same number. Days vary, visitors return, some as both human and AI."""
     return [
         PageView(
             "docs",

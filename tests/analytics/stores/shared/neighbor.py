@@ -1,4 +1,4 @@
-"""Another process that uses the store of a folder: it does as it is told, or logs views until it is killed."""
+"""Another process that uses the store of a folder: executes commands, or logs views until it is killed."""
 
 import multiprocessing
 import os
@@ -105,7 +105,7 @@ def _obey(folder: Path, pipe: Connection) -> None:
 
 
 def _go_on_logging(store: SharedStore, pipe: Connection, path: str) -> None:
-    """Views without events: says before each call that it will be made, and after it what became of it."""
+    """Logs views without event ids: reports each call before it is made, and its result afterward."""
     while True:
         pipe.send("sent")
         try:

@@ -1,4 +1,4 @@
-"""One store for several processes, whichever of them comes, goes, is killed or is paused."""
+"""One store for several processes that come, go, are killed or are paused."""
 
 import os
 import socket
@@ -106,7 +106,7 @@ def test_processes_that_start_at_once_agree_on_an_owner(tmp_path: Path, store: S
 
 
 def test_calls_succeed_while_ownership_is_handed_over(tmp_path: Path) -> None:
-    """None is lost and none counts twice, though no view carries an event; and none of another process fails."""
+    """Checks that no view is lost or counted twice although views carry no event ids, and that no call fails."""
     owner, guest = SharedStore(tmp_path), SharedStore(tmp_path)
     owner.backlog()
     over = threading.Event()
@@ -123,7 +123,7 @@ def test_calls_succeed_while_ownership_is_handed_over(tmp_path: Path) -> None:
         return kept, True
 
     def wait_for_calls(*stores: SharedStore) -> None:
-        """Returns once each store was called some times more."""
+        """Returns after some more calls of each store."""
         before, deadline = calls.copy(), time.monotonic() + 60
         while any(calls[store] < before[store] + 20 for store in stores):
             assert time.monotonic() < deadline
@@ -152,7 +152,7 @@ def test_nothing_is_lost_or_counted_twice_when_owners_are_killed(
         for number, loader in enumerate(loaders):
             loader.begin("go on logging", f"/{number}")
         for killed, loader in enumerate(loaders):
-            for alive in loaders[killed:]:  # whoever is left goes on, with whoever is the owner now
+            for alive in loaders[killed:]:  # the remaining processes continue with the new owner
                 kept = said[alive]["kept"]
                 while said[alive]["kept"] < kept + 20:
                     said[alive][alive.answer()] += 1
@@ -176,7 +176,7 @@ def test_a_call_whose_owner_is_killed_is_repeated_only_if_it_cannot_count_twice(
     owner.pause()
     with ThreadPoolExecutor(1) as pool:
         logging = pool.submit(store.log_views, [view(event=event)])
-        time.sleep(0.4)  # the owner has the call, and cannot say anything any more
+        time.sleep(0.4)  # the owner has the call and cannot respond anymore
         owner.kill()
         if event is None:
             with pytest.raises(StoreServerLost):
@@ -271,7 +271,7 @@ def test_socket_works_in_a_folder_with_a_long_path(tmp_path: Path) -> None:
 
 def test_file_locked_by_another_program_is_reported_as_in_use(tmp_path: Path, owner: Neighbour) -> None:
     (tmp_path / "analytics.sock").unlink()
-    (tmp_path / "analytics.lock").unlink()  # as if the owner were a program that knows of neither
+    (tmp_path / "analytics.lock").unlink()  # as if the owner were a program that uses neither file
     store = SharedStore(tmp_path, timeout_seconds=0.3)
     with pytest.raises(StoreInUse):
         store.backlog()

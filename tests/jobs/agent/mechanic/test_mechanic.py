@@ -1,4 +1,4 @@
-"""The mechanic at work: through the same tools as any model, on a real repository."""
+"""The mechanic with the same tools as any model, on a real repository."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Make = Callable[[dict[str, bytes]], Workspace]
 
 
 def work(space: Workspace, prompt: str, conversation: Conversation | None = None) -> Finished:
-    """The agent's loop without its bounds."""
+    """Runs the agent's loop without its limits."""
     model: Model = Mechanic()
     conversation = [] if conversation is None else conversation
     conversation.append(Prompt(text=prompt))

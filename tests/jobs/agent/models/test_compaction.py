@@ -1,4 +1,4 @@
-"""Long conversations stay within a model's window without forgetting what they are about."""
+"""Long conversations stay within a model's context window without losing their task."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,7 +30,7 @@ def talk(*lengths: int, written: int = 0) -> Conversation:
 
 @st.composite
 def talks(draw: st.DrawFn) -> Conversation:
-    """Prompts, replies and results of any sizes, in an order that can happen."""
+    """Generates prompts, replies and results of any sizes, in a possible order."""
     held: Conversation = [Prompt(text=draw(st.text(max_size=200)))]
     for n in range(draw(st.integers(0, 12))):
         held += round_of(n, draw(st.integers(0, 4000)), draw(st.sampled_from((0, 0, 2000))))
@@ -115,7 +115,7 @@ def test_the_same_conversation_gives_the_same_request(held: Conversation, limit:
 @settings(max_examples=40)
 @given(talks(), limits)
 def test_omitted_results_stay_omitted(held: Conversation, limit: int) -> None:
-    """So a longer conversation begins as the shorter one did, unless more had to go."""
+    """A longer conversation begins with the shorter one, unless more had to be omitted."""
     later = compact(held, limit)
     for end in range(1, len(held)):
         for whole, then, now in zip(held, compact(held[:end], limit), later, strict=False):

@@ -1,4 +1,4 @@
-"""Language models over real HTTP: what may pass is tried again, and half an answer is never acted upon."""
+"""Language models over real HTTP: transient errors are retried, and an incomplete answer is never used."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""What goes over the wire and what comes back: nothing lost, nothing doubled, the beginning always the same."""
+"""Requests and responses of providers: nothing is lost or duplicated, and the prefix stays the same."""
 
 import asyncio
 from typing import Any
@@ -74,7 +74,7 @@ def test_several_calls_of_one_answer_stay_separate(docs: Workspace) -> None:
 
 
 def three_turns(name: str, docs: Workspace) -> tuple[Conversation, list[Request]]:
-    """A thoughtful model reads, changes its mind and is done; every reply goes through the journal's JSON."""
+    """Runs a model that reads, changes its mind and finishes; every reply passes through the journal's JSON."""
     script = [
         call("read", {"path": "guide.md"}, text="I look.", thinking="First I look"),
         call("diff", {}, thinking="Then I compare"),
@@ -92,7 +92,7 @@ def three_turns(name: str, docs: Workspace) -> tuple[Conversation, list[Request]
 
 
 def sealed(request: Request) -> list[Any]:
-    """What the provider gets back of its own, in order."""
+    """Returns the provider's own reasoning signatures that a request sends back, in order."""
     body = request.body
     match request.dialect.name:
         case "chat":
@@ -149,7 +149,7 @@ def test_anthropic_is_asked_to_cache_instructions_tools_and_conversation(docs: W
 
 @every_provider
 def test_later_request_begins_with_the_earlier_one(name: str, docs: Workspace) -> None:
-    """What providers cache is a beginning that stays the same."""
+    """Providers cache an unchanged prefix."""
     _, requests = three_turns(name, docs)
     held = {"chat": "messages", "responses": "input", "messages": "messages", "gemini": "contents"}
     first, second, third = (request.body[held[request.dialect.name]] for request in requests)

@@ -1,4 +1,4 @@
-"""A whole job with each provider's own wire format: over HTTP, through the worker, to the pull request."""
+"""A complete job with each provider's wire format: over HTTP, through the worker, to the pull request."""
 
 import time
 from pathlib import Path
@@ -23,9 +23,9 @@ SCRIPT: list[Turn] = [
     call("finish", {"title": "American spelling", "summary": "It was colour."}, **USED),
 ]
 PRICES = {"openai": (1.25, 10), "anthropic": (5, 25), "google": (1.25, 10)}
-"""US dollars for a million tokens of input and of output; what was cached costs a tenth."""
+"""US dollars for a million tokens of input and of output; cached tokens cost a tenth."""
 OF_THE_BROKEN_STREAM = {"anthropic": (1000, 1), "google": (1000, 0)}
-"""These say what a request costs before it is over; OpenAI says it last."""
+"""Providers that report the usage of a request before its end; OpenAI reports it last."""
 
 
 def finished(server: ModelServer, folder: Path, name: str, **settings: Any) -> Job:

@@ -1,4 +1,4 @@
-"""The models a job can use: their names, their keys, and what is missing."""
+"""The models of jobs: their names, their keys, and errors for missing keys."""
 
 import asyncio
 import sys

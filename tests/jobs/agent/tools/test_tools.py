@@ -1,4 +1,4 @@
-"""The agent's tools: what they show, what they change, and what they say when they refuse."""
+"""The agent's tools: their output, their changes, and their errors."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Front matter means what YAML makes of it, whichever way it was read."""
+"""Our front matter parser agrees with YAML."""
 
 from collections import Counter
 from typing import Any
@@ -29,7 +29,7 @@ LINES = st.tuples(NAMES, COLONS, VALUES, ENDS).map("".join)
 
 
 def _by_yaml(inner: str) -> tuple[dict[str, Any], list[tuple[str, int]]] | None:
-    """The fields, and the name and line of each; None where it is no YAML, or no fields."""
+    """Returns the fields, with the name and line of each; None if it is not YAML or has no fields."""
     loader = choose_loader(inner)
     try:
         loaded, node = yaml.load(inner, loader), yaml.compose(inner, loader)
@@ -43,7 +43,7 @@ def _by_yaml(inner: str) -> tuple[dict[str, Any], list[tuple[str, int]]] | None:
 
 
 def _kept(value: Any) -> object:
-    """As much of it as the checks need: the type, a number, and the beginning of a text."""
+    """Reduces a value to what the checks need: the type, a number, and the beginning of a text."""
     return value[:200] if isinstance(value, str) else (type(value), value if isinstance(value, int | float) else "")
 
 

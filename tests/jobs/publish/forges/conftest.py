@@ -1,4 +1,4 @@
-"""Each remote forge in turn: a fake that holds every call against what the forge publishes, and our adapter for it."""
+"""Each remote forge in turn: a fake that checks every call against the published schema, and our adapter for it."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ def project_on(kind: str, repository: str, **about: Any) -> Project:
 
 @dataclass
 class Desk:
-    """What a job has at hand when it publishes. Its pauses are noted and cut short."""
+    """The parts of a job that publishes. Its pauses are recorded and skipped."""
 
     kind: str
     fake: Any
@@ -84,7 +84,7 @@ class Desk:
 
 @pytest.fixture(params=drills(FAKES, but=UNLIKE))
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
-    """A repository with a branch that a job has pushed, and nothing wrong so far."""
+    """A repository with a branch that a job has pushed, without faults."""
     with FAKES[request.param](tmp_path) as fake:
         fake.add_token(TOKEN)
         forge = create_forge(project_on(request.param, fake.repository_url("acme/docs")), Credentials(token=TOKEN))

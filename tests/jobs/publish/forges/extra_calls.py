@@ -1,4 +1,4 @@
-"""Calls that the adapters make beyond those of the fakes: labels by name, rules, assignees, a token's end."""
+"""Calls of the adapters that the base fakes lack: labels by name, rules, assignees, the expiry of a token."""
 
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -43,7 +43,7 @@ class GitHub(forges.github):
 class _Gitea:
     @route("GET", REPO + "/assignees", "repository.repo_get_assignees", needs=("read:repository", "write:repository"))
     def get_assignees(self, call: Call) -> Reply:
-        """Who has write access; whoever may read may ask."""
+        """Returns users with write access; read access is enough for this call."""
         own: Any = self
         return Reply(200, [own.shapes.user(user) for user in own.users.values() if user.may("write")])
 
@@ -54,7 +54,7 @@ class _Gitea:
 
     @route("GET", "/orgs/{org}", "organization.org_get")
     def get_organization(self, call: Call) -> Reply:
-        """Its owners here are people."""
+        """Answers 404: repository owners are people in the fake."""
         own: Any = self
         raise own.refusal(404)
 
@@ -72,7 +72,7 @@ class Forgejo(_Gitea, forges.forgejo):
 
 
 class Label(BaseModel):
-    """As GitLab documents it."""
+    """A label, as GitLab documents it."""
 
     id: int
     name: str
@@ -144,4 +144,4 @@ class GitLab(forges.gitlab):
 
 FAKES: dict[str, Any] = {"github": GitHub, "gitlab": GitLab, "gitea": Gitea, "forgejo": Forgejo}
 UNLIKE = ("github", "gitlab", "gitea")
-"""Forgejo does what Gitea does, which the drills look after."""
+"""Forgejo behaves like Gitea; drills test it too."""

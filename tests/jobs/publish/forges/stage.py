@@ -1,4 +1,4 @@
-"""Projects on a fake forge, ready for jobs to run against it over real HTTP and real git."""
+"""Projects on a fake forge, ready for jobs over real HTTP and real git."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ FILES = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md"
 
 @contextmanager
 def fake_forge(way: str, folder: Path, files: dict[str, bytes] = FILES, branch: str = "main") -> Iterator[Any]:
-    """A forge with a repository of these files; leaving it says whether anything was asked that is not published."""
+    """Serves a forge with a repository of these files; asserts on exit that all requests match the schema."""
     make_repository(folder / f"{REPOSITORY}.git", files, branch)
     with FAKES["github" if way == APP else way](folder, REPOSITORY) as fake:
         if way == APP:
@@ -35,7 +35,7 @@ def fake_forge(way: str, folder: Path, files: dict[str, bytes] = FILES, branch: 
 
 
 def project_on(desk: Desk, way: str, fake: Any, *, ref: str = "main", root: str = "", **policy: Any) -> Project:
-    """With its secrets sealed."""
+    """Creates a project with its sealed secrets."""
     kind = "github" if way == APP else way
     rules = Policy(app_id="7" if way == APP else None, **policy)
     address = fake.repository_url(REPOSITORY)
@@ -52,7 +52,7 @@ def on_branch(fake: Any, branch: str, path: str) -> bytes | None:
 
 
 def watched(fake: Any, on_call: Callable[[str, str], None]) -> None:
-    """From now on `on_call("received" or "done", "METHOD /path")` runs with each call of the API, in its thread."""
+    """Runs `on_call("received" or "done", "METHOD /path")` at each API call from now on, in its thread."""
     really = fake.answer
 
     def answer(method: str, target: str, headers: Any, body: bytes) -> Any:

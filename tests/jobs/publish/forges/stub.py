@@ -1,4 +1,4 @@
-"""A forge that answers what a test tells it to, for what no proper forge would answer."""
+"""A forge with given responses, for responses that no proper forge would send."""
 
 import json
 import threading
@@ -14,10 +14,10 @@ from typing import Any
 class Answer:
     status: int = 200
     body: Any = None
-    """JSON, or bytes as they are."""
+    """JSON, or bytes that are sent unchanged."""
     headers: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
-    """How long it takes."""
+    """The delay."""
 
     def data(self) -> bytes:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
@@ -33,7 +33,7 @@ class Asked:
 
 @dataclass
 class Stub:
-    """Answers in the given order; the last answer stays."""
+    """Answers in the given order, and repeats the last answer."""
 
     answers: list[Answer]
     asked: list[Asked] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Stub:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # the head and the body of an answer are two writes
+    disable_nagle_algorithm = True  # headers and body of a response are two writes
     server: "_Server"
 
     def _serve(self) -> None:
@@ -66,12 +66,12 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.wfile.write(data)
         except OSError:
-            return  # the client has heard enough
+            return  # the client closed the connection
 
     do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _serve  # noqa: N815
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Tests say what they have to say themselves."""
+        """Logs nothing."""
 
 
 class _Server(ThreadingHTTPServer):

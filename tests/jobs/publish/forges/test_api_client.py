@@ -1,4 +1,4 @@
-"""Whatever a forge answers becomes a value of a known shape or a sentence; a token goes to one host and no further."""
+"""Every response of a forge becomes a validated value or a clear error; a token is sent to one host only."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""What holds on every forge: one pull request per job, a person's words and decisions, and sentences for refusals."""
+"""Rules for every forge: one pull request per job, respect for people's edits and decisions, clear refusals."""
 
 import time
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.jobs.publish.forges.conftest import BRANCH, HOUR_AGO, TOKEN, Desk
 
 OPENING = r"POST .*/(pulls|merge_requests)$"
 SOON = 4102444800000
-"""Later than anything that happens in a test."""
+"""Later than any event in a test."""
 
 
 def number_of_pulls(desk: Desk) -> int:
@@ -99,7 +99,7 @@ def test_worker_that_lost_its_lease_opens_nothing(desk: Desk) -> None:
     assert number_of_pulls(desk) == 0
 
 
-# A forge that is away.
+# An unavailable forge.
 
 
 def test_forge_outage_only_delays(desk: Desk) -> None:
@@ -149,7 +149,7 @@ def test_single_call_does_not_retry(desk: Desk) -> None:
         desk.forge.find_pulls(BRANCH, "main")
 
 
-# Follow-ups, and what people did meanwhile.
+# Follow-ups, and actions of people in between.
 
 
 def test_follow_up_updates_our_text_and_keeps_text_by_people(desk: Desk) -> None:
@@ -189,7 +189,7 @@ def test_pull_request_closed_before_the_message_is_reopened(desk: Desk) -> None:
     assert only(desk).state == "open"
 
 
-@pytest.mark.parametrize("desk", ["github", "gitlab"], indirect=True)  # the others open it without its branch
+@pytest.mark.parametrize("desk", ["github", "gitlab"], indirect=True)  # the other forges open it without its branch
 def test_pull_request_that_cannot_be_reopened_is_reported_and_not_replaced(desk: Desk) -> None:
     desk.publish()
     desk.fake.close(1)
@@ -260,7 +260,7 @@ def test_reviewers_are_requested_and_unknown_ones_are_noted(desk: Desk) -> None:
     assert [note.partition(" could not be added")[0] for note in published.notes] == ["nobody-here"]
 
 
-# What is missing, in a sentence.
+# Clear errors for missing permissions and settings.
 
 
 def test_correct_setup_has_no_access_problems(desk: Desk) -> None:
@@ -293,7 +293,7 @@ def test_fork_is_reported(desk: Desk) -> None:
 
 
 def test_protected_branch_is_reported(desk: Desk) -> None:
-    if desk.kind in ("gitea", "forgejo"):  # they tell nobody else
+    if desk.kind in ("gitea", "forgejo"):  # they show it only to admins
         desk.fake.users["copydesk"].access = "admin"
     desk.fake.faults.protect("copydesk/*")
     assert f"branches such as {BRANCH}" in desk.forge.find_access_problems(BRANCH)[0]

@@ -29,7 +29,7 @@ POLICY: dict[str, Any] = {"draft": True, "labels": ("docs", "nowhere"), "reviewe
 
 @dataclass
 class Place:
-    """A project on a forge whose webhooks come back to us."""
+    """A project on a forge that sends us webhooks."""
 
     way: str
     fake: Any

@@ -1,4 +1,4 @@
-"""A GitHub App's token is minted for one job and one repository, with no more rights than publishing needs."""
+"""A GitHub App's token is minted for one job and one repository, with only the permissions of publishing."""
 
 import time
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.jobs.publish.forges.extra_calls import GitHub
 
 @cache
 def pair() -> tuple[str, bytes]:
-    """A private key and its public half, both in PEM."""
+    """Makes a private key and its public key, both in PEM."""
     key = rsa.generate_private_key(65537, 2048)
     private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
     return private.decode(), key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)

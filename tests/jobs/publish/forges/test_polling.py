@@ -1,4 +1,4 @@
-"""A round of looking after pull requests is bounded, and every one has its turn."""
+"""A round of polling pull requests is limited, and every pull request gets its turn."""
 
 from pathlib import Path
 from typing import cast
@@ -13,7 +13,7 @@ from copydesk.jobs.publish.forges.polling import MAX_CALLS_PER_ROUND, ROUND_MILL
 
 
 class Forge404:
-    """Knows no pull request, and counts who asks."""
+    """Knows no pull request, and counts the calls."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []

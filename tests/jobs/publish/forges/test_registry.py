@@ -1,4 +1,4 @@
-"""Which API a repository's address leads to, whose pull requests count, and what credentials it takes."""
+"""The API of a repository's address, the pull requests that count, and the credentials it accepts."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A repository on this machine belongs to somebody: the service runs nothing that it says, and keeps its work tree."""
+"""A local repository has an owner: the service runs none of its configured commands, and preserves its work tree."""
 
 import os
 import stat
@@ -30,7 +30,7 @@ def git(*arguments: str) -> str:
 
 
 def trapped_checkout(path: Path, trap: Path) -> Path:
-    """A work tree with main checked out, which a push updates, and whose filter and hooks leave marks in `trap`."""
+    """Makes a work tree of main, which a push updates, and whose filter and hooks leave marks in `trap`."""
     trap.mkdir()
     git("init", "--quiet", "-b", "main", str(path))
     (path / "docs").mkdir()
@@ -96,7 +96,7 @@ def test_a_merge_into_a_checked_out_branch_is_refused_and_runs_nothing(service: 
 def test_control_plain_git_push_triggers_the_trap(tmp_path: Path) -> None:
     trap = tmp_path / "trap"
     checkout = trapped_checkout(tmp_path / "checkout", trap)
-    (checkout / ".git" / "hooks" / "push-to-checkout").unlink()  # it would stand in for the work tree's update
+    (checkout / ".git" / "hooks" / "push-to-checkout").unlink()  # this hook would replace the update of the work tree
     git("-C", str(checkout), "config", "--unset", "receive.procReceiveRefs")
     clone = tmp_path / "clone"
     git("-c", "core.fsmonitor=false", "clone", "--quiet", str(checkout), str(clone))
@@ -135,7 +135,7 @@ def test_a_branch_that_a_linked_work_tree_has_checked_out_is_not_moved(service: 
 
 
 def test_missing_objects_are_not_fetched_by_a_configured_command(tmp_path: Path) -> None:
-    """Git fetches what a partial clone lacks from its remote, by a program that the configuration names."""
+    """Git fetches missing objects of a partial clone from its remote, with a program from the configuration."""
     mark = tmp_path / "mark"
     lender = make_repository(tmp_path / "lender.git", {"docs/index.md": PAGE})
     path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})

@@ -1,4 +1,4 @@
-"""From changes to a pull request: one branch, one pull request, on the base as it is now."""
+"""From changes to a pull request: one branch, one pull request, on the current base."""
 
 import asyncio
 import threading
@@ -41,7 +41,7 @@ def done(client: Client, prompt: str = "Change it") -> str:
 
 
 def pushes_meanwhile(repository: Path, files: dict[str, bytes], then: Turn) -> Turn:
-    """A turn during which somebody pushes to main."""
+    """Returns a turn during which a person pushes to main."""
 
     def turn(conversation: Conversation, workspace: Workspace) -> Reply:
         commit(pygit2.Repository(str(repository)), files)
@@ -209,7 +209,7 @@ def test_merge_noticed_late_does_not_end_a_newer_message(repository: Path) -> No
     with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
         job_id = done(service.client)
         [[pull]] = service.desk.pulls.list_idle_by_project().values()
-    desk = open_desk(Settings(data=repository.parent / "data"))  # where no worker is at it
+    desk = open_desk(Settings(data=repository.parent / "data"))  # without a worker that uses it
     desk.jobs.add_message(desk.projects.get(pull.project_id), job_id, "One more thing")
     assert not desk.pulls.mark_merged(pull)
     assert desk.jobs.get(pull.project_id, job_id).status == "active"
@@ -253,7 +253,8 @@ def test_a_mirror_with_many_loose_objects_is_packed(repository: Path, tmp_path: 
     mirror.commit(head, {"docs/page.md": b"new\n"}, "Change", pygit2.Signature("Ada", "ada@example.org"))
     pack_mirror(mirror.folder)
     packs = list((mirror.folder / "objects" / "pack").glob("*.pack"))
-    cruft = list((mirror.folder / "objects" / "pack").glob("*.mtimes"))  # from git 2.41 on, what no branch refers to
+    # since git 2.41, the pack of unreachable objects
+    cruft = list((mirror.folder / "objects" / "pack").glob("*.mtimes"))
     assert len(packs) - len(cruft) == 1
     assert mirror.tree(head).find_entry("docs/page.md") is not None
 

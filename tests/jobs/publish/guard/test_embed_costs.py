@@ -1,4 +1,4 @@
-"""Reading a hostile file takes time in proportion to its size: twice the text may take about twice the CPU time."""
+"""Parsing a hostile file takes time in proportion to its size: twice the text may take about twice the CPU time."""
 
 from time import thread_time
 
@@ -8,7 +8,7 @@ from copydesk.jobs.publish.guard.embeds.by_file_type import find_embeds
 
 SIZE = 12_000
 LEAST_SECONDS = 0.04
-"""Below this, the clock and the machine say more than the parser."""
+"""Shorter times measure the clock and the machine more than the parser."""
 MOST_RATIO = 3.4
 TRIES = 4
 
@@ -29,7 +29,7 @@ def build(unit: str, size: int) -> str:
 
 
 def measure(path: str, text: str) -> float:
-    """Returns the CPU seconds that reading the text takes; nothing of it is known from before."""
+    """Returns the CPU seconds of parsing the text, without cached results."""
     find_embeds.cache_clear()
     began = thread_time()
     find_embeds(path, text)
@@ -37,7 +37,7 @@ def measure(path: str, text: str) -> float:
 
 
 def check_ratio(path: str, short: str, long: str) -> None:
-    """Passes as soon as one of a few tries shows that twice the text takes about twice the time."""
+    """Passes as soon as one of a few attempts shows that twice the text takes about twice the time."""
     ratios = []
     for _ in range(TRIES):
         once, twice = measure(path, short), measure(path, long)

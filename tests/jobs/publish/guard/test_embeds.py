@@ -1,4 +1,4 @@
-"""Whatever way a page has of loading from a new host or running a script, a change that uses it is refused."""
+"""A change that makes a page load from a new host or run a script is refused, for every way to do so."""
 
 import pytest
 
@@ -13,7 +13,7 @@ DOCUSAURUS: Files = {**SITES, "docusaurus.config.js": b"module.exports = {};\n"}
 
 
 def explain(workspace: MakeWorkspace, path: str, text: str, files: Files = SITES, before: str = "") -> str:
-    """Returns why a change to one file is refused, or nothing."""
+    """Returns why a change to one file is refused, or an empty text."""
     known = {**files, **({path: before.encode()} if before else {})}
     try:
         check_publishable(workspace(known).tree, {path: text.encode()}, allowed_patterns=["*"])

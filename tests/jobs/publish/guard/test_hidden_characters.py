@@ -1,4 +1,4 @@
-"""Nothing that a change says can be hidden from its reviewer, neither by bytes nor by characters."""
+"""A change cannot hide anything from its reviewer, neither by bytes nor by characters."""
 
 import pytest
 
@@ -15,7 +15,7 @@ CONTROLS = ["\x00", "\x01", "\x08", "\x0b", "\x0c", "\x1b", "\x7f", "\x85", "\x9
 
 
 def explain(workspace: Workspace, changes: Changes) -> str:
-    """Returns why the policy refuses the changes, or nothing."""
+    """Returns why the policy refuses the changes, or an empty text."""
     try:
         check_publishable(workspace.tree, changes)
     except PublishRefused as refusal:

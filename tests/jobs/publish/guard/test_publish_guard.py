@@ -1,4 +1,4 @@
-"""What a change says is looked at before it is published: secrets, hidden characters, what comes from elsewhere."""
+"""A change is inspected before it is published: secrets, hidden characters, external content."""
 
 import base64
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from tests.support.cpu_budget import limit_cpu
 Refused = Callable[..., str]
 PAGE = b"# Page\n\nText with [a link](https://known.example.org/x).\n"
 RANDOM = "Zq7Rk2Vw9Xt4Bn6Mc1Lp8Sd3Fg5Hj0Ky"
-# Put together here, so that nobody's scanner takes this file for a leak.
+# Concatenated here, so that secret scanners do not report this file.
 SECRETS = {
     "AWS": "AKIA" + "Q3ZT7WPLX2M9RB4K",
     "GitHub": "ghp_" + RANDOM + "aB3d",
@@ -68,7 +68,7 @@ def refused(workspace: MakeWorkspace) -> Refused:
     tree = workspace({"docs/page.md": PAGE, "docs/old.md": b"one\n"}).tree
 
     def why(changes: Changes, **options: object) -> str:
-        """Why the change is refused, or nothing."""
+        """Returns why the change is refused, or an empty text."""
         try:
             check_publishable(tree, changes, **options)  # type: ignore[arg-type]
         except PublishRefused as refusal:

@@ -1,4 +1,4 @@
-"""Tokens and keys are seen by those they are for and by nobody else, whether a job succeeds or fails."""
+"""Tokens and keys reach only their recipients, whether a job succeeds or fails."""
 
 import base64
 import html
@@ -45,13 +45,13 @@ def _everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def shown(place: Place) -> dict[str, str]:
-    """What the forge was shown by callers, and what it minted for them."""
+    """Returns the secrets that callers sent to the forge, and those that it minted for them."""
     found = {f"credential {n}": value.partition(" ")[2] for n, value in enumerate(place.fake.shown)}
     return found | {f"minted {n}": value for n, value in enumerate(place.fake.tokens)}
 
 
 def leaks(place: Place, caplog: pytest.LogCaptureFixture, watch: Watch | None = None) -> list[str]:
-    """Where a secret of the project, or a credential that the forge was shown, is to be seen."""
+    """Finds every place that shows a secret of the project, or a credential that the forge received."""
     data = place.service.desk.settings.data
     logged = [("the log", caplog.text.encode())]
     told = [f"{record.getMessage()} {record.__dict__}".encode() for record in caplog.records]
@@ -69,7 +69,7 @@ def on(way: str, running: Running, folder: Path, **policy: Any) -> Iterator[Plac
 
 
 def credentials(headers: Message) -> str:
-    """What the caller showed, as it is and in every form that a careless server might repeat it in."""
+    """Returns the caller's credentials in plain form and in every encoding that a careless server might repeat."""
     header = headers.get("Authorization", "")
     value = header.partition(" ")[2]
     plain = base64.b64decode(value).decode().partition(":")[2] if header.startswith("Basic ") else value
@@ -77,7 +77,7 @@ def credentials(headers: Message) -> str:
 
 
 def echo(status: int, kind: str = "application/json", times: int = 1000) -> Rule:
-    """An answer that repeats the caller's credentials, the first so many times."""
+    """Builds a response that repeats the caller's credentials, for the first `times` calls."""
     left = [times]
 
     def answer(headers: Message) -> Wire | None:
@@ -198,7 +198,7 @@ def test_key_echoed_by_a_model_provider_is_redacted(
             f"Wrong key {key}, {key[:14]}…{key[-6:]}, {base64.b64encode(key.encode()).decode()}, {quote(key, safe='')}"
         )
         body = json.dumps({"error": {"message": f"{said} in Authorization: Bearer {key}", "type": "x", "code": None}})
-        # What may pass is asked again after a while, so it is followed by what does not.
+        # Transient errors are retried, so a permanent error follows.
         job = place.done([send(body, status=status), fail(401, said)])
         assert (job["status"], job["reason"]) == ("failed", "model_error"), job["message"]
         assert leaks(place, caplog) == []

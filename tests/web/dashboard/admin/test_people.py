@@ -47,7 +47,7 @@ def sent(browser: httpx.Client, path: str, **form: str) -> httpx.Response:
 
 
 def row(html: str, email: str) -> str:
-    """What the page says of one person or invitation."""
+    """Returns the text of one person's or invitation's row."""
     return next(part for part in re.split(r"<li\b", html) if email in part)
 
 
@@ -297,7 +297,7 @@ def test_the_system_page_shows_workers_while_they_have_jobs(service: Service, ad
 def test_the_system_page_says_when_every_view_is_counted(service: Service, admin: httpx.Client) -> None:
     assert "No page views yet" in admin.get("/system").text
     service.client.send_events([{"path": "/a", "visitorId": "1", "userAgent": "Mozilla/5.0 Firefox/140.0"}])
-    service.client.visitors()  # which counts what arrived
+    service.client.visitors()  # counts the views that arrived
     shown = admin.get("/system").text
     assert re.search(r'id="backlog">0<', shown)
     assert shown.count('"state good">reachable') == 2
@@ -325,7 +325,7 @@ def test_the_system_page_names_postgresql_and_not_its_address(tmp_path: Path, se
     assert [secret for secret in (*hidden.values(), "postgresql://", str(tmp_path)) if secret in shown] == []
 
 
-@pytest.mark.usefixtures("admin")  # who stays when this one is removed, whichever tests ran before
+@pytest.mark.usefixtures("admin")  # an admin remains when this one is removed, in any order of tests
 def test_names_of_people_are_escaped_everywhere(service: Service) -> None:
     with signed_in(service, "admin", "script@example.org") as browser:
         someone = person(service, "admin", "script@example.org")

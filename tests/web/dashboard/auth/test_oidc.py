@@ -1,4 +1,4 @@
-"""Signing in with an identity provider, against a real one that can be told to lie."""
+"""Signing in with an identity provider, against a real one that can send false claims."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -37,7 +37,7 @@ def service(both: tuple[Service, OidcProvider]) -> Service:
 
 @pytest.fixture
 def provider(both: tuple[Service, OidcProvider]) -> OidcProvider:
-    """Honest at first, and with somebody new at the door."""
+    """A provider without false claims, with a new person."""
     provider = both[1]
     fresh = OidcProvider(provider.address)
     vars(provider).update({name: value for name, value in vars(fresh).items() if name not in ("_codes", "key_name")})
@@ -53,7 +53,7 @@ def browser(service: Service) -> Iterator[httpx.Client]:
 
 
 def there(browser: httpx.Client, following: str = "/account") -> str:
-    """To the provider; the address that it sends the browser back to."""
+    """Starts a sign-in; returns the address to which the provider redirects the browser."""
     sent = browser.get("/sign-in/oidc", params={"next": following})
     assert sent.status_code == 303, sent.text
     with httpx.Client(timeout=60) as outside:
@@ -181,7 +181,7 @@ def test_id_token_may_not_carry_its_own_key(provider: OidcProvider, browser: htt
 
 
 def test_a_state_of_another_browser_is_refused(service: Service, provider: OidcProvider, browser: httpx.Client) -> None:
-    """Else whoever sends a link could let others sign in as themselves."""
+    """Otherwise an attacker's link could sign others in to the attacker's account."""
     with httpx.Client(base_url=service.url, timeout=60) as attacker:
         link = there(attacker)
     assert "was not started in this browser" in refused(browser, link)

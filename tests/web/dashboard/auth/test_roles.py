@@ -1,4 +1,4 @@
-"""Who may do what on the dashboard: every route, every role, every form, and the objects of another project."""
+"""Permissions on the dashboard: every route, every role, every form, and the objects of another project."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ SESSIONS: dict[str, httpx.Cookies] = {}
 
 
 def rows() -> list[tuple[str, str, str]]:
-    """Method, path and least role, as the table says."""
+    """Reads method, path and minimum role from the table."""
     lines = [line.split() for line in TABLE.read_text("utf-8").splitlines() if line and not line.startswith("#")]
     return [(method, path, role) for role, method, path in lines]
 
@@ -38,7 +38,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def objects(service: Service) -> dict[str, str]:
-    """One of each kind that a path may name, all of one project."""
+    """Creates one object of each kind that a path may name, all of one project."""
     desk, project = service.desk, service.project
     job = desk.jobs.create(project, NewJob("Mend the typo.")).job
     with desk.database.write() as tx:
@@ -73,7 +73,7 @@ def ask(
 
 
 def session(service: Service, role: str, path: str) -> httpx.Cookies:
-    """One for each role, but where one may be ended: there it is somebody else's."""
+    """Returns a session per role; where a route ends a session, a separate one."""
     if path == "/sign-out" or path.startswith("/account/"):
         return signed_in(service, role, f"leaving-{role}@example.org").cookies
     if role not in SESSIONS:

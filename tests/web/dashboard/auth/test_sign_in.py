@@ -1,4 +1,4 @@
-"""Coming in and staying in, as an attacker would try it."""
+"""Signing in and sessions, under attack."""
 
 import math
 import re
@@ -25,7 +25,7 @@ COOKIE = "copydesk"
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("entry")
     repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
-    proxies = ("127.0.0.1",)  # so that a test can come from anywhere
+    proxies = ("127.0.0.1",)  # so that a test can use any client address
     with serve(folder / "data", repository=repository, with_worker=False, trusted_proxies=proxies) as service:
         person(service, "admin")
         yield service
@@ -33,7 +33,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def service(running: Service) -> Service:
-    """With nobody throttled."""
+    """A service without throttled addresses."""
     with running.desk.database.write() as tx:
         tx.execute(delete(limits))
     return running
@@ -103,7 +103,7 @@ def test_password_guesses_at_many_accounts_from_one_address_are_throttled(
 def test_sign_in_does_not_reveal_whether_an_account_exists(browser: httpx.Client, service: Service) -> None:
     people = service.desk.people
     people.accept_invitation(people.invite("known@example.org", "viewer", actor="test"), "", "Known", PASSWORD)
-    sign_in(browser, "a guess", email="first@example.org")  # makes what the others are compared with
+    sign_in(browser, "a guess", email="first@example.org")  # creates the hash that others are compared with
     texts, least = [], {"known@example.org": math.inf, "nobody@example.org": math.inf}
     for email in [*least] * 3:
         begun = time.process_time()
@@ -160,7 +160,7 @@ FOREIGN = [
 
 
 def test_a_form_is_accepted_at_an_address_of_the_local_network(browser: httpx.Client) -> None:
-    """As on a fresh install in a container, which knows only its own address within."""
+    """As on a new installation in a container, which knows only its internal address."""
     form = {"email": "admin@example.org", "password": PASSWORD}
     host = "192.168.1.5:8080"
     answer = browser.post("/sign-in", data=form, headers={"Host": host, "Origin": f"http://{host}"})
@@ -170,7 +170,7 @@ def test_a_form_is_accepted_at_an_address_of_the_local_network(browser: httpx.Cl
 
 
 def test_host_header_does_not_make_an_origin_trusted(browser: httpx.Client, service: Service) -> None:
-    """As when a name of the attacker's leads a browser to this service (DNS rebinding)."""
+    """As when an attacker's name leads a browser to this service (DNS rebinding)."""
     form = {"email": "admin@example.org", "password": PASSWORD}
     port = service.url.rpartition(":")[2]
     for host in ("evil.example", f"evil.example:{port}", f"127.0.0.1.evil.example:{port}", f"0.0.0.0:{port}"):
@@ -192,7 +192,7 @@ def test_every_loopback_name_is_a_trusted_origin(browser: httpx.Client, service:
 def test_cross_site_sign_in_is_refused(
     browser: httpx.Client, service: Service, path: str, headers: dict[str, str]
 ) -> None:
-    """Else it could have them work in an account that is not theirs."""
+    """Otherwise an attacker could make people work in an account that is not theirs."""
     if path == "/join/":
         path += service.desk.people.invite("new@example.org", "viewer", actor="test")
     form = {"email": "admin@example.org", "password": PASSWORD, "name": "New"}
@@ -203,7 +203,7 @@ def test_cross_site_sign_in_is_refused(
 
 
 def forms(service: Service) -> dict[str, dict[str, str]]:
-    """Every form of these pages, filled in so that it would do something."""
+    """Every form of these pages, filled in so that it would have an effect."""
     other = person(service, "editor", "other@example.org")
     [session, *_] = service.desk.people.sessions.list_for_person(person(service, "admin").id)
     return {

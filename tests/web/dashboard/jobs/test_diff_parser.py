@@ -1,4 +1,4 @@
-"""Diffs are laid out without losing or inventing a letter, whatever the files and whatever the diff."""
+"""Parsed diffs lose and add no character, for any files and any diff."""
 
 from collections.abc import Sequence
 

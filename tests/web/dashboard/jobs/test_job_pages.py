@@ -1,4 +1,4 @@
-"""The pages of jobs and of reviews, over real HTTP: what they show, what may be done there, and what may not."""
+"""The pages of jobs and of reviews, over real HTTP: their content, their actions, and their permissions."""
 
 import html
 import json
@@ -42,12 +42,12 @@ JOB_POSTS = ("message", "cancel", "archive", "unarchive", "retry")
 PULL_POSTS = ("merge", "close")
 SIGNED_IN: dict[tuple[str, str], httpx.Client] = {}
 LARGEST_PAGE = 120_000
-"""Of the 150,000 that a page and all it loads may have."""
+"""Bytes, of the 150,000 that a page with all its resources may have."""
 
 
 @pytest.fixture(scope="module")
 def working(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """With a worker, and a model that tidies one page."""
+    """A service with a worker, and a model that fixes one page."""
     folder = tmp_path_factory.mktemp("working")
     repository = make_repository(folder / "docs.git", {"docs/index.md": PAGE})
     script = [
@@ -61,7 +61,7 @@ def working(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Without a worker: a job stays as it is."""
+    """A service without a worker: jobs keep their state."""
     folder = tmp_path_factory.mktemp("idle")
     repository = make_repository(folder / "docs.git", {"docs/index.md": PAGE})
     with serve(folder / "data", repository=repository, with_worker=False) as running:
@@ -70,7 +70,7 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def docs(working: Service, tmp_path: Path) -> Service:
-    """A project of its own, with a repository of its own and a worker."""
+    """A new project with its own repository and a worker."""
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
     project = working.desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
     return Service(working.url, working.desk, project, working.key, repository)
@@ -94,7 +94,7 @@ def editor_of(service: Service) -> httpx.Client:
 
 
 def _somebody(service: Service, role: str) -> httpx.Client:
-    """Signed in once in each service: making a browser costs more than most of what is done with it here."""
+    """Returns a signed-in client, cached per service: creating one costs more than most requests here."""
     if (service.url, role) not in SIGNED_IN:
         SIGNED_IN[service.url, role] = signed_in(service, role)
     return SIGNED_IN[service.url, role]
@@ -106,7 +106,7 @@ def post(client: httpx.Client, path: str, **fields: str) -> httpx.Response:
 
 @cache
 def a_token(client: httpx.Client) -> str:
-    """One and the same on every page of a session."""
+    """Returns the CSRF token, which is the same on every page of a session."""
     return token_of(client.get("/projects").text)
 
 

@@ -1,4 +1,4 @@
-"""The API keys page: keys are made, shown once, listed and revoked."""
+"""The API keys page: keys are created, shown once, listed and revoked."""
 
 import logging
 import re
@@ -30,7 +30,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def service(running: Service) -> Service:
-    """A fresh project, which has made one key in this hour."""
+    """A new project, which has created one key in this hour."""
     return running.another_project()
 
 
@@ -44,7 +44,7 @@ def page_of(service: Service) -> str:
 
 
 def form_on(client: httpx.Client, path: str, **fields: str) -> dict[str, str]:
-    """The page's form, filled in."""
+    """Fills in the page's form."""
     shown = client.get(path).text
     found = re.search(r'name="id" value="(key_\w+)"', shown)
     assert found

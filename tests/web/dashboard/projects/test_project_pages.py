@@ -1,4 +1,4 @@
-"""Projects in the dashboard: the list, making one, its settings and secrets, and the way into an empty one."""
+"""Projects in the dashboard: the list, creating one, its settings and secrets, and the first steps of an empty one."""
 
 import html
 import logging
@@ -51,7 +51,7 @@ def admin(service: Service) -> httpx.Client:
 
 @pytest.fixture
 def project(service: Service) -> Project:
-    """A fresh one, on GitHub."""
+    """A new project on GitHub."""
     return service.desk.projects.create("Handbook", actor="test", **ON_GITHUB)
 
 
@@ -60,7 +60,7 @@ def posted(client: httpx.Client, path: str, seen_at: str = "/projects/new", **fi
 
 
 def made(service: Service, response: httpx.Response) -> Project:
-    """The project that a form led to."""
+    """Returns the project that a form created."""
     assert response.status_code == 303, response.text
     found = re.fullmatch(r"/projects/(proj_\w+)/start", response.headers["location"])
     assert found
@@ -68,14 +68,14 @@ def made(service: Service, response: httpx.Response) -> Project:
 
 
 def dump(service: Service) -> bytes:
-    """All that the database holds on disk."""
+    """Returns all bytes of the database on disk."""
     folder = service.desk.settings.data
     return b"".join(file.read_bytes() for file in folder.glob("copydesk.db*"))
 
 
 @contextmanager
 def silent_host() -> Iterator[str]:
-    """Takes connections and never answers."""
+    """Accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         kept: list[socket.socket] = []
         threading.Thread(target=lambda: kept.append(listener.accept()[0]), daemon=True).start()

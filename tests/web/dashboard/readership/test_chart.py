@@ -1,4 +1,4 @@
-"""How the chart is drawn, and the ranges that people speak of."""
+"""The geometry of the chart, and the named ranges."""
 
 import pytest
 

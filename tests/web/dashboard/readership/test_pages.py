@@ -1,4 +1,4 @@
-"""The readership pages, over real HTTP: the API's own figures, whoever reads them, and whatever strangers wrote."""
+"""The readership pages, over real HTTP: the same figures as the API, for every role, safe with hostile input."""
 
 import csv
 import html
@@ -39,7 +39,7 @@ def viewer(running: Service) -> httpx.Client:
 
 @pytest.fixture
 def site(running: Service) -> Service:
-    """An empty project of its own."""
+    """A new, empty project."""
     return running.another_project()
 
 
@@ -82,14 +82,14 @@ def look(viewer: httpx.Client, site: Service, part: str = "", status: int = 200,
 
 
 def tile(text: str, name: str) -> tuple[str, str]:
-    """Its value and its change."""
+    """Returns its value and its change."""
     found = re.search(rf'id="tile-{name}">.*?class="value">(.*?)</dd><dd class="change">(.*?)</dd>', text, re.S)
     assert found, f"there is no tile {name}"
     return found[1], re.sub("<.*?>", "", found[2])
 
 
 def rows(text: str) -> list[tuple[str, ...]]:
-    """Of the table of pages: path, human, AI, total."""
+    """Returns the rows of the table of pages: path, human, AI, total."""
     figures = r'<td class="figure">([\d,]+)</td>' * 3
     found = re.findall(rf'<tr><th scope="row" class="path">(.*?)</th>{figures}', text)
     return [(html.unescape(path), *counts) for path, *counts in found]

@@ -1,4 +1,4 @@
-"""What webhooks say happened, and who is spoken to."""
+"""Webhook payloads: the events, and whether a comment addresses Copydesk."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A delivery counts only with the project's secret, by each forge's own scheme."""
+"""A delivery is accepted only with the project's secret, by each forge's own scheme."""
 
 import base64
 import hashlib
