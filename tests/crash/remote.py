@@ -43,7 +43,7 @@ class RemoteCase(Case):
 
     def proposed(self, runs: int) -> str:
         (pull,) = self.fake.pulls
-        pull.follow()
+        pull.update_heads()
         assert (pull.state, pull.head, pull.base) == ("open", self.branch, "main")
         assert (self.job.pr_link or "").endswith(f"/{pull.number}")
         assert (pull.labels, [user.login for user in pull.reviewers]) == (["docs"], ["rita"])

@@ -246,15 +246,15 @@ def test_gitea_rule_for_top_level_branches_does_not_block_jobs(desk: Desk, tmp_p
 def test_permissions_unknown_to_the_gitlab_api_are_decided_by_the_push(desk: Desk, tmp_path: Path) -> None:
     """For permissions through an invited group."""
     with fake_forge("gitlab", tmp_path) as fake:
-        really = fake.dressed
+        original = fake.adjust_response
 
-        def dressed(call: Any, data: Any) -> Any:
-            found = really(call, data)
+        def adjust_response(call: Any, data: Any) -> Any:
+            found = original(call, data)
             if isinstance(found, dict) and "permissions" in found:
                 found["permissions"] = {"project_access": None, "group_access": None}
             return found
 
-        fake.dressed = dressed
+        fake.adjust_response = adjust_response
         with at_work(desk, fake, SPELL, DONE) as bench:
             job = bench.done()
             assert job.status is COMPLETED, job.message

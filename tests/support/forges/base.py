@@ -87,7 +87,7 @@ class Forge(World):
         """Returns the published description of a call."""
 
     @abstractmethod
-    def presented(self, call: Call) -> str | None:
+    def read_token(self, call: Call) -> str | None:
         """Returns the token of the caller."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ class Forge(World):
         """Builds the forge's error for a status."""
 
     @abstractmethod
-    def limited(self, fault: Fault) -> Wire:
+    def rate_limit_response(self, fault: Fault) -> Wire:
         """Builds the forge's rate limit response."""
 
     @abstractmethod
@@ -103,33 +103,33 @@ class Forge(World):
         """Returns the headers of a webhook, including its signature."""
 
     @abstractmethod
-    def addressed(self, call: Call) -> str | None:
+    def find_repository_name(self, call: Call) -> str | None:
         """Returns the full name of the repository in the path of the call, if it has one."""
 
     def authenticate(self, call: Call) -> Token | None:
         """Returns the caller's token. Returns None for an anonymous caller if the forge answers anonymous calls."""
-        value = self.presented(call)
+        value = self.read_token(call)
         token = self.tokens.get(value) if value is not None else None
         if token is None or not token.alive:
             raise self.refusal(401)
         return token
 
-    def granted(self, token: Token) -> frozenset[str]:
+    def effective_scopes(self, token: Token) -> frozenset[str]:
         """Returns the effective scopes of a token, which may be more than its listed scopes."""
         return token.scopes
 
-    def out_of_scope(self, token: Token, needs: list[str]) -> Refused:
+    def scope_refusal(self, token: Token, needs: list[str]) -> Refused:
         return self.refusal(403, "scope", needs)
 
-    def standing_headers(self, call: Call | None) -> dict[str, str]:
+    def common_headers(self, call: Call | None) -> dict[str, str]:
         """Returns the headers of every response."""
         return {}
 
-    def canonical(self, path: str) -> str:
+    def canonical_path(self, path: str) -> str:
         """Returns the path that routes use, if a forge has several paths for the same resource."""
         return path
 
-    def dressed(self, call: Call, data: Any) -> Any:
+    def adjust_response(self, call: Call, data: Any) -> Any:
         """Adjusts the data of a response before it is sent."""
         return data
 
@@ -137,11 +137,11 @@ class Forge(World):
 
     def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Wire:
         address = urlsplit(target)
-        path = self.canonical(address.path.removeprefix(self.prefix))
+        path = self.canonical_path(address.path.removeprefix(self.prefix))
         call = Call(method, path, _query(address.query), {k.lower(): v for k, v in headers.items()}, None)
         with self.lock:
             reply = self._answer(call, body)
-        sent = {**self.standing_headers(call), **reply.headers}
+        sent = {**self.common_headers(call), **reply.headers}
         if reply.data is None:
             return reply.status, list(sent.items()), b""
         return reply.status, [("Content-Type", "application/json"), *sent.items()], json.dumps(reply.data).encode()
@@ -160,9 +160,9 @@ class Forge(World):
         except Exception:
             self.broken.append(f"{call.method} {call.path}\n{traceback.format_exc()}")
             return Reply(500, {"message": "The fake failed."})
-        reply.data = self.dressed(call, reply.data)
-        if call.addressed is not None:
-            call.addressed.tick()
+        reply.data = self.adjust_response(call, reply.data)
+        if call.repository_or_none is not None:
+            call.repository_or_none.tick()
         if operation is not None:
             wrong = list(operation.wrong_answer(reply.status, reply.data))
             self.broken += [f"{call.method} {call.path} answered {reply.status}: {one}" for one in wrong]
@@ -179,23 +179,23 @@ class Forge(World):
 
     def _admit(self, call: Call, found: Route) -> None:
         """Refuses a caller with 404 for a repository that they may not see, and with 403 if they may only read."""
-        path = self.addressed(call)
+        path = self.find_repository_name(call)
         if path is not None:
             if path in self.renamed:
-                raise self.moved(call, self.repositories[self.renamed[path]])
+                raise self.redirect_to_renamed(call, self.repositories[self.renamed[path]])
             repository = self.repositories.get(path)
             if repository is None or (repository.private and not (call.token and call.token.reaches(repository))):
                 raise self.refusal(404, "repository")
-            call.addressed = repository
+            call.repository_or_none = repository
             if found.method != "GET" and repository.archived:
                 raise self.refusal(403, "archived")
             if call.token and not call.token.user.may(found.level):
                 raise self.refusal(403, "level", [found.level])
-        if call.token and found.needs and not self.granted(call.token).intersection(found.needs):
-            raise self.out_of_scope(call.token, list(found.needs))
+        if call.token and found.needs and not self.effective_scopes(call.token).intersection(found.needs):
+            raise self.scope_refusal(call.token, list(found.needs))
 
     @abstractmethod
-    def moved(self, call: Call, repository: Repository) -> Refused:
+    def redirect_to_renamed(self, call: Call, repository: Repository) -> Refused:
         """Redirects calls to a renamed repository."""
 
     def _read(self, call: Call, operation: Operation, body: bytes) -> None:
@@ -224,13 +224,13 @@ class Forge(World):
         if repository is None or not token.reaches(repository):
             return 404, "Repository not found.\n"
         scopes = self.push_scopes if pushing else self.read_scopes
-        if not self.granted(token).intersection(scopes) or (pushing and not token.user.may("write")):
+        if not self.effective_scopes(token).intersection(scopes) or (pushing and not token.user.may("write")):
             return 403, f"Permission to {path}.git denied to {token.user.login}.\n"
         if pushing and repository.archived:
             return 403, "This repository was archived so it is read-only.\n"
         return 0, ""
 
-    def note(self, method: str, target: str, status: int) -> None:
+    def record_request(self, method: str, target: str, status: int) -> None:
         self.requests.append(Request(method, SECRET.sub(r"\1…", target), status))
 
     def publish(self, event: str, described: Any, payload: Any, **how: Any) -> None:

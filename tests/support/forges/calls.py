@@ -32,12 +32,12 @@ class Call:
     body: Any
     params: dict[str, str] = field(default_factory=dict)
     token: Token | None = None
-    addressed: Repository | None = None
+    repository_or_none: Repository | None = None
 
     @property
     def repository(self) -> Repository:
-        assert self.addressed is not None
-        return self.addressed
+        assert self.repository_or_none is not None
+        return self.repository_or_none
 
     @property
     def user(self) -> User:

@@ -39,19 +39,19 @@ class Gitea(Forge):
         found = next(one for one in self.routes if one.operation == name)
         return published.operation(name, found.method, found.path)
 
-    def presented(self, call: Call) -> str | None:
+    def read_token(self, call: Call) -> str | None:
         scheme, _, value = call.headers.get("authorization", "").partition(" ")
         return value if scheme.lower() in ("token", "bearer") else None
 
     def authenticate(self, call: Call) -> Token | None:
-        if self.presented(call) is None and call.method == "GET" and call.path != "/user":
+        if self.read_token(call) is None and call.method == "GET" and call.path != "/user":
             return None
         return super().authenticate(call)
 
-    def addressed(self, call: Call) -> str | None:
+    def find_repository_name(self, call: Call) -> str | None:
         return f"{call.params['owner']}/{call.params['repo']}" if "repo" in call.params else None
 
-    def moved(self, call: Call, repository: Repository) -> Refused:
+    def redirect_to_renamed(self, call: Call, repository: Repository) -> Refused:
         rest = call.path.split("/", 4)[4:]
         target = "/".join([f"{self.api}/repos/{repository.path}", *rest])
         return Refused(301, self._said("Moved."), {"Location": target})
@@ -75,12 +75,12 @@ class Gitea(Forge):
     def _no(self, status: int, message: str) -> Refused:
         return Refused(status, self._said(message))
 
-    def limited(self, fault: Fault) -> Wire:
+    def rate_limit_response(self, fault: Fault) -> Wire:
         """Answers as a proxy: Gitea and Forgejo have no rate limits."""
         headers = [("Content-Type", "text/plain"), ("Retry-After", str(int(fault.seconds)))]
         return 429, headers, b"Too Many Requests\n"
 
-    def paged(self, call: Call, items: list[Json]) -> Reply:
+    def paginate_reply(self, call: Call, items: list[Json]) -> Reply:
         found, number, pages = page(call, items, size="limit")
         return Reply(200, found, {"X-Total-Count": str(len(items)), "Link": links(self.api, call, number, pages)})
 
@@ -121,8 +121,8 @@ class Gitea(Forge):
     def list_pulls(self, call: Call) -> Reply:
         """Lists pull requests; there is no filter by branch."""
         wanted = call.query.get("state", "open")
-        found = [pull for pull in self.listed(call.repository.pulls) if wanted in (pull.state, "all")]
-        return self.paged(call, [self.shapes.pull(pull) for pull in found])
+        found = [pull for pull in self.visible_pulls(call.repository.pulls) if wanted in (pull.state, "all")]
+        return self.paginate_reply(call, [self.shapes.pull(pull) for pull in found])
 
     @route("POST", PULL, "repository.repo_create_pull_request", needs=WRITE)
     def create_pull(self, call: Call) -> Reply:
@@ -173,7 +173,7 @@ class Gitea(Forge):
         if asked.get("labels") is not None:
             pull.labels = self._names(pull.repository, asked["labels"])
         if to != pull.state:
-            self.settle(pull, to, call.user, "reopened" if to == "open" else "closed")
+            self.set_pull_state(pull, to, call.user, "reopened" if to == "open" else "closed")
         return Reply(201, self.shapes.pull(pull))
 
     @route(
@@ -216,7 +216,7 @@ class Gitea(Forge):
 
     @route("GET", REPO + "/labels", "issue.list_labels", needs=READ_ISSUES)
     def list_labels(self, call: Call) -> Reply:
-        return self.paged(call, [self.shapes.label(call.repository, name) for name in call.repository.labels])
+        return self.paginate_reply(call, [self.shapes.label(call.repository, name) for name in call.repository.labels])
 
     @route("POST", REPO + "/labels", "issue.create_label", needs=WRITE_ISSUES, level="write")
     def create_label(self, call: Call) -> Reply:
@@ -235,7 +235,7 @@ class Gitea(Forge):
 
     # Webhooks.
 
-    def happened(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
+    def announce_event(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
         if not self.webhooks.hooks:
             return
         shapes = self.shapes

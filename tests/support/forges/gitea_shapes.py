@@ -94,7 +94,7 @@ class Shapes:
         }
 
     def pull(self, pull: Pull) -> Json:
-        pull.follow()
+        pull.update_heads()
         page = f"{self.web}/{pull.repository.path}/pulls/{pull.number}"
         _, additions, deletions, files = pull.size()
         return {

@@ -63,13 +63,13 @@ class GitHub(GitHubWays):
     def list_pulls(self, call: Call) -> Reply:
         asked, repository = call.query, call.repository
         owner, _, branch = asked.get("head", "").rpartition(":")
-        found = [pull for pull in self.listed(repository.pulls) if asked.get("state", "open") in (pull.state, "all")]
+        found = [pull for pull in self.visible_pulls(repository.pulls) if asked.get("state", "open") in (pull.state, "all")]
         if owner:  # GitHub ignores a head without an owner
             found = [pull for pull in found if pull.head == branch and owner == repository.owner]
         found = [pull for pull in found if asked.get("base", pull.base) == pull.base]
         if asked.get("direction") == "asc":
             found.reverse()
-        return self.paged(call, [self.shapes.simple_pull(pull) for pull in found])
+        return self.paginate_reply(call, [self.shapes.simple_pull(pull) for pull in found])
 
     @route("POST", PULL, "pulls.create", needs=WRITE_PULLS, level="write")
     def create_pull(self, call: Call) -> Reply:
@@ -107,7 +107,7 @@ class GitHub(GitHubWays):
         pull.title, pull.base = asked.get("title", pull.title), asked.get("base", pull.base)
         pull.body, pull.updated = asked.get("body", pull.body) or "", now()
         if to != pull.state:
-            self.settle(pull, to, call.user, "reopened" if to == "open" else "closed")
+            self.set_pull_state(pull, to, call.user, "reopened" if to == "open" else "closed")
         return self.get_pull(call)
 
     def _refuse_reopening(self, pull: Pull) -> None:
@@ -144,7 +144,7 @@ class GitHub(GitHubWays):
     @route("GET", ISSUE + "/{issue_number:int}/comments", "issues.list_comments", needs=READ_ISSUES)
     def list_comments(self, call: Call) -> Reply:
         pull = self.asked_pull(call)
-        return self.paged(call, [self.shapes.comment(pull, one) for one in pull.comments if one.file is None])
+        return self.paginate_reply(call, [self.shapes.comment(pull, one) for one in pull.comments if one.file is None])
 
     @route("POST", ISSUE + "/{issue_number:int}/comments", "issues.create_comment", needs=WRITE_ISSUES)
     def create_comment(self, call: Call) -> Reply:

@@ -107,7 +107,7 @@ class Shapes:
 
     def simple_pull(self, pull: Pull) -> Json:
         """Returns a pull request in the form of a list."""
-        pull.follow()
+        pull.update_heads()
         address = f"{self.api}/repos/{pull.repository.path}"
         page, here = f"{self.web}/{pull.repository.path}/pull/{pull.number}", f"{address}/pulls/{pull.number}"
         links = {

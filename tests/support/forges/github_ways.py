@@ -45,7 +45,7 @@ class GitHubWays(Forge):
             raise self.refusal(400, "version")
         return published.operation(version, name)
 
-    def presented(self, call: Call) -> str | None:
+    def read_token(self, call: Call) -> str | None:
         scheme, _, value = call.headers.get("authorization", "").partition(" ")
         return value if scheme.lower() in ("bearer", "token") else None
 
@@ -54,22 +54,22 @@ class GitHubWays(Forge):
             raise self.refusal(403, "agent")
         if not (call.path.startswith("/app/") or call.path.endswith("/installation")):
             return super().authenticate(call)
-        wrong = "Integration not found" if self.app is None else self.app.objection(self.presented(call) or "")
+        wrong = "Integration not found" if self.app is None else self.app.objection(self.read_token(call) or "")
         if wrong:
             raise self.error(401, wrong)
         return None
 
-    def granted(self, token: Token) -> frozenset[str]:
+    def effective_scopes(self, token: Token) -> frozenset[str]:
         """Expands the `repo` scope of a classic token to all scopes."""
-        return self.all_scopes if "repo" in token.scopes else super().granted(token)
+        return self.all_scopes if "repo" in token.scopes else super().effective_scopes(token)
 
-    def out_of_scope(self, token: Token, needs: list[str]) -> Refused:
+    def scope_refusal(self, token: Token, needs: list[str]) -> Refused:
         return self.refusal(403, "integration" if token.user.kind == "Bot" else "scope", needs)
 
-    def addressed(self, call: Call) -> str | None:
+    def find_repository_name(self, call: Call) -> str | None:
         return f"{call.params['owner']}/{call.params['repo']}" if "repo" in call.params and call.token else None
 
-    def moved(self, call: Call, repository: Repository) -> Refused:
+    def redirect_to_renamed(self, call: Call, repository: Repository) -> Refused:
         rest = call.path.split("/", 4)[4:]
         target = "/".join([f"{self.api}/repositories/{repository.id}", *rest])
         data = {"message": "Moved Permanently", "url": target, "documentation_url": DOCS}
@@ -97,7 +97,7 @@ class GitHubWays(Forge):
     def invalid(self, **error: str) -> Refused:
         return self.error(422, "Validation Failed", errors=[{"resource": "PullRequest", **error}])
 
-    def standing_headers(self, call: Call | None) -> dict[str, str]:
+    def common_headers(self, call: Call | None) -> dict[str, str]:
         used = len(self.requests) % 5000
         classic = call is not None and call.token is not None and "repo" in call.token.scopes
         return {
@@ -107,7 +107,7 @@ class GitHubWays(Forge):
             **_allowance(5000 - used, used, int(time.time()) + 3600),
         }
 
-    def limited(self, fault: Fault) -> Wire:
+    def rate_limit_response(self, fault: Fault) -> Wire:
         seconds = int(fault.seconds)
         if fault.kind == "primary":
             headers = _allowance(0, 5000, int(time.time()) + seconds)
@@ -118,18 +118,18 @@ class GitHubWays(Forge):
         data = self.error(fault.status, message).reply.data
         return fault.status, [("Content-Type", "application/json"), *headers.items()], json.dumps(data).encode()
 
-    def dressed(self, call: Call, data: Any) -> Any:
+    def adjust_response(self, call: Call, data: Any) -> Any:
         """Adjusts the data to the requested API version."""
         newer = call.headers.get("x-github-api-version", published.DEFAULT) > published.DEFAULT
         return _without(data, REMOVED) if newer else data
 
-    def canonical(self, path: str) -> str:
+    def canonical_path(self, path: str) -> str:
         """Resolves a repository number in the path; redirects of renamed repositories use numbers."""
         names = {f"/repositories/{one.id}": f"/repos/{one.path}" for one in self.repositories.values()}
         found = "/".join(path.split("/")[:3])
         return path.replace(found, names[found], 1) if found in names else path
 
-    def paged(self, call: Call, items: list[Json]) -> Reply:
+    def paginate_reply(self, call: Call, items: list[Json]) -> Reply:
         found, number, pages = page(call, items)
         link = links(self.api, call, number, pages)
         return Reply(200, found, {"Link": link} if link else {})
@@ -141,7 +141,7 @@ class GitHubWays(Forge):
             raise self.refusal(404)
         return found
 
-    def happened(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
+    def announce_event(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
         if not self.webhooks.hooks:
             return
         shapes = self.shapes

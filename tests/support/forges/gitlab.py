@@ -36,13 +36,13 @@ class GitLab(Forge):
     def operation(self, name: str, call: Call) -> Operation:
         return published.OPERATIONS[name]
 
-    def presented(self, call: Call) -> str | None:
+    def read_token(self, call: Call) -> str | None:
         scheme, _, value = call.headers.get("authorization", "").partition(" ")
         bearer = value if scheme.lower() == "bearer" else None
         return call.headers.get("private-token") or bearer or call.query.pop("private_token", None)
 
     def authenticate(self, call: Call) -> Token | None:
-        token = self.tokens.get(self.presented(call) or "")
+        token = self.tokens.get(self.read_token(call) or "")
         if token is None:
             raise self.refusal(401)
         if not token.alive:
@@ -50,13 +50,13 @@ class GitLab(Forge):
             raise Refused(401, {"error": "invalid_token", "error_description": said})
         return token
 
-    def addressed(self, call: Call) -> str | None:
+    def find_repository_name(self, call: Call) -> str | None:
         asked = call.params.get("id")
         if asked is None or not asked.isdigit():
             return asked
         return next((path for path, one in self.repositories.items() if one.id == int(asked)), asked)
 
-    def moved(self, call: Call, repository: Repository) -> Refused:
+    def redirect_to_renamed(self, call: Call, repository: Repository) -> Refused:
         if call.method != "GET":
             return Refused(405, {"message": MOVED})
         rest = call.path.split("/", 3)[3:]
@@ -73,16 +73,16 @@ class GitLab(Forge):
         plain = {401: "401 Unauthorized", 403: "403 Forbidden", 404: "404 Not found"}
         return Refused(status, {"message": "404 Project Not Found" if why == "repository" else plain[status]})
 
-    def limited(self, fault: Fault) -> Wire:
+    def rate_limit_response(self, fault: Fault) -> Wire:
         seconds = str(int(fault.seconds))
         limits = {"RateLimit-Limit": "60", "RateLimit-Observed": "61", "RateLimit-Remaining": "0"}
         headers = [("Content-Type", "text/plain"), ("Retry-After", seconds), *limits.items()]
         return 429, headers, b"Retry later\n"
 
-    def standing_headers(self, call: Call | None) -> dict[str, str]:
+    def common_headers(self, call: Call | None) -> dict[str, str]:
         return {"X-Request-Id": f"fake-{len(self.requests)}", "RateLimit-Limit": "2000", "RateLimit-Remaining": "1999"}
 
-    def paged(self, call: Call, items: list[Json]) -> Reply:
+    def paginate_reply(self, call: Call, items: list[Json]) -> Reply:
         found, number, pages = page(call, items, default=20)
         following, before = str(number + 1) if number < pages else "", str(number - 1) if number > 1 else ""
         counts = {"X-Page": str(number), "X-Total": str(len(items)), "X-Total-Pages": str(pages)}
@@ -105,7 +105,7 @@ class GitLab(Forge):
     @route("GET", PROJECT + "/members/all", "GET /projects/{id}/members/all", needs=READ)
     def list_members(self, call: Call) -> Reply:
         members = [user for user in self.users.values() if user.may("read")]
-        return self.paged(call, [self.shapes.member(user, call.repository.created) for user in members])
+        return self.paginate_reply(call, [self.shapes.member(user, call.repository.created) for user in members])
 
     @route("GET", PROJECT + "/members/all/{user_id:int}", "GET /projects/{id}/members/all/{user_id}", needs=READ)
     def get_member(self, call: Call) -> Reply:
@@ -118,7 +118,7 @@ class GitLab(Forge):
     def find_users(self, call: Call) -> Reply:
         wanted = call.query.get("username", "").lower()
         found = [user for user in self.users.values() if wanted in ("", user.login.lower())]
-        return self.paged(call, [self.shapes.user(user) for user in found])
+        return self.paginate_reply(call, [self.shapes.user(user) for user in found])
 
     @route("GET", "/user", "GET /user", needs=(*READ, "read_user"))
     def get_user(self, call: Call) -> Reply:
@@ -134,10 +134,10 @@ class GitLab(Forge):
     @route("GET", REQUESTS, "GET /projects/{id}/merge_requests", needs=READ)
     def list_requests(self, call: Call) -> Reply:
         asked = call.query
-        found = [pull for pull in self.listed(call.repository.pulls) if self._wanted(pull, asked)]
+        found = [pull for pull in self.visible_pulls(call.repository.pulls) if self._wanted(pull, asked)]
         if asked.get("sort") == "asc":
             found.reverse()
-        return self.paged(call, [self.shapes.basic(pull) for pull in found])
+        return self.paginate_reply(call, [self.shapes.basic(pull) for pull in found])
 
     def _wanted(self, pull: Pull, asked: Json) -> bool:
         ends = (asked.get("source_branch", pull.head), asked.get("target_branch", pull.base))
@@ -178,9 +178,9 @@ class GitLab(Forge):
         if event == "reopen" and pull.state == "closed" and not pull.merged and pull.head in pull.repository.heads():
             if found := pull.repository.open_pull(pull.head, pull.base):
                 raise self._exists(found)
-            self.settle(pull, "open", call.user, "reopened")
+            self.set_pull_state(pull, "open", call.user, "reopened")
         elif event == "close" and pull.state == "open":
-            self.settle(pull, "closed", call.user, "closed")
+            self.set_pull_state(pull, "closed", call.user, "closed")
         pull.title, pull.body = asked.get("title", pull.title), asked.get("description", pull.body)
         pull.base, pull.updated = asked.get("target_branch", pull.base), now()
         self._set(pull, asked)
@@ -199,7 +199,7 @@ class GitLab(Forge):
     def list_notes(self, call: Call) -> Reply:
         pull = self.asked_pull(call)
         notes = [self.shapes.note(pull, one) for one in pull.comments]
-        return self.paged(call, notes if call.query.get("sort") == "asc" else notes[::-1])
+        return self.paginate_reply(call, notes if call.query.get("sort") == "asc" else notes[::-1])
 
     @route("POST", REQUEST + "/notes", "POST /projects/{id}/merge_requests/{merge_request_iid}/notes", needs=WRITE)
     def create_note(self, call: Call) -> Reply:
@@ -209,7 +209,7 @@ class GitLab(Forge):
 
     # Webhooks.
 
-    def happened(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
+    def announce_event(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
         if self.webhooks.hooks:
             described = gitlab_webhooks.NoteEvent if comment else gitlab_webhooks.MergeRequestEvent
             made = gitlab_webhooks.payload(self.shapes, event, pull, who, comment)

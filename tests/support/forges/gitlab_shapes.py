@@ -102,7 +102,7 @@ class Shapes:
 
     def basic(self, pull: Pull) -> Json:
         """Returns a merge request in the form of a list."""
-        pull.follow()
+        pull.update_heads()
         draft = pull.title.lower().startswith(DRAFT)
         merger = self.user(pull.merged_by) if pull.merged_by else None
         closed = pull.state == "closed" and not pull.merged

@@ -49,14 +49,14 @@ class Handler(GitHandler):
         if fault is None or self._lost:
             self._git() if GIT.match(urlsplit(self.path).path) else self._api()
         elif fault.kind == "cut":
-            forge.note(self.command, self.path, 0)
+            forge.record_request(self.command, self.path, 0)
             self._cut()
         elif fault.kind == "html":
             self._send(fault.status, [("Content-Type", "text/html; charset=utf-8")], HTML)
         elif fault.kind == "status":
             self._send(fault.status, [("Content-Type", "text/plain")], b"upstream unavailable\n")
         else:
-            self._send(*forge.limited(fault))
+            self._send(*forge.rate_limit_response(fault))
 
     def _api(self) -> None:
         self._send(*self.server.forge.answer(self.command, self.path, dict(self.headers.items()), self._read))
@@ -78,7 +78,7 @@ class Handler(GitHandler):
     def _backend(self, body: bytes) -> bytes:
         if not urlsplit(self.path).path.endswith("git-receive-pack"):
             return super()._backend(body)
-        with self.server.forge.pushing(self.path.partition(".git")[0].strip("/")):
+        with self.server.forge.watch_push(self.path.partition(".git")[0].strip("/")):
             return super()._backend(body)
 
     def _password(self) -> str | None:
@@ -89,7 +89,7 @@ class Handler(GitHandler):
         return self._read
 
     def _send(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        self.server.forge.note(self.command, self.path, 0 if self._lost else status)
+        self.server.forge.record_request(self.command, self.path, 0 if self._lost else status)
         if self._lost:
             self._cut()
         else:

@@ -153,7 +153,7 @@ class Pull:
     def merged(self) -> bool:
         return self.merge_sha is not None
 
-    def follow(self) -> None:
+    def update_heads(self) -> None:
         """Updates an open pull request to the heads of its branches."""
         if self.state == "open":
             heads = self.repository.heads()

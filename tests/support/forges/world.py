@@ -44,7 +44,7 @@ class World(ABC):
         self.add_repository(repository, **about)
 
     @abstractmethod
-    def happened(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
+    def announce_event(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
         """Sends webhooks of an event: opened, closed, merged, reopened, comment or review_comment."""
 
     def new_id(self) -> int:
@@ -87,7 +87,7 @@ class World(ABC):
     def commit(self, branch: str, files: Mapping[str, bytes], base: str = "main") -> str:
         """Commits to a branch as a person with a clone would; a new branch starts at the base."""
         repository = self.repository
-        with self.pushing(repository.path):
+        with self.watch_push(repository.path):
             self.branch(branch, base)
             return commit(pygit2.Repository(str(repository.folder)), files, branch)
 
@@ -98,7 +98,7 @@ class World(ABC):
             local.create(name, local[base].peel(pygit2.Commit))
 
     def delete_branch(self, branch: str) -> None:
-        with self.pushing(self.repository.path):
+        with self.watch_push(self.repository.path):
             pygit2.Repository(str(self.repository.folder)).branches.local.delete(branch)
 
     @property
@@ -118,21 +118,21 @@ class World(ABC):
         """Merges in the bare repository."""
         with self.lock:
             pull, who = self.pull(number), self._person(by)
-            pull.follow()
+            pull.update_heads()
             assert pull.state == "open", f"Pull request {number} is {pull.state}."
             message = f"Merge {pull.head} into {pull.base}"
             pull.merge_sha = state.merge_branches(pull.repository.folder, pull.head, pull.base, message)
             pull.merged_by = who
-            self.settle(pull, "closed", who, "merged")
+            self.set_pull_state(pull, "closed", who, "merged")
             return pull.merge_sha
 
     def close(self, number: int, *, by: str = "maintainer") -> None:
         with self.lock:
-            self.settle(self.pull(number), "closed", self._person(by), "closed")
+            self.set_pull_state(self.pull(number), "closed", self._person(by), "closed")
 
     def reopen(self, number: int, *, by: str = "maintainer") -> None:
         with self.lock:
-            self.settle(self.pull(number), "open", self._person(by), "reopened")
+            self.set_pull_state(self.pull(number), "open", self._person(by), "reopened")
 
     def comment(
         self, number: int, body: str, *, by: str = "maintainer", file: str | None = None, line: int = 1
@@ -149,23 +149,23 @@ class World(ABC):
         number = len(repository.pulls) + 1
         pull = Pull(self.new_id(), number, repository, sha=sha, base_sha=base_sha, unlisted=unlisted, **about)
         repository.pulls.append(pull)
-        self.happened("opened", pull, pull.author, None)
+        self.announce_event("opened", pull, pull.author, None)
         return pull
 
-    def settle(self, pull: Pull, to: str, who: User, event: str) -> None:
+    def set_pull_state(self, pull: Pull, to: str, who: User, event: str) -> None:
         """Opens or closes a pull request, and records its last commits."""
-        pull.follow()
+        pull.update_heads()
         pull.state, pull.updated = to, state.now()
         pull.closed = None if to == "open" else state.now()
-        self.happened(event, pull, who, None)
+        self.announce_event(event, pull, who, None)
 
     def add_comment(self, pull: Pull, comment: Comment) -> Comment:
         pull.comments.append(comment)
         pull.updated = state.now()
-        self.happened("review_comment" if comment.file else "comment", pull, comment.author, comment)
+        self.announce_event("review_comment" if comment.file else "comment", pull, comment.author, comment)
         return comment
 
-    def listed(self, pulls: list[Pull]) -> list[Pull]:
+    def visible_pulls(self, pulls: list[Pull]) -> list[Pull]:
         """Returns pull requests newest first, without those that are too new to be listed."""
         hidden = [pull for pull in pulls if pull.unlisted > 0]
         for pull in hidden:
@@ -173,7 +173,7 @@ class World(ABC):
         return [pull for pull in reversed(pulls) if pull not in hidden]
 
     @contextmanager
-    def pushing(self, path: str) -> Iterator[None]:
+    def watch_push(self, path: str) -> Iterator[None]:
         """Applies the effects of a push: the API's view lags, and open pull requests lose their branch."""
         repository = self.repositories[path]
         (repository.folder / "protected").write_text("".join(f"{name}\n" for name in self.faults.protected))
@@ -191,7 +191,7 @@ class World(ABC):
             repository.lagging[branch] = Lag(old, calls, time.monotonic() + seconds)
         pull = repository.open_pull(branch)
         if gone and pull and self.closes_on_delete:
-            self.settle(pull, "closed", self._person("maintainer"), "closed")
+            self.set_pull_state(pull, "closed", self._person("maintainer"), "closed")
 
     def _person(self, login: str) -> User:
         return self.users.get(login) or self.add_user(login, access="maintain")
