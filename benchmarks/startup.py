@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-PLAIN = (sys.executable, "-c", "pass")
+PLAIN_PYTHON = (sys.executable, "-c", "pass")
 COPYDESK = (sys.executable, "-m", "copydesk")
 COMMANDS = (
     "--version",
@@ -42,7 +42,7 @@ def measure_cpu_seconds(command: Sequence[str], environment: Mapping[str, str]) 
 
 def measure_commands(runs: int, environment: Mapping[str, str]) -> Iterator[tuple[str, list[float]]]:
     """Yields each command with its times. Ignores the first run, which compiles modules and fills the disk cache."""
-    commands = {"python -c pass": PLAIN} | {f"copydesk {name}": (*COPYDESK, *name.split()) for name in COMMANDS}
+    commands = {"python -c pass": PLAIN_PYTHON} | {f"copydesk {name}": (*COPYDESK, *name.split()) for name in COMMANDS}
     for name, command in commands.items():
         measure_cpu_seconds(command, environment)
         yield name, [measure_cpu_seconds(command, environment) for _ in range(runs)]

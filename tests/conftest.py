@@ -15,7 +15,7 @@ from tests.support.postgres import new_database
 from tests.support.programs import summarize_skips
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
-from tests.support.sharing import Sharing
+from tests.support.sharing import BalancedScheduling
 
 DATABASES = ("sqlite", "postgres")
 settings.register_profile("patient", settings(), deadline=None)  # no deadline: examples take longer on a slow machine
@@ -49,9 +49,9 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Sharing | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> BalancedScheduling | None:
     """Balances runs with `--dist loadfile`; other distributions use their own scheduler."""
-    return Sharing(config, log) if config.getoption("dist") == "loadfile" else None
+    return BalancedScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(params=DATABASES)

@@ -39,7 +39,7 @@ MAY_IMPORT = {
 }
 
 
-def imported(file: Path) -> Iterator[str]:
+def list_imports(file: Path) -> Iterator[str]:
     """Lists the copydesk modules that a file imports, including imports inside functions."""
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
@@ -55,7 +55,7 @@ def imported(file: Path) -> Iterator[str]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
 def test_imports_follow_the_layer_order(file: Path) -> None:
     part = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    others = {name.split(".")[1] for name in imported(file)} - {part}
+    others = {name.split(".")[1] for name in list_imports(file)} - {part}
     assert others <= MAY_IMPORT[part]
 
 
@@ -70,7 +70,7 @@ def find_neighbor_imports() -> dict[str, dict[str, set[str]]]:
     imports: dict[str, dict[str, set[str]]] = {}
     for file in FILES:
         importer = module_name(file).split(".")
-        for name in imported_modules(file, modules):
+        for name in list_imported_modules(file, modules):
             target = name.split(".")
             shared = next((n for n, pair in enumerate(zip(importer, target, strict=False)) if pair[0] != pair[1]), None)
             if shared is not None:
@@ -83,7 +83,7 @@ def module_name(file: Path) -> str:
     return ".".join(("copydesk", *file.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
 
 
-def imported_modules(file: Path, modules: set[str]) -> Iterator[str]:
+def list_imported_modules(file: Path, modules: set[str]) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)

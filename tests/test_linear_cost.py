@@ -71,16 +71,16 @@ def pumps(pieces: list[str]) -> st.SearchStrategy[Pump]:
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_repeated_text_takes_linear_time(name: str) -> None:
-    _search(name, examples=6, size=PARSERS[name].size // 4)
+    _run_search(name, examples=6, size=PARSERS[name].size // 4)
 
 
 @pytest.mark.drill
 @pytest.mark.parametrize("name", PARSERS)
 def test_random_repeated_texts_take_linear_time(name: str) -> None:
-    _search(name, examples=200, size=PARSERS[name].size, derandomize=False)
+    _run_search(name, examples=200, size=PARSERS[name].size, derandomize=False)
 
 
-def _search(name: str, *, examples: int, size: int, derandomize: bool = True) -> None:
+def _run_search(name: str, *, examples: int, size: int, derandomize: bool = True) -> None:
     @settings(max_examples=examples, deadline=None, derandomize=derandomize, suppress_health_check=list(HealthCheck))
     @given(pumps(PARSERS[name].pieces))
     def search(pump: Pump) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from benchmarks.agent.cases import CaseRefused
+from benchmarks.agent.cases import InvalidCase
 from benchmarks.agent.metrics import Score
 
 
@@ -56,7 +56,7 @@ class Run(_Data):
     results: tuple[Result, ...]
 
 
-class Sum(_Data):
+class ResultTotals(_Data):
     """Totals of a run: means of ratios, sums of counts."""
 
     cases: int
@@ -75,7 +75,7 @@ class Sum(_Data):
     seconds: float
 
     @classmethod
-    def of(cls, results: tuple[Result, ...]) -> "Sum":
+    def from_results(cls, results: tuple[Result, ...]) -> "ResultTotals":
         scores = [result.score for result in results]
         costs = [result.cost_usd for result in results if result.cost_usd is not None]
         return cls(
@@ -96,22 +96,22 @@ class Sum(_Data):
         )
 
 
-def save(run: Run, path: Path) -> None:
+def save_run(run: Run, path: Path) -> None:
     """Saves a run as JSON, including computed figures, for other programs that read the file."""
     data = run.model_dump(mode="json")
-    for kept, result in zip(data["results"], run.results, strict=True):
-        kept["score"] |= {name: getattr(result.score, name) for name in ("precision", "recall", "f1")}
-    data["sum"] = Sum.of(run.results).model_dump()
+    for result_data, result in zip(data["results"], run.results, strict=True):
+        result_data["score"] |= {name: getattr(result.score, name) for name in ("precision", "recall", "f1")}
+    data["sum"] = ResultTotals.from_results(run.results).model_dump()
     path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-def read(path: Path) -> Run:
+def read_run(path: Path) -> Run:
     try:
         return Run.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise CaseRefused(f"{path} cannot be read: {error.strerror}.") from None
+        raise InvalidCase(f"{path} cannot be read: {error.strerror}.") from None
     except ValidationError:
-        raise CaseRefused(f"{path} is not what 'run --json' wrote.") from None
+        raise InvalidCase(f"{path} is not what 'run --json' wrote.") from None
 
 
 def _mean(values: list[float]) -> float:

@@ -15,14 +15,14 @@ from psycopg import sql
 from sqlalchemy import make_url
 
 from benchmarks.jobs.measure import median
-from benchmarks.jobs.race import Round
+from benchmarks.jobs.race import EngineRound
 from benchmarks.jobs.service import ROOT
 
 SQLITE, POSTGRES = "SQLite", "PostgreSQL"
 
 
 @dataclass(frozen=True)
-class Entrant:
+class EngineRun:
     engine: str
     database: str
     jobs: int
@@ -30,7 +30,7 @@ class Entrant:
     """Seconds between two polls of DBOS's queue. The best value depends on the database, so several take part."""
     is_wal: bool = True
     """SQLite's write-ahead log. Copydesk turns it on and DBOS does not: the benchmark turns it on for DBOS."""
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[EngineRound] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -40,49 +40,49 @@ class Entrant:
 
     @property
     def speed(self) -> float:
-        return self.middle(lambda each: each.per_second)
+        return self.median(lambda each: each.per_second)
 
-    def middle(self, figure: Callable[[Round], float]) -> float:
+    def median(self, figure: Callable[[EngineRound], float]) -> float:
         return median([figure(each) for each in self.rounds])
 
 
-def measure(folder: Path, jobs: int, rounds: int, database_url: str | None) -> list[Entrant]:
+def measure_engines(folder: Path, jobs: int, rounds: int, database_url: str | None) -> list[EngineRun]:
     entrants = [
-        Entrant("Copydesk", SQLITE, jobs),
-        *(Entrant("DBOS", SQLITE, jobs, polling) for polling in (0.005, 0.02, 0.05)),
-        Entrant("DBOS", SQLITE, jobs, 0.02, is_wal=False),
+        EngineRun("Copydesk", SQLITE, jobs),
+        *(EngineRun("DBOS", SQLITE, jobs, polling) for polling in (0.005, 0.02, 0.05)),
+        EngineRun("DBOS", SQLITE, jobs, 0.02, is_wal=False),
     ]
     if database_url:
         entrants += [
-            Entrant("Copydesk", POSTGRES, jobs),
-            *(Entrant("DBOS", POSTGRES, jobs, polling) for polling in (0.005, 0.02)),
+            EngineRun("Copydesk", POSTGRES, jobs),
+            *(EngineRun("DBOS", POSTGRES, jobs, polling) for polling in (0.005, 0.02)),
         ]
     for _ in range(rounds):
         for entrant in entrants:
-            with _fresh(entrant, folder, database_url or "") as url:
-                entrant.rounds.append(_round(entrant, url))
+            with _new_database(entrant, folder, database_url or "") as url:
+                entrant.rounds.append(_run_round(entrant, url))
     return entrants
 
 
-def rivals(entrants: Sequence[Entrant]) -> list[tuple[Entrant, Entrant]]:
+def pair_fastest(entrants: Sequence[EngineRun]) -> list[tuple[EngineRun, EngineRun]]:
     """Pairs Copydesk with the fastest DBOS run, by database."""
-    found = []
+    pairs = []
     for ours in (entrant for entrant in entrants if entrant.polling is None):
         theirs = [entrant for entrant in entrants if entrant.polling and entrant.database == ours.database]
-        found.append((ours, max(theirs, key=lambda entrant: entrant.speed)))
-    return found
+        pairs.append((ours, max(theirs, key=lambda entrant: entrant.speed)))
+    return pairs
 
 
-def _round(entrant: Entrant, url: str) -> Round:
+def _run_round(entrant: EngineRun, url: str) -> EngineRound:
     command = [sys.executable, "-m", f"benchmarks.jobs.engine_{entrant.engine.lower()}", url, str(entrant.jobs)]
     if entrant.polling is not None:
         command.append(str(entrant.polling))
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
-    return Round(**json.loads(done.stdout.splitlines()[-1]))
+    process = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+    return EngineRound(**json.loads(process.stdout.splitlines()[-1]))
 
 
 @contextmanager
-def _fresh(entrant: Entrant, folder: Path, server: str) -> Iterator[str]:
+def _new_database(entrant: EngineRun, folder: Path, server: str) -> Iterator[str]:
     """Yields the address of an empty database and drops it afterward."""
     name = f"bench_{uuid.uuid4().hex}"
     if entrant.database == SQLITE:

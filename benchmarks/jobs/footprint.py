@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.jobs.measure import cpu_of, memory_of
+from benchmarks.jobs.measure import measure_memory, measure_process_cpu
 from benchmarks.jobs.service import serve
 
 SETTLE_SECONDS = 2.0
@@ -22,7 +22,7 @@ class Footprint:
     """Resident megabytes."""
 
 
-def measure(folder: Path, starts: int, idle_seconds: float) -> Footprint:
+def measure_footprint(folder: Path, starts: int, idle_seconds: float) -> Footprint:
     with serve(folder / "start-first"):
         pass  # compiles the modules, so that the measured starts do not
     fresh, existing = [], []
@@ -34,7 +34,7 @@ def measure(folder: Path, starts: int, idle_seconds: float) -> Footprint:
             existing.append(served.started_in)
     with serve(folder / "start-0") as served:
         time.sleep(SETTLE_SECONDS)
-        cpu, began = cpu_of(served.process), time.perf_counter()
+        cpu, began = measure_process_cpu(served.process), time.perf_counter()
         time.sleep(idle_seconds)
-        used = (cpu_of(served.process) - cpu) / (time.perf_counter() - began)
-        return Footprint(fresh, existing, idle_seconds, used, memory_of(served.process))
+        used = (measure_process_cpu(served.process) - cpu) / (time.perf_counter() - began)
+        return Footprint(fresh, existing, idle_seconds, used, measure_memory(served.process))

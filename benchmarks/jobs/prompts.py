@@ -7,7 +7,7 @@ from benchmarks.jobs.repository import PAGE
 
 
 @dataclass(frozen=True)
-class Task:
+class EditTask:
     name: str
     prompt: str
     old: str
@@ -22,7 +22,7 @@ class Task:
                 path.write_text(text.replace(self.old, self.new))
 
 
-TASKS = (
-    Task("one named page", f"Replace alpha with omega in {PAGE}", "alpha", "omega", PAGE),
-    Task("every page, 3 match", "Replace alphaword with omegaword on every page", "alphaword", "omegaword"),
+EDIT_TASKS = (
+    EditTask("one named page", f"Replace alpha with omega in {PAGE}", "alpha", "omega", PAGE),
+    EditTask("every page, 3 match", "Replace alphaword with omegaword on every page", "alphaword", "omegaword"),
 )

@@ -5,12 +5,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-MONTH = 30 * 86_400
-HOURS = 730
+MONTH_SECONDS = 30 * 86_400
+HOURS_PER_MONTH = 730
 
 
 @dataclass(frozen=True)
-class Costs:
+class MeasuredCosts:
     """Measured costs. Milliseconds are CPU time, of the most expensive run where several differ."""
 
     event: float = 0.24
@@ -36,7 +36,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlannedLoad:
     views: float
     """Per month."""
     jobs: float = 10_000
@@ -68,21 +68,21 @@ class Prices:
     """Replicated network storage or local SSD."""
 
 
-FULL = 0.5
+MAX_UTILIZATION = 0.5
 """Share of a core at the busiest moment: the other half is a reserve, also for a lost machine."""
-GROUPS = 7.0
+GROUPS_PER_SECOND = 7.0
 """Per second and server: a commit of 0.1 s and a gathering of 0.04 s."""
-ALL_GROUPS = 12.0
+MAX_GROUPS_PER_SECOND = 12.0
 """Per second, all servers together, because PostgreSQL numbers groups one after another.
 
 Two shared cores had 8 to 30; this is the value of the busiest run, so that the plan assumes rather too large groups.
 """
 SHARD_GB = 2_000
-SLOTS = 32
+SLOTS_PER_WORKER = 32
 
 
 @dataclass(frozen=True)
-class Needs:
+class CapacityNeeds:
     events: float
     """Per second, at the busiest moment."""
     group: float
@@ -108,55 +108,61 @@ class Needs:
 
     def dollars(self, prices: Prices) -> float:
         """Returns dollars per month, without the cost of the model."""
-        return self.cores * HOURS * prices.core_hour + (self.stored + self.jobs_stored) * prices.gigabyte_month
+        return (
+            self.cores * HOURS_PER_MONTH * prices.core_hour + (self.stored + self.jobs_stored) * prices.gigabyte_month
+        )
 
 
-def needs(asked: Asked, costs: Costs | None = None) -> Needs:
-    costs = costs or Costs()
-    events = asked.views / MONTH * asked.peak
-    jobs = asked.jobs / 3600 * asked.job_peak
-    collecting = events * (asked.batched * costs.batched + (1 - asked.batched) * costs.event)
-    api = jobs * (costs.creation + asked.polls * costs.poll) + asked.exports * costs.export
-    servers = math.ceil((collecting + api) / 1000 / FULL)
-    groups = min(ALL_GROUPS, servers * GROUPS)
-    server, postgres, clickhouse = (groups * cost / 1000 / FULL for cost in costs.group)
-    servers = math.ceil((collecting + api) / 1000 / FULL + server) + 1
-    stored = asked.views * (asked.raw_days / 30 * costs.raw + asked.months * costs.kept) / 1e9
+def compute_needs(load: PlannedLoad, costs: MeasuredCosts | None = None) -> CapacityNeeds:
+    costs = costs or MeasuredCosts()
+    events = load.views / MONTH_SECONDS * load.peak
+    jobs = load.jobs / 3600 * load.job_peak
+    collecting = events * (load.batched * costs.batched + (1 - load.batched) * costs.event)
+    api = jobs * (costs.creation + load.polls * costs.poll) + load.exports * costs.export
+    servers = math.ceil((collecting + api) / 1000 / MAX_UTILIZATION)
+    groups = min(MAX_GROUPS_PER_SECOND, servers * GROUPS_PER_SECOND)
+    server, postgres, clickhouse = (groups * cost / 1000 / MAX_UTILIZATION for cost in costs.group)
+    servers = math.ceil((collecting + api) / 1000 / MAX_UTILIZATION + server) + 1
+    stored = load.views * (load.raw_days / 30 * costs.raw + load.months * costs.kept) / 1e9
     shards = math.ceil(stored / SHARD_GB)
-    folding = events * costs.folded / 1000 / FULL
-    each = max(2, math.ceil((clickhouse + folding / max(1, shards)) + asked.exports * costs.export / 1000 / FULL))
-    slots = jobs * asked.seconds * 1.15
-    return Needs(
+    folding = events * costs.folded / 1000 / MAX_UTILIZATION
+    each = max(
+        2, math.ceil((clickhouse + folding / max(1, shards)) + load.exports * costs.export / 1000 / MAX_UTILIZATION)
+    )
+    slots = jobs * load.seconds * 1.15
+    return CapacityNeeds(
         events=events,
         group=events / groups if groups else 0,
         servers=max(2, servers),
-        postgres=max(2, math.ceil(postgres + jobs * (costs.creation + asked.polls * costs.poll) / 1000 / FULL)),
-        clickhouse=each * shards * asked.replicas,
+        postgres=max(
+            2, math.ceil(postgres + jobs * (costs.creation + load.polls * costs.poll) / 1000 / MAX_UTILIZATION)
+        ),
+        clickhouse=each * shards * load.replicas,
         shards=shards,
-        workers=math.ceil(slots / SLOTS) + 1 if jobs else 0,
-        worker_cores=max(2, math.ceil(jobs * costs.job / 1000 / FULL)) if jobs else 0,
-        stored=stored * asked.replicas,
-        a_month=asked.views * (costs.raw + costs.kept) / 1e9,
-        jobs_stored=2 * asked.jobs * 720 * asked.months * costs.journal / 1e9,
+        workers=math.ceil(slots / SLOTS_PER_WORKER) + 1 if jobs else 0,
+        worker_cores=max(2, math.ceil(jobs * costs.job / 1000 / MAX_UTILIZATION)) if jobs else 0,
+        stored=stored * load.replicas,
+        a_month=load.views * (costs.raw + costs.kept) / 1e9,
+        jobs_stored=2 * load.jobs * 720 * load.months * costs.journal / 1e9,
     )
 
 
-CASES = {
-    "100 million views a month": Asked(1e8, jobs=0),
-    "10 billion views, each sent alone": Asked(1e10, jobs=0),
-    "10 billion views, in batches": Asked(1e10, jobs=0, batched=1),
-    "10,000 jobs an hour": Asked(0, exports=0),
-    "10 billion views and 10,000 jobs an hour": Asked(1e10),
+PLANNED_CASES = {
+    "100 million views a month": PlannedLoad(1e8, jobs=0),
+    "10 billion views, each sent alone": PlannedLoad(1e10, jobs=0),
+    "10 billion views, in batches": PlannedLoad(1e10, jobs=0, batched=1),
+    "10,000 jobs an hour": PlannedLoad(0, exports=0),
+    "10 billion views and 10,000 jobs an hour": PlannedLoad(1e10),
 }
 
-COLUMNS: dict[str, Callable[[Asked, Needs], str]] = {
+TABLE_COLUMNS: dict[str, Callable[[PlannedLoad, CapacityNeeds], str]] = {
     "events/s at the peak": lambda _, found: f"{found.events:,.0f}",
     "in a commit": lambda _, found: f"{found.group:,.0f}",
     "servers": lambda _, found: f"{found.servers}",
     "cores of PostgreSQL": lambda _, found: f"{found.postgres}",
     "shards × replicas": lambda asked, found: f"{found.shards} × {asked.replicas}" if found.shards else "–",
     "cores of ClickHouse": lambda _, found: f"{found.clickhouse}",
-    f"workers × {SLOTS} slots": lambda _, found: f"{found.workers}",
+    f"workers × {SLOTS_PER_WORKER} slots": lambda _, found: f"{found.workers}",
     "their cores": lambda _, found: f"{found.worker_cores}",
     "GB of views a month, once": lambda _, found: f"{found.a_month:,.0f}",
     "GB of views": lambda _, found: f"{found.stored:,.0f}",
@@ -170,11 +176,11 @@ def main() -> None:
     for price in fields(Prices):
         parser.add_argument(f"--{price.name.replace('_', '-')}", type=float, default=price.default, metavar="USD")
     prices = Prices(**vars(parser.parse_args()))
-    print("| | " + " | ".join([*COLUMNS, "USD a month"]) + " |\n|---|" + "---:|" * (len(COLUMNS) + 1))
-    for name, asked in CASES.items():
-        found = needs(asked)
-        told = [show(asked, found) for show in COLUMNS.values()]
-        print("| " + " | ".join([name, *told, f"{found.dollars(prices):,.0f}"]) + " |")
+    print("| | " + " | ".join([*TABLE_COLUMNS, "USD a month"]) + " |\n|---|" + "---:|" * (len(TABLE_COLUMNS) + 1))
+    for name, load in PLANNED_CASES.items():
+        needed = compute_needs(load)
+        cells = [show(load, needed) for show in TABLE_COLUMNS.values()]
+        print("| " + " | ".join([name, *cells, f"{needed.dollars(prices):,.0f}"]) + " |")
 
 
 if __name__ == "__main__":

@@ -11,23 +11,30 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import text
 
 from benchmarks.jobs.measure import percentile
-from benchmarks.jobs.prompts import TASKS
+from benchmarks.jobs.prompts import EDIT_TASKS
 from benchmarks.jobs.service import ROOT
-from benchmarks.load.generator import BATCH, KINDS, Order, Taken
-from benchmarks.load.sampling import Sample, sampled
-from benchmarks.load.stores import Fleet
+from benchmarks.load.generator import BATCH_EVENTS, EXPECTED_STATUS_BY_KIND, LoadOrder, LoadResult
+from benchmarks.load.sampling import Sample, sample_periodically
+from benchmarks.load.stores import BenchmarkFleet
 
-BASE = {"poll": 20.0, "create": 0.5, "event": 40.0, "beacon": 40.0, "batch": 1.0, "export": 1.0}
+BASE_RATES = {"poll": 20.0, "create": 0.5, "event": 40.0, "beacon": 40.0, "batch": 1.0, "export": 1.0}
 """Requests per second; a batch has a hundred events."""
-SLOWEST = {"poll": 250.0, "create": 250.0, "event": 250.0, "beacon": 250.0, "batch": 500.0, "export": 1000.0}
+MAX_P99_MILLISECONDS = {
+    "poll": 250.0,
+    "create": 250.0,
+    "event": 250.0,
+    "beacon": 250.0,
+    "batch": 500.0,
+    "export": 1000.0,
+}
 """Milliseconds that the 99th percentile may take for the load to count as held."""
-OLDEST = 10.0
+MAX_QUEUE_AGE_SECONDS = 10.0
 """Seconds that a job may wait for a slot at the end."""
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Kind:
+class KindSummary:
     sent: int
     p50: float
     p99: float
@@ -36,8 +43,8 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Loaded:
-    kinds: dict[str, Kind]
+class LoadSummary:
+    kinds: dict[str, KindSummary]
     seconds: float
     events_per_second: float
     generator: float
@@ -60,12 +67,12 @@ class Loaded:
 
     @property
     def is_held(self) -> bool:
-        in_time = all(kind.p99 <= SLOWEST[name] for name, kind in self.kinds.items() if kind.sent)
-        return in_time and not self.errors and self.oldest_at_end <= OLDEST
+        in_time = all(kind.p99 <= MAX_P99_MILLISECONDS[name] for name, kind in self.kinds.items() if kind.sent)
+        return in_time and not self.errors and self.oldest_at_end <= MAX_QUEUE_AGE_SECONDS
 
 
 @dataclass(frozen=True)
-class Reckoned:
+class FinalCounts:
     accepted: int
     counted: int
     jobs: int
@@ -80,84 +87,86 @@ class Reckoned:
         return self.accepted == self.counted and self.jobs == self.finished
 
 
-def times(factor: float) -> dict[str, float]:
-    return {kind: rate * factor for kind, rate in BASE.items()}
+def scale_rates(factor: float) -> dict[str, float]:
+    return {kind: rate * factor for kind, rate in BASE_RATES.items()}
 
 
-def first_job(fleet: Fleet) -> str:
-    return fleet.account.create(fleet.ports[0], TASKS[0].prompt)
+def create_first_job(fleet: BenchmarkFleet) -> str:
+    return fleet.account.create(fleet.ports[0], EDIT_TASKS[0].prompt)
 
 
-def load(fleet: Fleet, rates: Mapping[str, float], seconds: float, seed: int, every: float = 1.0) -> Loaded:
-    job = first_job(fleet)
-    order = Order(
+def run_load(
+    fleet: BenchmarkFleet, rates: Mapping[str, float], seconds: float, seed: int, every: float = 1.0
+) -> LoadSummary:
+    job = create_first_job(fleet)
+    order = LoadOrder(
         fleet.ports, fleet.project.id, fleet.project.site_id, fleet.account.key, job, dict(rates), seconds, seed
     )
-    with sampled(fleet, every) as samples:
-        taken = _generate(order)
-    return summed_up(taken, samples)
+    with sample_periodically(fleet, every) as samples:
+        result = _run_generator(order)
+    return summarize(result, samples)
 
 
-def summed_up(taken: Taken, samples: list[Sample]) -> Loaded:
+def summarize(result: LoadResult, samples: list[Sample]) -> LoadSummary:
     first, last = samples[0], samples[-1]
     passed = last.at - first.at
-    cores = {name: (held.cpu - first.processes[name].cpu) / passed for name, held in last.processes.items()}
-    generator = taken.cpu_seconds / taken.seconds
+    cores = {name: (usage.cpu - first.processes[name].cpu) / passed for name, usage in last.processes.items()}
+    generator = result.cpu_seconds / result.seconds
     kinds = {
-        kind: Kind(
+        kind: KindSummary(
             len(times), *((percentile(times, 50), percentile(times, 99), max(times)) if times else (0.0, 0.0, 0.0)),
-            taken.errors[kind],
+            result.errors[kind],
         )
-        for kind, times in taken.milliseconds.items()
+        for kind, times in result.milliseconds.items()
     }  # fmt: skip
-    return Loaded(
+    return LoadSummary(
         kinds=kinds,
-        seconds=taken.seconds,
-        events_per_second=taken.accepted / taken.seconds,
+        seconds=result.seconds,
+        events_per_second=result.accepted / result.seconds,
         generator=generator,
         others=max(0.0, (last.machine - first.machine) / passed - sum(cores.values()) - generator),
-        late=percentile(taken.late, 99),
+        late=percentile(result.late, 99),
         cores=cores,
         oldest=max(sample.oldest for sample in samples),
         oldest_at_end=last.oldest,
         samples=samples,
-        accepted=taken.accepted,
+        accepted=result.accepted,
     )
 
 
-def reckon(fleet: Fleet, accepted: int, patience: float = PATIENCE) -> Reckoned:
+def check_final_counts(fleet: BenchmarkFleet, accepted: int, patience: float = TIMEOUT_SECONDS) -> FinalCounts:
     """Waits until the jobs have ended and the views are counted, as a client sees them."""
     until = time.monotonic() + patience
-    while (found := counted(fleet)) != accepted and time.monotonic() < until:
+    while (counted_views := count_views(fleet)) != accepted and time.monotonic() < until:
         time.sleep(0.3)
-    while _count(fleet, "jobs where status = 'active'") and time.monotonic() < until:
+    while _count_rows(fleet, "jobs where status = 'active'") and time.monotonic() < until:
         time.sleep(0.1)
-    return Reckoned(
+    return FinalCounts(
         accepted=accepted,
-        counted=found,
-        jobs=_count(fleet, "jobs"),
-        finished=_count(fleet, "jobs where pr_link is not null"),
-        told=_count(fleet, "events"),
-        steps=_count(fleet, "steps"),
+        counted=counted_views,
+        jobs=_count_rows(fleet, "jobs"),
+        finished=_count_rows(fleet, "jobs where pr_link is not null"),
+        told=_count_rows(fleet, "events"),
+        steps=_count_rows(fleet, "steps"),
     )
 
 
-def expected_events(rates: Mapping[str, float]) -> float:
+def count_expected_events(rates: Mapping[str, float]) -> float:
     """Returns the expected events per second."""
-    return rates["event"] + rates["beacon"] + BATCH * rates["batch"]
+    return rates["event"] + rates["beacon"] + BATCH_EVENTS * rates["batch"]
 
 
-def _generate(order: Order) -> Taken:
-    done = subprocess.run(
+def _run_generator(order: LoadOrder) -> LoadResult:
+    process = subprocess.run(
         [sys.executable, "-m", "benchmarks.load.generator"],
         cwd=ROOT, input=json.dumps(asdict(order)), stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
-    taken = Taken(**json.loads(done.stdout))
-    assert taken.milliseconds.keys() == KINDS.keys()
-    return taken
+    result = LoadResult(**json.loads(process.stdout))
+    assert result.milliseconds.keys() == EXPECTED_STATUS_BY_KIND.keys()
+    return result
 
 
-def counted(fleet: Fleet) -> int:
+def count_views(fleet: BenchmarkFleet) -> int:
     """Counts views of every class through the export of agents."""
     connection = http.client.HTTPConnection("127.0.0.1", fleet.ports[0], timeout=60)
     path = f"/v1/analytics/{fleet.project.id}/agents?limit=250"
@@ -170,6 +179,6 @@ def counted(fleet: Fleet) -> int:
     return sum(agent["views"] for agent in body["agents"])
 
 
-def _count(fleet: Fleet, which: str) -> int:
+def _count_rows(fleet: BenchmarkFleet, condition: str) -> int:
     with fleet.account.desk.database.read() as tx:
-        return int(tx.execute(text(f"select count(*) from {which}")).scalar_one())
+        return int(tx.execute(text(f"select count(*) from {condition}")).scalar_one())

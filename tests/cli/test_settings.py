@@ -9,7 +9,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from copydesk.cli import app
-from tests.jobs.publish.forges.extra_calls import FAKES
+from tests.jobs.publish.forges.extra_calls import FAKE_FORGES
 from tests.support import migrated
 from tests.support.repositories import make_repository
 
@@ -63,7 +63,7 @@ def test_a_secret_is_set_listed_and_removed_and_never_shown(run: Run, project: s
 def test_project_on_a_forge_is_created_once_its_token_has_the_needed_permissions(
     run: Run, tmp_path: Path, forge: str
 ) -> None:
-    with FAKES[forge](tmp_path / "forge", "acme/docs") as fake:
+    with FAKE_FORGES[forge](tmp_path / "forge", "acme/docs") as fake:
         fake.add_token(TOKEN)
         wanted = ("project", "create", "Docs", "--repo", fake.repository_url("acme/docs"), "--forge", forge)
         assert run(*wanted).exit_code == 1, "it is private"

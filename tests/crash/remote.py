@@ -14,76 +14,78 @@ from typing import Any
 
 from sqlalchemy import make_url
 
-from tests.crash.harness import BEFORE, PATIENCE, Case, new_desk, wait_until
-from tests.jobs.publish.forges.stage import fake_forge, project_on, watched
-from tests.support.repositories import branches
+from tests.crash.harness import FILES_BEFORE, TIMEOUT_SECONDS, CrashCase, open_new_desk, wait_until
+from tests.jobs.publish.forges.stage import create_project, fake_forge, watch_calls
+from tests.support.repositories import list_branches
 
-OPENING = {
+OPENING_CALLS = {
     "github": ("look", "open", "label?", "label", "reviewer", "look again"),
     "gitlab": ("look", "open", "label?", "label", "reviewer?", "reviewer", "look again"),
     "gitea": ("look", "look by base", "open", "label?", "label", "reviewer", "look again", "look again by base"),
     "forgejo": ("look", "look by base", "open", "label?", "label", "reviewer", "look again", "look again by base"),
 }
 """The API calls of a first run, in order."""
-UPDATING = {kind: (*(call for call in calls if call in ("look", "look by base")), "update")
-            for kind, calls in OPENING.items()}  # fmt: skip
-ASKED_FOR = "**Request**"
+UPDATING_CALLS = {kind: (*(call for call in calls if call in ("look", "look by base")), "update")
+            for kind, calls in OPENING_CALLS.items()}  # fmt: skip
+PROMPT_HEADING = "**Request**"
 """Appears once per run in the text of a pull request."""
-LOOK = re.compile(r"^GET \S+/(pulls|merge_requests)\b")
-MOMENTS = ("received", "done")
+LIST_CALL_PATTERN = re.compile(r"^GET \S+/(pulls|merge_requests)\b")
+CALL_MOMENTS = ("received", "done")
 """`received`: before the forge acts; `done`: after it acted and before it responds."""
 
 
 @dataclass
-class RemoteCase(Case):
+class ForgeCrashCase(CrashCase):
     fake: Any = None
-    called: list[str] = field(default_factory=list)
+    recorded_calls: list[str] = field(default_factory=list)
     """API calls since recording began, starting with the search for a pull request."""
-    met: bool = False
+    is_triggered: bool = False
 
-    def proposed(self, runs: int) -> str:
+    def check_pull_request(self, runs: int) -> str:
         (pull,) = self.fake.pulls
         pull.update_heads()
         assert (pull.state, pull.head, pull.base) == ("open", self.branch, "main")
         assert (self.job.pr_link or "").endswith(f"/{pull.number}")
         assert (pull.labels, [user.login for user in pull.reviewers]) == (["docs"], ["rita"])
-        assert pull.body.count(ASKED_FOR) == runs
+        assert pull.body.count(PROMPT_HEADING) == runs
         assert pull.comments == []
         return str(pull.sha)
 
-    def listen(self) -> None:
+    def record_calls(self) -> None:
         """Records API calls from now on."""
         self._on_call(lambda moment, line: None)
 
-    def strike(self, call: int, moment: str) -> None:
+    def kill_at_call(self, call: int, moment: str) -> None:
         """Kills the next worker at its n-th call (from 0), at that moment before the forge responds."""
-        self._signal(call, moment, signal.SIGKILL)
+        self._signal_at_call(call, moment, signal.SIGKILL)
 
-    def hold(self, call: int, moment: str) -> threading.Event:
+    def pause_at_call(self, call: int, moment: str) -> threading.Event:
         """Stops the next worker at that call, which waits until the event is set."""
         released = threading.Event()
-        self._signal(call, moment, signal.SIGSTOP, released)
+        self._signal_at_call(call, moment, signal.SIGSTOP, released)
         return released
 
-    def _signal(self, call: int, moment: str, sent: int, released: threading.Event | None = None) -> None:
-        mine = len(self.workers)
+    def _signal_at_call(
+        self, call: int, moment: str, signal_number: int, released: threading.Event | None = None
+    ) -> None:
+        worker_number = len(self.workers)
 
         def on_call(now: str, _line: str) -> None:
-            if (now, len(self.called)) != (moment, call + 1) or self.met:
+            if (now, len(self.recorded_calls)) != (moment, call + 1) or self.is_triggered:
                 return
-            self.met = True
-            wait_until(lambda: len(self.workers) > mine, "the worker's number")
-            pid = self.workers[mine].pid
+            self.is_triggered = True
+            wait_until(lambda: len(self.workers) > worker_number, "the worker's number")
+            pid = self.workers[worker_number].pid
             assert pid is not None
-            _send(pid, sent)
-            while sent == signal.SIGSTOP and self._is_locked:
+            _send_signal(pid, signal_number)
+            while signal_number == signal.SIGSTOP and self._is_locked:
                 os.kill(pid, signal.SIGCONT)
                 time.sleep(0.01)
-                _send(pid, sent)
+                _send_signal(pid, signal_number)
             if released is not None:
                 with open(self.diary_file, "a") as diary:
                     diary.write(f"held {call}\n")
-                released.wait(PATIENCE)
+                released.wait(TIMEOUT_SECONDS)
 
         self._on_call(on_call)
 
@@ -103,23 +105,23 @@ class RemoteCase(Case):
         return False
 
     def _on_call(self, act: Callable[[str, str], None]) -> None:
-        self.called.clear()
-        self.met = False
+        self.recorded_calls.clear()
+        self.is_triggered = False
 
         def on_call(moment: str, line: str) -> None:
-            if moment == "received" and (self.called or LOOK.search(line)):
-                self.called.append(line)
+            if moment == "received" and (self.recorded_calls or LIST_CALL_PATTERN.search(line)):
+                self.recorded_calls.append(line)
             act(moment, line)
 
-        watched(self.fake, on_call)
+        watch_calls(self.fake, on_call)
 
 
-def _send(pid: int, sent: int) -> None:
-    os.kill(pid, sent)
-    wait_until(lambda: _state(pid) in ("T", "Z", "gone"), "the signal to take effect")
+def _send_signal(pid: int, signal_number: int) -> None:
+    os.kill(pid, signal_number)
+    wait_until(lambda: _process_state(pid) in ("T", "Z", "gone"), "the signal to take effect")
 
 
-def _state(pid: int) -> str:
+def _process_state(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
     except FileNotFoundError:
@@ -127,16 +129,18 @@ def _state(pid: int) -> str:
 
 
 @contextmanager
-def new_remote_case(kind: str, database: str, folder: Path, **settings: Any) -> Iterator[RemoteCase]:
+def open_forge_case(kind: str, database: str, folder: Path, **settings: Any) -> Iterator[ForgeCrashCase]:
     with (
-        fake_forge(kind, folder / "forge", BEFORE) as fake,
-        new_desk(database, folder, **settings) as (desk, chosen),
+        fake_forge(kind, folder / "forge", FILES_BEFORE) as fake,
+        open_new_desk(database, folder, **settings) as (desk, desk_settings),
     ):
         fake.repository.label("docs")
         fake.add_user("rita")
-        project = project_on(desk, kind, fake, labels=("docs",), reviewers=("rita",))
+        project = create_project(desk, kind, fake, labels=("docs",), reviewers=("rita",))
         repository = fake.repository.folder
-        case = RemoteCase(folder, desk, chosen, project, repository, branches(repository)["main"], fake=fake)
+        case = ForgeCrashCase(
+            folder, desk, desk_settings, project, repository, list_branches(repository)["main"], fake=fake
+        )
         case.create()
         try:
             yield case

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.crash.forge_suite import ForgeCrashes
+from tests.crash.forge_suite import ForgeCrashSuite
 
 
-class TestSqlite(ForgeCrashes):
+class TestSqlite(ForgeCrashSuite):
     database = "sqlite"
 
 
 @pytest.mark.drill
-class TestPostgres(ForgeCrashes):
+class TestPostgres(ForgeCrashSuite):
     database = "postgres"

@@ -14,7 +14,7 @@ DOCKERFILE = ROOT / "deploy/Dockerfile"
 
 
 @dataclass(frozen=True)
-class Step:
+class DockerfileStep:
     stage: int
     name: str
     value: str
@@ -36,44 +36,44 @@ class Step:
 
 
 @cache
-def steps() -> tuple[Step, ...]:
-    stage, found = -1, []
+def parse_steps() -> tuple[DockerfileStep, ...]:
+    stage, parsed_steps = -1, []
     with DOCKERFILE.open("rb") as file:
         for read in DockerfileParser(fileobj=file).structure:
             stage += read["instruction"] == "FROM"
             if read["instruction"] != "COMMENT":
-                found.append(Step(stage, read["instruction"], read["value"]))
-    return tuple(found)
+                parsed_steps.append(DockerfileStep(stage, read["instruction"], read["value"]))
+    return tuple(parsed_steps)
 
 
-def only(name: str) -> Step:
+def find_step(name: str) -> DockerfileStep:
     """Finds the single step with this name in the last stage."""
-    (found,) = (step for step in steps() if step.name == name and step.stage == steps()[-1].stage)
-    return found
+    (matching_step,) = (step for step in parse_steps() if step.name == name and step.stage == parse_steps()[-1].stage)
+    return matching_step
 
 
-def is_sent(path: str) -> bool:
+def is_in_build_context(path: str) -> bool:
     """Applies .dockerignore: of all lines that match a path or a parent folder, the last one counts."""
     parts = path.split("/")
     places = ["/".join(parts[: length + 1]) for length in range(len(parts))]
-    sent = True
+    is_included = True
     for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines():
         pattern = line.removeprefix("!")
-        if line and not line.startswith("#") and any(_matches(place, pattern) for place in places):
-            sent = line.startswith("!")
-    return sent
+        if line and not line.startswith("#") and any(_matches_pattern(place, pattern) for place in places):
+            is_included = line.startswith("!")
+    return is_included
 
 
-def _matches(place: str, pattern: str) -> bool:
+def _matches_pattern(place: str, pattern: str) -> bool:
     if pattern.startswith("**/"):
         return fnmatchcase(place.rpartition("/")[2], pattern.removeprefix("**/"))
     return place.count("/") == pattern.count("/") and fnmatchcase(place, pattern)
 
 
-def copied(step: Step) -> Iterator[Path]:
+def list_copied_files(step: DockerfileStep) -> Iterator[Path]:
     """Lists the files of this repository that a COPY includes."""
     for source in step.words[:-1]:
         place = ROOT / source
         for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
-            if not file.is_dir() and is_sent(file.relative_to(ROOT).as_posix()):
+            if not file.is_dir() and is_in_build_context(file.relative_to(ROOT).as_posix()):
                 yield file

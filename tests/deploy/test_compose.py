@@ -35,35 +35,35 @@ FILLED_IN = {
 }
 
 
-class Missing(Exception):
+class MissingVariable(Exception):
     """A required variable is not set."""
 
 
-def render(given: dict[str, str]) -> dict[str, Any]:
+def render_compose(given: dict[str, str]) -> dict[str, Any]:
     """Renders like Compose: parses, merges shared parts, substitutes variables, validates."""
 
     def value(found: re.Match[str]) -> str:
         if said := given.get(found["name"]):
             return said
         if found["kind"] == "?":
-            raise Missing(f"{found['name']} {found['rest']}")
+            raise MissingVariable(f"{found['name']} {found['rest']}")
         return found["rest"] or ""
 
-    def filled(part: Any) -> Any:
+    def fill_variables(part: Any) -> Any:
         if isinstance(part, dict):
-            return {name: filled(each) for name, each in part.items()}
+            return {name: fill_variables(each) for name, each in part.items()}
         if isinstance(part, list):
-            return [filled(each) for each in part]
+            return [fill_variables(each) for each in part]
         return VARIABLE.sub(value, part) if isinstance(part, str) else part
 
     from compose_spec import PyCompose  # slow to import
 
-    read = PyCompose.from_yaml(yaml.safe_dump(filled(yaml.safe_load(COMPOSE))))
+    read = PyCompose.from_yaml(yaml.safe_dump(fill_variables(yaml.safe_load(COMPOSE))))
     read.validate()
     return dict(read.to_dict())
 
 
-SERVICES = render(FILLED_IN)["services"]
+SERVICES = render_compose(FILLED_IN)["services"]
 OURS = ("app", "worker")
 
 
@@ -73,8 +73,8 @@ def test_compose_file_has_four_services() -> None:
 
 @pytest.mark.parametrize("name", FILLED_IN)
 def test_settings_without_a_safe_default_are_required(name: str) -> None:
-    with pytest.raises(Missing, match=name):
-        render({**FILLED_IN, name: ""})
+    with pytest.raises(MissingVariable, match=name):
+        render_compose({**FILLED_IN, name: ""})
 
 
 def test_example_env_file_has_every_variable_and_no_secret() -> None:
@@ -131,10 +131,10 @@ def test_every_service_has_limits_restart_policy_and_pinned_image(part: str) -> 
 @pytest.mark.parametrize("part", OURS)
 def test_stop_grace_period_allows_draining(part: str) -> None:
     drain = float(SERVICES[part]["environment"]["COPYDESK_DRAIN_SECONDS"])
-    assert seconds(SERVICES[part]["stop_grace_period"]) > drain + GRACE_SECONDS + STOP_TIMEOUT_SECONDS
+    assert parse_duration(SERVICES[part]["stop_grace_period"]) > drain + GRACE_SECONDS + STOP_TIMEOUT_SECONDS
 
 
-def seconds(duration: str) -> float:
+def parse_duration(duration: str) -> float:
     found = re.fullmatch(r"(?:(\d+)m)?(?:(\d+)s)?", duration)
     assert found is not None, duration
     return timedelta(minutes=int(found[1] or 0), seconds=int(found[2] or 0)).total_seconds()

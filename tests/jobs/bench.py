@@ -17,16 +17,16 @@ from copydesk.jobs.service import NewJob
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.support.scripted import ScriptedModel, Turn
 
-PATIENCE = 180.0
+TIMEOUT_SECONDS = 180.0
 
 
 @dataclass
-class Bench:
+class JobBench:
     fake: Any
     desk: Desk
     project: Project
     model: ScriptedModel
-    left: threading.Event
+    raised_errors: threading.Event
     """Set when a run is over, in any way."""
 
     @property
@@ -37,17 +37,17 @@ class Bench:
     def start(self, prompt: str = "Spell color so.", **options: Any) -> str:
         return self.desk.jobs.create(self.project, NewJob(prompt, **options)).job.id
 
-    def done(self, prompt: str = "Spell color so.", **options: Any) -> Job:
-        return self.end_of(self.start(prompt, **options))
+    def run_job(self, prompt: str = "Spell color so.", **options: Any) -> Job:
+        return self.wait_for_end(self.start(prompt, **options))
 
-    def followed_up(self, job: Job, prompt: str = "Name the other one too.") -> Job:
+    def run_follow_up(self, job: Job, prompt: str = "Name the other one too.") -> Job:
         self.desk.jobs.add_message(self.project, job.id, prompt)
-        return self.end_of(job.id)
+        return self.wait_for_end(job.id)
 
     def get(self, job_id: str) -> Job:
         return self.desk.jobs.get(self.project.id, job_id)
 
-    def end_of(self, job_id: str) -> Job:
+    def wait_for_end(self, job_id: str) -> Job:
         wait_until(lambda: self.get(job_id).status is not ACTIVE)
         return self.get(job_id)
 
@@ -57,7 +57,7 @@ class Bench:
 
 
 @contextmanager
-def bench_on(
+def start_bench(
     fake: Any,
     desk: Desk,
     project: Project,
@@ -65,29 +65,29 @@ def bench_on(
     model: Model | None = None,
     haste: float = 1.0,
     minutes: float = 30,
-) -> Iterator[Bench]:
+) -> Iterator[JobBench]:
     """Starts a worker. `haste` divides the pauses of the workflow; `minutes` is the time limit of a job."""
     scripted, left = ScriptedModel(script), threading.Event()
     worker = desk.create_worker(lambda _name: model or scripted)
-    worker.executor, worker.job_seconds = _Watched(worker.executor, haste, left), minutes * 60
+    worker.executor, worker.job_seconds = _WatchedExecutor(worker.executor, haste, left), minutes * 60
     running = threading.Thread(target=worker.run, daemon=True)
     running.start()
     try:
-        yield Bench(fake, desk, project, scripted, left)
+        yield JobBench(fake, desk, project, scripted, left)
     finally:
         worker.stop()
         running.join()
 
 
 @dataclass
-class _Watched:
+class _WatchedExecutor:
     inner: AttemptExecutor
     haste: float
     left: threading.Event
 
     def execute(self, attempt: Attempt) -> None:
         self.left.clear()
-        self.inner.execute(_Hasty(attempt, self.haste))  # type: ignore[arg-type]
+        self.inner.execute(_HastyAttempt(attempt, self.haste))  # type: ignore[arg-type]
         self.left.set()
 
     def run_maintenance(self) -> None:
@@ -98,7 +98,7 @@ class _Watched:
 
 
 @dataclass
-class _Hasty:
+class _HastyAttempt:
     """An attempt with shortened pauses."""
 
     inner: Attempt
@@ -111,7 +111,7 @@ class _Hasty:
         return getattr(self.inner, name)
 
 
-def meanwhile(act: Callable[[], object], turn: Turn) -> Turn:
+def act_during_turn(act: Callable[[], object], turn: Turn) -> Turn:
     """Returns a turn that runs `act` while the model works on it."""
 
     def both(conversation: Conversation, workspace: Workspace) -> Reply:
@@ -121,7 +121,7 @@ def meanwhile(act: Callable[[], object], turn: Turn) -> Turn:
     return both
 
 
-def wait_until(happened: Callable[[], bool], seconds: float = PATIENCE) -> float:
+def wait_until(happened: Callable[[], bool], seconds: float = TIMEOUT_SECONDS) -> float:
     """Waits and returns the seconds that it took."""
     began = time.monotonic()
     while not happened():

@@ -20,7 +20,7 @@ PASSWORD = "open-sesame"
 ROOT = Path(__file__).parents[2]
 
 
-class ClickHouse:
+class ClickHouseServer:
     """A server that can be killed and started again on its data."""
 
     def __init__(self, folder: Path, *options: str) -> None:
@@ -40,12 +40,12 @@ class ClickHouse:
 
     def kill(self) -> None:
         """Kills the process without a chance to finish anything."""
-        self._end(signal.SIGKILL)
+        self._end_process(signal.SIGKILL)
 
     def stop(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
-            self._end()
+            self._end_process()
 
     def pause(self) -> None:
         assert self._process is not None
@@ -61,10 +61,10 @@ class ClickHouse:
     def new_database(self) -> str:
         """Creates an empty database and returns its URL."""
         name = f"test_{uuid.uuid4().hex}"
-        self.ask(f"create database {name}")
+        self.run_query(f"create database {name}")
         return self.url(name)
 
-    def ask(self, query: str, **settings: str) -> str:
+    def run_query(self, query: str, **settings: str) -> str:
         """Runs a query by plain HTTP, without a client library."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         token = b64encode(f"default:{PASSWORD}".encode()).decode()
@@ -75,12 +75,12 @@ class ClickHouse:
         assert answer.status == 200, text
         return text
 
-    def _end(self, sent: signal.Signals | None = None) -> None:
+    def _end_process(self, signal_number: signal.Signals | None = None) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        if sent is not None:
-            process.send_signal(sent)
+        if signal_number is not None:
+            process.send_signal(signal_number)
         process.wait(30)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -88,10 +88,10 @@ class ClickHouse:
 
 
 @contextmanager
-def clickhouse_server(*options: str) -> Iterator[ClickHouse]:
+def clickhouse_server(*options: str) -> Iterator[ClickHouseServer]:
     """Starts a dedicated server, which a test may kill and restart."""
     folder = Path(tempfile.mkdtemp(prefix="copydesk-clickhouse-"))
-    server = ClickHouse(folder, *options)
+    server = ClickHouseServer(folder, *options)
     server.start()
     try:
         yield server
@@ -101,7 +101,7 @@ def clickhouse_server(*options: str) -> Iterator[ClickHouse]:
 
 
 @cache
-def _server() -> ClickHouse:
+def _start_shared_server() -> ClickHouseServer:
     opened = clickhouse_server()
     server = opened.__enter__()
     atexit.register(opened.__exit__, None, None, None)
@@ -110,14 +110,14 @@ def _server() -> ClickHouse:
 
 def new_database() -> str:
     """Creates an empty database on the server that the complete run shares, and returns its URL."""
-    return _server().new_database()
+    return _start_shared_server().new_database()
 
 
-def ask(query: str) -> str:
-    return _server().ask(query)
+def run_query(query: str) -> str:
+    return _start_shared_server().run_query(query)
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

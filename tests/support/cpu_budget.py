@@ -18,10 +18,10 @@ def limit_cpu(seconds: float) -> Iterator[None]:
     """
     began = thread_time()
     yield
-    spent = thread_time() - began
-    if spent > seconds:
+    cpu_seconds = thread_time() - began
+    if cpu_seconds > seconds:
         allowed = seconds * measure_slowness()
-        assert spent <= allowed, f"it took {spent:.2f} s of CPU time, and {allowed:.2f} s are allowed"
+        assert cpu_seconds <= allowed, f"it took {cpu_seconds:.2f} s of CPU time, and {allowed:.2f} s are allowed"
 
 
 def measure_slowness() -> float:

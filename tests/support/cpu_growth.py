@@ -10,9 +10,9 @@ from typing import NamedTuple
 FACTOR = 4
 MAX_GROWTH = 8.0
 """For an input of four times the length: proportional growth is 4, quadratic growth is 16."""
-LEAST_SECONDS = 0.004
+MIN_MEASURED_SECONDS = 0.004
 """Shorter runs cannot be measured well, and do no harm."""
-HOPELESS_SECONDS = 30.0
+MAX_RUN_SECONDS = 30.0
 """A run that takes longer is stopped: it would take minutes, or never end."""
 ATTEMPTS = 3
 
@@ -43,8 +43,8 @@ def assert_linear(run: Run, pump: Pump, size: int) -> None:
     measured = []
     for attempt in range(ATTEMPTS):
         runs = 2 + attempt
-        small, large = (_least_seconds(run, pump.text(length), runs) for length in (size, FACTOR * size))
-        if large < LEAST_SECONDS or large <= MAX_GROWTH * small:
+        small, large = (_measure_fastest_run(run, pump.text(length), runs) for length in (size, FACTOR * size))
+        if large < MIN_MEASURED_SECONDS or large <= MAX_GROWTH * small:
             return
         measured.append(f"{size} characters {small * 1e3:.1f} ms, {FACTOR * size} {large * 1e3:.1f} ms")
         size += size // 2
@@ -58,35 +58,35 @@ def assert_cheap(run: Run, pump: Pump, size: int, plain: Pump, times: float) -> 
     """
     for attempt in range(ATTEMPTS):
         runs = 1 + 2 * attempt
-        usual, spent = (_least_seconds(run, each.text(size), runs) for each in (plain, pump))
-        if spent <= times * usual:
+        usual, actual = (_measure_fastest_run(run, each.text(size), runs) for each in (plain, pump))
+        if actual <= times * usual:
             return
-    raise TooSlow(f"{pump}: {spent * 1e3:.1f} ms, and {usual * 1e3:.1f} ms for {plain}")
+    raise TooSlow(f"{pump}: {actual * 1e3:.1f} ms, and {usual * 1e3:.1f} ms for {plain}")
 
 
-def _least_seconds(run: Run, text: str, runs: int) -> float:
+def _measure_fastest_run(run: Run, text: str, runs: int) -> float:
     """Returns the CPU seconds of the fastest of several runs, which has the least noise."""
-    spent = []
-    with _stop_hopeless(text):
+    durations = []
+    with _limit_run_time(text):
         for _ in range(runs):
             began = thread_time()
             run(text)
-            spent.append(thread_time() - began)
-    return min(spent)
+            durations.append(thread_time() - began)
+    return min(durations)
 
 
 @contextmanager
-def _stop_hopeless(text: str) -> Iterator[None]:
+def _limit_run_time(text: str) -> Iterator[None]:
     """Raises TooSlow in a run that does not end.
 
     Regular expressions check for signals regularly, as Python code does.
     """
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        raise TooSlow(f"{len(text)} characters, {text[:60]!r}…, took over {HOPELESS_SECONDS:.0f} s of CPU time.")
+        raise TooSlow(f"{len(text)} characters, {text[:60]!r}…, took over {MAX_RUN_SECONDS:.0f} s of CPU time.")
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, HOPELESS_SECONDS)
+    signal.setitimer(signal.ITIMER_VIRTUAL, MAX_RUN_SECONDS)
     try:
         yield
     finally:

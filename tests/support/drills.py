@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 
 
-def drills(points: Collection[Any], *, but: Collection[Any]) -> list[Any]:
+def mark_drills(points: Collection[Any], *, default: Collection[Any]) -> list[Any]:
     """Marks all points as drills, which run with --all, except the few that run by default."""
-    assert set(but) <= set(points)
-    return [point if point in but else _drill(*(point if isinstance(point, tuple) else (point,))) for point in points]
+    assert set(default) <= set(points)
+    return [
+        point if point in default else _make_drill(*(point if isinstance(point, tuple) else (point,)))
+        for point in points
+    ]
 
 
-def _drill(*values: Any) -> Any:
+def _make_drill(*values: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.drill)

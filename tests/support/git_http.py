@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 
 
 @cache
-def backend() -> str:
+def find_git_http_backend() -> str:
     environment = {"PATH": os.environ["PATH"]}  # tests may inspect the environment of git
-    asked = subprocess.run(["git", "--exec-path"], env=environment, capture_output=True, text=True, check=True)
-    found = asked.stdout.strip()
-    return str(Path(found) / "git-http-backend")
+    result = subprocess.run(["git", "--exec-path"], env=environment, capture_output=True, text=True, check=True)
+    folder = result.stdout.strip()
+    return str(Path(folder) / "git-http-backend")
 
 
 @dataclass
-class GitHttp:
+class GitHttpServer:
     """Serves the repositories of a folder. `requests` records the requests; `redirect` redirects all of them."""
 
     root: Path
@@ -30,7 +30,7 @@ class GitHttp:
     host: str = "127.0.0.1"
     requests: list[str] = field(default_factory=list)
 
-    def __enter__(self) -> "GitHttp":
+    def __enter__(self) -> "GitHttpServer":
         self._server = _Server((self.host, 0), GitHandler)
         self._server.git = self
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
@@ -60,7 +60,7 @@ class GitHttp:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    git: GitHttp
+    git: GitHttpServer
 
 
 class GitHandler(BaseHTTPRequestHandler):
@@ -74,19 +74,19 @@ class GitHandler(BaseHTTPRequestHandler):
         self._serve()
 
     def _serve(self) -> None:
-        git, body = self.server.git, self._body()
+        git, body = self.server.git, self._read_body()
         git.requests.append(f"{self.command} {self.path}")
         if git.redirect is not None:
             self._send(302, [("Location", git.redirect + self.path)], b"")
         elif not git.admits(self.headers.get("Authorization")):
             self._send(401, [("WWW-Authenticate", 'Basic realm="git"')], b"No.")
         else:
-            head, _, answer = self._backend(body).partition(b"\r\n\r\n")
+            head, _, answer = self._run_git_backend(body).partition(b"\r\n\r\n")
             headers = [line.split(": ", 1) for line in head.decode().split("\r\n")]
             status = next((value for name, value in headers if name == "Status"), "200 OK")
             self._send(int(status[:3]), [(name, value) for name, value in headers if name != "Status"], answer)
 
-    def _backend(self, body: bytes) -> bytes:
+    def _run_git_backend(self, body: bytes) -> bytes:
         address = urlsplit(self.path)
         passed_on = {
             "PATH": os.environ["PATH"],
@@ -102,9 +102,11 @@ class GitHandler(BaseHTTPRequestHandler):
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
             "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
         }
-        return subprocess.run([backend()], input=body, env=passed_on, capture_output=True, check=True).stdout
+        return subprocess.run(
+            [find_git_http_backend()], input=body, env=passed_on, capture_output=True, check=True
+        ).stdout
 
-    def _body(self) -> bytes:
+    def _read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length", 0)))
         pieces = []

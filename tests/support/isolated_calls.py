@@ -5,7 +5,7 @@ import re
 import time
 from pathlib import Path
 
-_kept: list[bytearray] = []
+_held_memory: list[bytearray] = []
 
 
 class Unpicklable(Exception):
@@ -29,7 +29,7 @@ def raise_unpicklable() -> None:
 
 def keep_memory(size: int) -> int:
     """Holds memory after the call, as a cache does."""
-    _kept.append(bytearray(size))
+    _held_memory.append(bytearray(size))
     return os.getpid()
 
 

@@ -65,11 +65,11 @@ def _with_dependencies(names: tuple[str, ...]) -> Iterator[Distribution]:
                 continue
             seen.add((requirement.name, extra))
             try:
-                found = distribution(requirement.name)
+                package = distribution(requirement.name)
             except PackageNotFoundError:
                 continue  # pip reports it during installation
-            yield found
-            for line in found.requires or ():
+            yield package
+            for line in package.requires or ():
                 needed = Requirement(line)
                 if needed.marker is None or needed.marker.evaluate({"extra": extra}):
                     waiting.append(needed)

@@ -17,18 +17,18 @@ PAGES = {
     "/data": (200, "application/json"),
     "/broken": (500, "text/html"),
 }
-MISSING = (404, "text/html")
-VIEWS = ["/", "/guide/setup", "/guide/setup.md", "/llms.txt", "/twin", "/same"]
+NOT_FOUND = (404, "text/html")
+COUNTED_PATHS = ["/", "/guide/setup", "/guide/setup.md", "/llms.txt", "/twin", "/same"]
 
 
 @contextmanager
-def site() -> Iterator[str]:
+def serve_pages() -> Iterator[str]:
     """Serves the site and yields its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
-            status, kind = PAGES.get(path, MISSING)
+            status, kind = PAGES.get(path, NOT_FOUND)
             body = f"this is {path}".encode() if status != 304 else b""
             self.send_response(status)
             if kind:

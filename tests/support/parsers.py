@@ -96,18 +96,18 @@ def _empty_tree() -> Tree:
 
 def workspace_of(**files: str) -> Workspace:
     """Returns a workspace with these files: `a_md="…"` is a.md."""
-    made = Workspace(_empty_tree())
+    workspace = Workspace(_empty_tree())
     for name, text in files.items():
-        made.write(".".join(name.rsplit("_", 1)), encode(text))
-    return made
+        workspace.write(".".join(name.rsplit("_", 1)), encode_text(text))
+    return workspace
 
 
-def encode(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
 def read_facts(kind: str, before: str = "", after: str = "") -> Callable[[str], object]:
-    return lambda text: parse_page(kind, encode(f"{before}{text}{after}"))
+    return lambda text: parse_page(kind, encode_text(f"{before}{text}{after}"))
 
 
 def read_headings(text: str) -> object:
@@ -148,7 +148,7 @@ def check_path(text: str) -> object:
 
 
 def find_secret_in(text: str) -> object:
-    return find_secret(ProposedFile("a.md", encode(text), FilesBefore((("a.md", encode(text[1:])),))))
+    return find_secret(ProposedFile("a.md", encode_text(text), FilesBefore((("a.md", encode_text(text[1:])),))))
 
 
 def call_tool(name: str, argument: str) -> Callable[[str], object]:

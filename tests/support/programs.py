@@ -82,7 +82,7 @@ def _reads_typescript(node: str) -> bool:
         script = Path(folder, "probe.ts")
         script.write_text(TYPESCRIPT, "utf-8")
         try:
-            done = subprocess.run([node, str(script)], capture_output=True, text=True)
+            result = subprocess.run([node, str(script)], capture_output=True, text=True)
         except OSError:
             return False
-    return done.stdout == "42\n"
+    return result.stdout == "42\n"

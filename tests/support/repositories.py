@@ -29,7 +29,7 @@ def commit(repository: pygit2.Repository, files: Files, branch: str = "main", me
     return str(repository.create_commit(ref, AUTHOR, AUTHOR, message, index.write_tree(repository), parents))
 
 
-def branches(path: Path) -> dict[str, str]:
+def list_branches(path: Path) -> dict[str, str]:
     repository = pygit2.Repository(str(path))
     return {
         name.removeprefix("refs/heads/"): str(repository.lookup_reference(name).target)
@@ -38,13 +38,13 @@ def branches(path: Path) -> dict[str, str]:
     }
 
 
-def file_on(path: Path, branch: str, name: str) -> bytes | None:
+def read_file(path: Path, branch: str, name: str) -> bytes | None:
     """Returns a file's bytes on a branch, or None."""
     repository = pygit2.Repository(str(path))
     tree = repository[repository.lookup_reference(f"refs/heads/{branch}").target].peel(pygit2.Tree)
     try:
-        found = tree[name]
+        blob = tree[name]
     except KeyError:
         return None
-    assert isinstance(found, pygit2.Blob)
-    return found.data
+    assert isinstance(blob, pygit2.Blob)
+    return blob.data

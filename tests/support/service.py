@@ -22,8 +22,8 @@ from copydesk.jobs.workflow.executor import ModelFactory
 from copydesk.web.server import Server
 from tests.support import clickhouse, migrated
 
-STORES = os.environ.get("COPYDESK_TEST_STORES", "embedded")
-PATIENT = FoldTiming(reader_timeout_seconds=60, quick_fold_seconds=60)
+STORE_KIND = os.environ.get("COPYDESK_TEST_STORES", "embedded")
+PATIENT_FOLD_TIMING = FoldTiming(reader_timeout_seconds=60, quick_fold_seconds=60)
 """Reports wait until every view is counted, also on a busy machine."""
 
 
@@ -58,11 +58,11 @@ class Service:
 
 
 @cache
-def stores_of(data: Path) -> dict[str, Any]:
+def store_settings(data: Path) -> dict[str, Any]:
     """Returns the store settings of a service with this folder: embedded, or PostgreSQL and ClickHouse."""
-    if STORES == "embedded":
+    if STORE_KIND == "embedded":
         return {}
-    assert STORES == "scale-out", STORES
+    assert STORE_KIND == "scale-out", STORE_KIND
     return {"database_url": migrated.new_database("postgres", data), "analytics_url": clickhouse.new_database()}
 
 
@@ -78,12 +78,18 @@ def serve(
 ) -> Iterator[Service]:
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    chosen = {"base_url": url, "jobs_per_hour": 100_000, "keys_per_hour": 1000, "lease_seconds": 6, **settings}
-    stores: dict[str, Any] = {"database_url": database_url} if database_url else stores_of(data)
-    if not stores and not (data / migrated.FILE).exists():
+    service_settings = {
+        "base_url": url,
+        "jobs_per_hour": 100_000,
+        "keys_per_hour": 1000,
+        "lease_seconds": 6,
+        **settings,
+    }
+    stores: dict[str, Any] = {"database_url": database_url} if database_url else store_settings(data)
+    if not stores and not (data / migrated.SQLITE_FILE_NAME).exists():
         migrated.new_sqlite(data)
-    desk = open_desk(Settings(data=data, **stores, **chosen))
-    desk.fold_scheduler = _new_keeper(desk)
+    desk = open_desk(Settings(data=data, **stores, **service_settings))
+    desk.fold_scheduler = _new_fold_scheduler(desk)
     server = Server(desk, with_worker=with_worker)
     if with_worker and model is not None:
         server.worker = desk.create_worker(model)
@@ -102,11 +108,11 @@ def serve(
         desk.close()
 
 
-def _new_keeper(desk: Desk) -> FoldScheduler:
+def _new_fold_scheduler(desk: Desk) -> FoldScheduler:
     """Returns a scheduler for this desk with long timeouts."""
     return FoldScheduler(
         desk.store,
         lambda: {project.id: project.collecting.raw_retention_days for project in desk.projects.all()},
-        PATIENT,
+        PATIENT_FOLD_TIMING,
         desk.drop_old_feedback,
     )

@@ -5,10 +5,10 @@ from itertools import count
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-TOGETHER = ("tests/analytics/stores/clickhouse/", "tests/jobs/agent/")
+UNSPLIT_FOLDERS = ("tests/analytics/stores/clickhouse/", "tests/jobs/agent/")
 """Each worker with some of these starts an engine or loads all providers' libraries, which costs seconds of CPU."""
-WAITING = (
-    *TOGETHER, "tests/crash/", "tests/faults/", "tests/cli/", "tests/browser/", "tests/test_docs.py",
+MOSTLY_WAITING_FOLDERS = (
+    *UNSPLIT_FOLDERS, "tests/crash/", "tests/faults/", "tests/cli/", "tests/browser/", "tests/test_docs.py",
     "tests/analytics/stores/conformance/", "tests/analytics/stores/shared/", "tests/jobs/storage/test_run_traces.py",
     "tests/web/operations/", "tests/web/test_draining.py", "tests/web/test_no_leaks_in_telemetry.py",
 )  # fmt: skip
@@ -18,19 +18,19 @@ They have few tests each and would run last, on idle cores.
 """
 
 
-class Sharing(LoadFileScheduling):  # type: ignore[misc]
+class BalancedScheduling(LoadFileScheduling):  # type: ignore[misc]
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)
         self._turns = count()
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+        return next((folder for folder in UNSPLIT_FOLDERS if file.startswith(folder)), file)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Assigns waiting tests every other time, so that other workers compute meanwhile."""
         if next(self._turns) % 2 == 0:
-            waiting = next((scope for scope in self.workqueue if scope.startswith(WAITING)), None)
+            waiting = next((scope for scope in self.workqueue if scope.startswith(MOSTLY_WAITING_FOLDERS)), None)
             if waiting is not None:
                 self.workqueue.move_to_end(waiting, last=False)
         super()._assign_work_unit(node)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-CHUNK = 1 << 16
+CHUNK_BYTES = 1 << 16
 Pair = tuple[socket.socket, socket.socket]
 
 
 @dataclass
-class Proxy:
+class TcpProxy:
     """Each connection has two threads, one per direction. A failure affects all connections."""
 
     connect: Callable[[], socket.socket]
@@ -29,15 +29,15 @@ class Proxy:
     def __post_init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._let_in, daemon=True).start()
+        threading.Thread(target=self._accept_connections, daemon=True).start()
 
     def cut(self) -> int:
         """Resets every connection, as a crashed router does; returns how many there were."""
-        return self._end(_reset)
+        return self._end_connections(_reset_connection)
 
     def half_close(self) -> int:
         """Closes the server's direction and leaves the client's open: a reader sees the end, a writer does not."""
-        return self._end(lambda line: line.shutdown(socket.SHUT_WR), both=False)
+        return self._end_connections(lambda line: line.shutdown(socket.SHUT_WR), both=False)
 
     def forget(self) -> None:
         """Silences existing connections permanently, while new ones work: like a firewall that lost its table."""
@@ -54,55 +54,55 @@ class Proxy:
                     line.shutdown(socket.SHUT_RDWR)
                 line.close()
 
-    def _end(self, how: Callable[[socket.socket], object], *, both: bool = True) -> int:
+    def _end_connections(self, how: Callable[[socket.socket], object], *, both: bool = True) -> int:
         with self._lock:
             pairs, self._pairs = self._pairs, self._pairs if not both else []
-        for near, far in pairs:
-            for line in (near, far) if both else (near,):
+        for client, server in pairs:
+            for line in (client, server) if both else (client,):
                 with suppress(OSError):
                     how(line)
         return len(pairs)
 
-    def _let_in(self) -> None:
+    def _accept_connections(self) -> None:
         while True:
             try:
-                near, _ = self._listener.accept()
+                client, _ = self._listener.accept()
             except OSError:
                 return
             if self.refuses:
-                near.close()
+                client.close()
                 continue
             try:
-                far = self.connect()
+                server = self.connect()
             except OSError:
-                near.close()
+                client.close()
                 continue
             with self._lock:
-                self._pairs.append((near, far))
-            for source, target in ((near, far), (far, near)):
-                threading.Thread(target=self._carry, args=(source, target, (near, far)), daemon=True).start()
+                self._pairs.append((client, server))
+            for source, target in ((client, server), (server, client)):
+                threading.Thread(target=self._forward, args=(source, target, (client, server)), daemon=True).start()
 
-    def _carry(self, source: socket.socket, target: socket.socket, pair: Pair) -> None:
+    def _forward(self, source: socket.socket, target: socket.socket, pair: Pair) -> None:
         try:
-            while data := source.recv(CHUNK):
+            while data := source.recv(CHUNK_BYTES):
                 time.sleep(self.delay)
                 while self.is_silent:
                     time.sleep(0.05)
-                if not self._knows(pair):
+                if not self._is_open(pair):
                     return  # the connection stays silent
                 target.sendall(data)
         except OSError:
             pass
-        if self._knows(pair):
+        if self._is_open(pair):
             with suppress(OSError):
                 target.shutdown(socket.SHUT_WR)
 
-    def _knows(self, pair: Pair) -> bool:
+    def _is_open(self, pair: Pair) -> bool:
         with self._lock:
             return pair in self._pairs
 
 
-def _reset(line: socket.socket) -> None:
+def _reset_connection(line: socket.socket) -> None:
     line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     with suppress(OSError):
         line.shutdown(socket.SHUT_RDWR)
@@ -110,8 +110,8 @@ def _reset(line: socket.socket) -> None:
 
 
 @contextmanager
-def proxied(connect: Callable[[], socket.socket]) -> Iterator[Proxy]:
-    proxy = Proxy(connect)
+def tcp_proxy(connect: Callable[[], socket.socket]) -> Iterator[TcpProxy]:
+    proxy = TcpProxy(connect)
     try:
         yield proxy
     finally:

@@ -22,7 +22,7 @@ from copydesk.desk import open_desk
 CLIENTS = 6
 
 
-class Senders:
+class EventSenders:
     """Clients that send events as fast as they are acknowledged, and record which were."""
 
     def __init__(self, port: int, path: str, key: str, round_: int) -> None:
@@ -49,13 +49,15 @@ class Senders:
                 size = chance.choice((1, 1, 50))
                 ids = [f"{self._round}-{number}-{sent + place}" for place in range(size)]
                 sent += size
-                if post(connection, self._path, self._headers, ids) == (size, 0):
+                if post_events(connection, self._path, self._headers, ids) == (size, 0):
                     self.acknowledged += ids
         except (OSError, http.client.HTTPException):
             return
 
 
-def post(connection: http.client.HTTPConnection, path: str, headers: dict[str, str], ids: list[str]) -> tuple[int, int]:
+def post_events(
+    connection: http.client.HTTPConnection, path: str, headers: dict[str, str], ids: list[str]
+) -> tuple[int, int]:
     """Posts events; returns how many were accepted, and how many were duplicates."""
     events = [{"path": f"/{len(each)}", "ip": "203.0.113.7", "eventId": each} for each in ids]
     connection.request("POST", path, json.dumps(events), headers)
@@ -66,7 +68,7 @@ def post(connection: http.client.HTTPConnection, path: str, headers: dict[str, s
 
 
 @contextmanager
-def served(data: Path) -> Iterator[tuple[int, "subprocess.Popen[bytes]"]]:
+def serve_process(data: Path) -> Iterator[tuple[int, "subprocess.Popen[bytes]"]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COPYDESK_")}
@@ -87,15 +89,15 @@ def served(data: Path) -> Iterator[tuple[int, "subprocess.Popen[bytes]"]]:
         process.wait(30)
 
 
-def kill_again_and_again(data: Path, rounds: int) -> None:
+def kill_repeatedly(data: Path, rounds: int) -> None:
     desk = open_desk(Settings(data=data))
     project = desk.projects.create("Docs", repository=str(data), ref="main", actor="test")
     key = desk.keys.create(project.id, actor="test")[1]
     path, chance = f"/v1/analytics/{project.id}/events", random.Random(rounds)
     acknowledged: list[str] = []
     for number in range(rounds):
-        with served(data) as (port, process):
-            senders = Senders(port, path, key, number)
+        with serve_process(data) as (port, process):
+            senders = EventSenders(port, path, key, number)
             senders.start()
             while not senders.acknowledged:
                 time.sleep(0.01)
@@ -103,12 +105,12 @@ def kill_again_and_again(data: Path, rounds: int) -> None:
             process.send_signal(signal.SIGKILL)
             senders.join()
         acknowledged += senders.acknowledged
-    with served(data) as (port, _):
+    with serve_process(data) as (port, _):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         for start in range(0, len(acknowledged), 1000):
             ids = acknowledged[start : start + 1000]
-            assert post(connection, path, headers, ids) == (0, len(ids)), "an acknowledged event was lost"
+            assert post_events(connection, path, headers, ids) == (0, len(ids)), "an acknowledged event was lost"
         connection.close()
     desk.store.fold()
     [row], _ = desk.store.list_agents(project.id)
@@ -119,9 +121,9 @@ def kill_again_and_again(data: Path, rounds: int) -> None:
 
 
 def test_acknowledged_events_survive_a_kill(tmp_path: Path) -> None:
-    kill_again_and_again(tmp_path / "data", rounds=1)
+    kill_repeatedly(tmp_path / "data", rounds=1)
 
 
 @pytest.mark.drill
 def test_acknowledged_events_survive_many_kills(tmp_path: Path) -> None:
-    kill_again_and_again(tmp_path / "data", rounds=200)
+    kill_repeatedly(tmp_path / "data", rounds=200)

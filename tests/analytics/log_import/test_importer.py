@@ -24,14 +24,14 @@ from tests.analytics.log_import.conftest import Imported
 from tests.analytics.log_import.examples import CHROME, COMBINED, LOGS, REQUEST
 
 
-def line(number: int) -> str:
+def make_line(number: int) -> str:
     request = f'[14/Nov/2026:12:00:00 +0000] "GET /{number} HTTP/1.1" 200 1'
     return f'192.0.2.{number % 250} - - {request} "-" "{CHROME}"\n'
 
 
 def test_file_imported_twice_counts_once(imported: Imported, store: Store, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    log.write_text("".join(map(line, range(300))) * 2)
+    log.write_text("".join(map(make_line, range(300))) * 2)
     first, again = imported(log), imported(log)
     assert (first.views, first.duplicates) == (600, 0)
     assert (again.views, again.duplicates) == (0, 600)
@@ -41,7 +41,7 @@ def test_file_imported_twice_counts_once(imported: Imported, store: Store, tmp_p
 
 def test_only_new_lines_of_a_grown_file_count(imported: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    lines = [*map(line, range(50)), *map(line, range(50))]
+    lines = [*map(make_line, range(50)), *map(make_line, range(50))]
     for count, (before, after) in enumerate(pairwise((0, 20, 70, 100))):
         log.write_text("".join(lines[:after]))
         tally = imported(log)
@@ -50,7 +50,7 @@ def test_only_new_lines_of_a_grown_file_count(imported: Imported, tmp_path: Path
 
 def test_rotated_and_compressed_file_is_the_same_log(imported: Imported, tmp_path: Path) -> None:
     plain, packed, both = tmp_path / "access.log", tmp_path / "access.log.1.gz", tmp_path / "both"
-    plain.write_text("".join(map(line, range(40))))
+    plain.write_text("".join(map(make_line, range(40))))
     packed.write_bytes(gzip.compress(plain.read_bytes()[:700]) + gzip.compress(plain.read_bytes()[700:]))
     both.write_bytes(plain.read_bytes().replace(b"\n", b"\r\n"))
     assert imported(plain).views == 40
@@ -59,16 +59,16 @@ def test_rotated_and_compressed_file_is_the_same_log(imported: Imported, tmp_pat
 
 def test_identical_lines_of_two_files_are_the_same_requests(imported: Imported, tmp_path: Path) -> None:
     one, two = tmp_path / "one.log", tmp_path / "two.log"
-    one.write_text(line(1) * 3)
-    two.write_text(line(1) * 5 + line(2))
+    one.write_text(make_line(1) * 3)
+    two.write_text(make_line(1) * 5 + make_line(2))
     tally = imported(one, two)
     assert (tally.views, tally.duplicates) == (6, 3)
 
 
 def test_truncated_last_line_is_counted_once_complete(imported: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    whole = line(1) + line(2)
-    for cut in range(len(line(1)) + 1, len(whole) - 1, 7):
+    whole = make_line(1) + make_line(2)
+    for cut in range(len(make_line(1)) + 1, len(whole) - 1, 7):
         log.write_text(whole[:cut])
         tally = imported(log)
         assert (tally.dropped, tally.views + tally.duplicates) == ({DropReason.TORN_LINE: 1}, 1), whole[:cut]
@@ -89,7 +89,7 @@ def test_last_line_without_newline_is_counted_later(tail: str, imported: Importe
 
 def test_truncated_gzip_file_is_imported_up_to_its_end(imported: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log.gz"
-    log.write_bytes(gzip.compress("".join(line(n) for n in range(3000)).encode())[:-2000])
+    log.write_bytes(gzip.compress("".join(make_line(n) for n in range(3000)).encode())[:-2000])
     tally = imported(log)
     assert tally.views > 100
     assert tally.dropped == {DropReason.TORN_LINE: 1}
@@ -99,15 +99,15 @@ def test_truncated_gzip_file_is_imported_up_to_its_end(imported: Imported, tmp_p
 def test_dropped_lines_are_counted_by_reason_with_an_example(imported: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     bad = [
-        line(1),
+        make_line(1),
         "\n",
         "garbage\n",
-        line(2).replace("GET", "POST"),
-        line(3).replace(" 200 ", " 404 "),
-        line(4).replace("/4", "/a.css"),
-        line(5).replace("2026", "2036"),
-        line(6).replace("2026", "1996"),
-        line(7).replace("Nov", "Nix"),
+        make_line(2).replace("GET", "POST"),
+        make_line(3).replace(" 200 ", " 404 "),
+        make_line(4).replace("/4", "/a.css"),
+        make_line(5).replace("2026", "2036"),
+        make_line(6).replace("2026", "1996"),
+        make_line(7).replace("Nov", "Nix"),
         "more garbage\n",
     ]
     log.write_text("".join(bad))
@@ -136,7 +136,7 @@ def test_logs_of_all_formats_are_imported_together(imported: Imported, tmp_path:
 def test_many_small_files_share_a_batch(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.log" for number in range(20)]
     for number, file in enumerate(files):
-        file.write_text(line(number))
+        file.write_text(make_line(number))
     [batch] = read_batches(job(*files))
     assert (len(batch.views), batch.bytes_read) == (20, sum(file.stat().st_size for file in files))
 
@@ -151,7 +151,7 @@ def test_an_event_that_was_sent_is_not_counted_again_from_a_log(imported: Import
 
 def test_parsing_in_a_subprocess_gives_the_same_result(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    log.write_text("".join(line(number % 5000) for number in range(25_000)))
+    log.write_text("".join(make_line(number % 5000) for number in range(25_000)))
     here, there = list(read_batches(job(log))), list(read_in_subprocess(job(log)))
     assert here == there
     assert len(here) > 1
@@ -167,7 +167,7 @@ def test_parsing_in_a_subprocess_raises_the_same_error(job: Callable[..., Import
 
 def test_death_of_the_parser_process_is_noticed(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    log.write_text("".join(line(number) for number in range(45_000)))
+    log.write_text("".join(make_line(number) for number in range(45_000)))
     reading = read_in_subprocess(job(log))
     next(reading)
     [reader] = multiprocessing.active_children()
@@ -179,7 +179,7 @@ def test_death_of_the_parser_process_is_noticed(job: Callable[..., ImportRequest
 
 def test_all_files_are_checked_before_anything_is_stored(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     good, bad = tmp_path / "good.log", tmp_path / "bad.log"
-    good.write_text(line(1))
+    good.write_text(make_line(1))
     with pytest.raises(FileNotReadable, match="no such file"):
         check_files(job(good, bad))
     bad.write_text("# A page\n")

@@ -56,7 +56,7 @@ def claim_in_thread(desk: Desk, claims: list[Claim | None]) -> threading.Thread:
 
 
 @contextmanager
-def preparing(desk: Desk, cluster: SlowCluster) -> Iterator[None]:
+def prepare_in_background(desk: Desk, cluster: SlowCluster) -> Iterator[None]:
     """Creates ClickHouse's tables in another thread while the block runs."""
     upgrade = threading.Thread(target=lambda: upgrade_schema(cast(Cluster, cluster), desk.database))
     upgrade.start()
@@ -70,7 +70,7 @@ def preparing(desk: Desk, cluster: SlowCluster) -> Iterator[None]:
 
 def test_a_claim_does_not_wait_for_an_upgrade_of_clickhouse(desk: Desk) -> None:
     claims: list[Claim | None] = []
-    with preparing(desk, SlowCluster()):
+    with prepare_in_background(desk, SlowCluster()):
         thread = claim_in_thread(desk, claims)
         thread.join(PATIENCE_SECONDS / 4)
         claimed_meanwhile = list(claims)

@@ -11,20 +11,20 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.support.forges.calls import Call, Refused, Reply, Request, Route
+from tests.support.forges.calls import Call, CallRefused, Reply, Request, Route
 from tests.support.forges.faults import Fault
-from tests.support.forges.schema import Operation, check
-from tests.support.forges.server import Handler, Server
+from tests.support.forges.schema import Operation, find_problems
+from tests.support.forges.server import ForgeHandler, ForgeServer
 from tests.support.forges.state import Repository, Token
 from tests.support.forges.webhooks import Delivery, Hook, Webhooks
-from tests.support.forges.world import World
-from tests.support.git_http import GitHttp
+from tests.support.forges.world import ForgeWorld
+from tests.support.git_http import GitHttpServer
 
-SECRET = re.compile(r"((?:private_|access_)?token=)[^&]*")
-Wire = tuple[int, list[tuple[str, str]], bytes]
+TOKEN_PARAMETER_PATTERN = re.compile(r"((?:private_|access_)?token=)[^&]*")
+RawResponse = tuple[int, list[tuple[str, str]], bytes]
 
 
-class Forge(World):
+class FakeForge(ForgeWorld):
     """A fake forge on 127.0.0.1.
 
     `violations` lists requests that do not match the published schema; `check` raises if a response did not match.
@@ -49,8 +49,8 @@ class Forge(World):
         cls.routes = [one for member in members for one in getattr(member, "routes", [])]
 
     def __enter__(self) -> Self:
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self._server.forge, self._server.git = self, GitHttp(self.root)
+        self._server = ForgeServer(("127.0.0.1", 0), ForgeHandler)
+        self._server.forge, self._server.git = self, GitHttpServer(self.root)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
         return self
@@ -91,11 +91,11 @@ class Forge(World):
         """Returns the token of the caller."""
 
     @abstractmethod
-    def refusal(self, status: int, why: str = "", details: list[str] | None = None) -> Refused:
+    def refusal(self, status: int, why: str = "", details: list[str] | None = None) -> CallRefused:
         """Builds the forge's error for a status."""
 
     @abstractmethod
-    def rate_limit_response(self, fault: Fault) -> Wire:
+    def rate_limit_response(self, fault: Fault) -> RawResponse:
         """Builds the forge's rate limit response."""
 
     @abstractmethod
@@ -118,7 +118,7 @@ class Forge(World):
         """Returns the effective scopes of a token, which may be more than its listed scopes."""
         return token.scopes
 
-    def scope_refusal(self, token: Token, needs: list[str]) -> Refused:
+    def scope_refusal(self, token: Token, needs: list[str]) -> CallRefused:
         return self.refusal(403, "scope", needs)
 
     def common_headers(self, call: Call | None) -> dict[str, str]:
@@ -135,27 +135,31 @@ class Forge(World):
 
     # Handling a call.
 
-    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Wire:
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> RawResponse:
         address = urlsplit(target)
         path = self.canonical_path(address.path.removeprefix(self.prefix))
         call = Call(method, path, _query(address.query), {k.lower(): v for k, v in headers.items()}, None)
         with self.lock:
             reply = self._answer(call, body)
-        sent = {**self.common_headers(call), **reply.headers}
+        response_headers = {**self.common_headers(call), **reply.headers}
         if reply.data is None:
-            return reply.status, list(sent.items()), b""
-        return reply.status, [("Content-Type", "application/json"), *sent.items()], json.dumps(reply.data).encode()
+            return reply.status, list(response_headers.items()), b""
+        return (
+            reply.status,
+            [("Content-Type", "application/json"), *response_headers.items()],
+            json.dumps(reply.data).encode(),
+        )
 
     def _answer(self, call: Call, body: bytes) -> Reply:
         operation: Operation | None = None
         try:
-            found = self._route(call)
-            operation = self.operation(found.operation, call)
+            matched_route = self._route(call)
+            operation = self.operation(matched_route.operation, call)
             call.token = self.authenticate(call)
-            self._admit(call, found)
+            self._admit(call, matched_route)
             self._read(call, operation, body)
-            reply: Reply = getattr(self, found.act)(call)
-        except Refused as refused:
+            reply: Reply = getattr(self, matched_route.act)(call)
+        except CallRefused as refused:
             reply = refused.reply
         except Exception:
             self.broken.append(f"{call.method} {call.path}\n{traceback.format_exc()}")
@@ -164,20 +168,20 @@ class Forge(World):
         if call.repository_or_none is not None:
             call.repository_or_none.tick()
         if operation is not None:
-            wrong = list(operation.wrong_answer(reply.status, reply.data))
+            wrong = list(operation.check_response(reply.status, reply.data))
             self.broken += [f"{call.method} {call.path} answered {reply.status}: {one}" for one in wrong]
         return reply
 
     def _route(self, call: Call) -> Route:
-        for found in self.routes:
-            match = found.pattern.fullmatch(call.path)
-            if match and found.method == call.method:
+        for candidate in self.routes:
+            match = candidate.pattern.fullmatch(call.path)
+            if match and candidate.method == call.method:
                 call.params = {name: unquote(value) for name, value in match.groupdict().items()}
-                return found
+                return candidate
         self.violations.append(f"{call.method} {call.path}: no such call")
         raise self.refusal(404)
 
-    def _admit(self, call: Call, found: Route) -> None:
+    def _admit(self, call: Call, matched_route: Route) -> None:
         """Refuses a caller with 404 for a repository that they may not see, and with 403 if they may only read."""
         path = self.find_repository_name(call)
         if path is not None:
@@ -187,15 +191,19 @@ class Forge(World):
             if repository is None or (repository.private and not (call.token and call.token.reaches(repository))):
                 raise self.refusal(404, "repository")
             call.repository_or_none = repository
-            if found.method != "GET" and repository.archived:
+            if matched_route.method != "GET" and repository.archived:
                 raise self.refusal(403, "archived")
-            if call.token and not call.token.user.may(found.level):
-                raise self.refusal(403, "level", [found.level])
-        if call.token and found.needs and not self.effective_scopes(call.token).intersection(found.needs):
-            raise self.scope_refusal(call.token, list(found.needs))
+            if call.token and not call.token.user.may(matched_route.level):
+                raise self.refusal(403, "level", [matched_route.level])
+        if (
+            call.token
+            and matched_route.needs
+            and not self.effective_scopes(call.token).intersection(matched_route.needs)
+        ):
+            raise self.scope_refusal(call.token, list(matched_route.needs))
 
     @abstractmethod
-    def redirect_to_renamed(self, call: Call, repository: Repository) -> Refused:
+    def redirect_to_renamed(self, call: Call, repository: Repository) -> CallRefused:
         """Redirects calls to a renamed repository."""
 
     def _read(self, call: Call, operation: Operation, body: bytes) -> None:
@@ -206,10 +214,13 @@ class Forge(World):
             except ValueError:
                 self.violations.append(f"{call.method} {call.path}: not JSON")
                 raise self.refusal(400, "json") from None
-        query, given = operation.wrong_query({**call.params, **call.query}), operation.wrong_body(call.body)
-        self.violations += [f"{call.method} {call.path}: {one}" for one in (*query, *given)]
-        if query.wrong or given.wrong:
-            raise self.refusal(422, "request", [*query.wrong, *given.wrong])
+        query_problems, body_problems = (
+            operation.check_query({**call.params, **call.query}),
+            operation.check_body(call.body),
+        )
+        self.violations += [f"{call.method} {call.path}: {one}" for one in (*query_problems, *body_problems)]
+        if query_problems.wrong or body_problems.wrong:
+            raise self.refusal(422, "request", [*query_problems.wrong, *body_problems.wrong])
 
     # Git access, and the log.
 
@@ -231,21 +242,21 @@ class Forge(World):
         return 0, ""
 
     def record_request(self, method: str, target: str, status: int) -> None:
-        self.requests.append(Request(method, SECRET.sub(r"\1…", target), status))
+        self.requests.append(Request(method, TOKEN_PARAMETER_PATTERN.sub(r"\1…", target), status))
 
     def publish(self, event: str, described: Any, payload: Any, **how: Any) -> None:
         """Sends a webhook after checking its payload against the description."""
-        wrong = list(check(described, payload, **how))
+        wrong = list(find_problems(described, payload, **how))
         self.broken += [f"webhook {event}: {one}" for one in wrong]
         self.webhooks.emit(event, payload)
 
 
 def _query(text: str) -> dict[str, Any]:
     """Parses a query into name → value; a name with brackets, or a repeated one, has a list."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
         if name.endswith("[]"):
-            found.setdefault(name[:-2], []).append(value)
+            values.setdefault(name[:-2], []).append(value)
         else:
-            found[name] = value
-    return found
+            values[name] = value
+    return values

@@ -16,7 +16,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """An error response of the forge."""
 
     def __init__(self, status: int, data: Any, headers: Mapping[str, str] | None = None) -> None:
@@ -83,7 +83,7 @@ def route(
     return remember
 
 
-def page(call: Call, items: list[Any], *, size: str = "per_page", default: int = 30) -> tuple[list[Any], int, int]:
+def paginate(call: Call, items: list[Any], *, size: str = "per_page", default: int = 30) -> tuple[list[Any], int, int]:
     """Returns the requested page, its number, and the number of pages."""
     per_page = max(1, min(int(call.query.get(size, default)), 100))
     number = int(call.query.get("page", 1))
@@ -91,7 +91,7 @@ def page(call: Call, items: list[Any], *, size: str = "per_page", default: int =
     return items[(number - 1) * per_page : number * per_page], number, pages
 
 
-def links(api: str, call: Call, number: int, pages: int) -> str:
+def build_link_header(api: str, call: Call, number: int, pages: int) -> str:
     """Builds the Link header, which links the pages."""
 
     def link(to: int, name: str) -> str:

@@ -18,9 +18,9 @@ class Fault:
     status: int = 503
     seconds: float = 0
 
-    def befalls(self, line: str) -> bool:
-        meant = self.within in line and re.search(self.where, line) is not None
-        return meant and self.times > 0 and time.monotonic() < self.until
+    def matches(self, line: str) -> bool:
+        is_match = self.within in line and re.search(self.where, line) is not None
+        return is_match and self.times > 0 and time.monotonic() < self.until
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Faults:
         """Returns the fault that affects this call and reduces its remaining uses by one."""
         with self._lock:
             for fault in self.active:
-                if (fault.kind == kind if kind else fault.kind != "slow") and fault.befalls(line):
+                if (fault.kind == kind if kind else fault.kind != "slow") and fault.matches(line):
                     fault.times -= 1
                     return fault
         return None

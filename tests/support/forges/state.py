@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pygit2
 
-from tests.support.repositories import branches
+from tests.support.repositories import list_branches
 
-LEVELS = ("none", "read", "triage", "write", "maintain", "admin")
+ACCESS_LEVELS = ("none", "read", "triage", "write", "maintain", "admin")
 
 
 def now() -> datetime:
@@ -25,7 +25,7 @@ class User:
     kind: str = "User"
 
     def may(self, level: str) -> bool:
-        return LEVELS.index(self.access) >= LEVELS.index(level)
+        return ACCESS_LEVELS.index(self.access) >= ACCESS_LEVELS.index(level)
 
 
 @dataclass(eq=False)
@@ -60,7 +60,7 @@ class Comment:
 class Lag:
     """A branch as the API still sees it, for a number of calls or until a time."""
 
-    seen: str | None
+    seen_commit: str | None
     calls: int
     until: float
 
@@ -98,14 +98,14 @@ class Repository:
 
     def heads(self) -> dict[str, str]:
         """Returns branch → commit, as the API sees them now."""
-        found = branches(self.folder)
+        branch_heads = list_branches(self.folder)
         for branch, lag in self.lagging.items():
             if lag.over:
                 continue
-            found.pop(branch, None)
-            if lag.seen is not None:
-                found[branch] = lag.seen
-        return found
+            branch_heads.pop(branch, None)
+            if lag.seen_commit is not None:
+                branch_heads[branch] = lag.seen_commit
+        return branch_heads
 
     def tick(self) -> None:
         """Counts a call against the lags."""
@@ -183,7 +183,7 @@ def merge_branches(folder: Path, head: str, base: str, message: str) -> str:
     return str(repository.create_commit(f"refs/heads/{base}", who, who, message, tree, [ours, theirs]))
 
 
-def ahead(folder: Path, head: str, base: str) -> int:
+def count_commits_ahead(folder: Path, head: str, base: str) -> int:
     """Counts the commits of the head that the base lacks; both are commit ids."""
-    found = pygit2.Repository(str(folder)).ahead_behind(pygit2.Oid(hex=head), pygit2.Oid(hex=base))
-    return found[0]
+    counts = pygit2.Repository(str(folder)).ahead_behind(pygit2.Oid(hex=head), pygit2.Oid(hex=base))
+    return counts[0]

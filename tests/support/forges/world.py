@@ -13,9 +13,9 @@ import pygit2
 from tests.support.forges import state
 from tests.support.forges.faults import Faults
 from tests.support.forges.state import Comment, Lag, Pull, Repository, Token, User
-from tests.support.repositories import branches, commit, make_repository
+from tests.support.repositories import commit, list_branches, make_repository
 
-PROTECT = """#!/bin/sh
+PRE_RECEIVE_HOOK = """#!/bin/sh
 while read -r old new ref; do
   while read -r pattern; do
     case "${ref#refs/heads/}" in $pattern) echo "error: Protected branch update failed for $ref." >&2; exit 1 ;; esac
@@ -24,7 +24,7 @@ done
 """
 
 
-class World(ABC):
+class ForgeWorld(ABC):
     """Bare repositories in a folder; `repository` and `pulls` refer to the first one."""
 
     prefix: ClassVar[str]
@@ -56,33 +56,33 @@ class World(ABC):
             make_repository(folder, {"README.md": b"# Documentation\n"}, branch)
         hook = folder / "hooks" / "pre-receive"
         hook.parent.mkdir(exist_ok=True)
-        hook.write_text(PROTECT)
+        hook.write_text(PRE_RECEIVE_HOOK)
         hook.chmod(0o755)
-        found = self.repositories[path] = Repository(self.new_id(), path, folder, **about)
-        return found
+        repository = self.repositories[path] = Repository(self.new_id(), path, folder, **about)
+        return repository
 
     def add_user(self, login: str, *, access: str = "write", kind: str = "User") -> User:
-        found = self.users[login] = User(self.new_id(), login, access, kind)
-        return found
+        user = self.users[login] = User(self.new_id(), login, access, kind)
+        return user
 
     def add_token(
         self, value: str, *, user: str = "copydesk", scopes: frozenset[str] | None = None, lasts: float = float("inf")
     ) -> Token:
         owner = self.users.get(user) or self.add_user(user)
-        given = self.all_scopes if scopes is None else frozenset(scopes)
-        found = self.tokens[value] = Token(value, owner, given, time.time() + lasts)
-        return found
+        granted = self.all_scopes if scopes is None else frozenset(scopes)
+        token = self.tokens[value] = Token(value, owner, granted, time.time() + lasts)
+        return token
 
     def revoke(self, value: str) -> None:
         self.tokens[value].revoked = True
 
     def rename(self, old: str, new: str) -> None:
         """Renames a repository; the old name redirects from now on."""
-        found = self.repositories.pop(old)
+        repository = self.repositories.pop(old)
         folder = self.root / f"{new}.git"
         folder.parent.mkdir(parents=True, exist_ok=True)
-        found.path, found.folder = new, found.folder.rename(folder)
-        self.repositories[new], self.renamed[old] = found, new
+        repository.path, repository.folder = new, repository.folder.rename(folder)
+        self.repositories[new], self.renamed[old] = repository, new
 
     def commit(self, branch: str, files: Mapping[str, bytes], base: str = "main") -> str:
         """Commits to a branch as a person with a clone would; a new branch starts at the base."""
@@ -110,14 +110,14 @@ class World(ABC):
         return self.repository.pulls
 
     def pull(self, number: int) -> Pull:
-        found = self.repository.find(number)
-        assert found is not None, f"There is no pull request {number}."
-        return found
+        pull = self.repository.find(number)
+        assert pull is not None, f"There is no pull request {number}."
+        return pull
 
     def merge(self, number: int, *, by: str = "maintainer") -> str:
         """Merges in the bare repository."""
         with self.lock:
-            pull, who = self.pull(number), self._person(by)
+            pull, who = self.pull(number), self._get_or_add_user(by)
             pull.update_heads()
             assert pull.state == "open", f"Pull request {number} is {pull.state}."
             message = f"Merge {pull.head} into {pull.base}"
@@ -128,11 +128,11 @@ class World(ABC):
 
     def close(self, number: int, *, by: str = "maintainer") -> None:
         with self.lock:
-            self.set_pull_state(self.pull(number), "closed", self._person(by), "closed")
+            self.set_pull_state(self.pull(number), "closed", self._get_or_add_user(by), "closed")
 
     def reopen(self, number: int, *, by: str = "maintainer") -> None:
         with self.lock:
-            self.set_pull_state(self.pull(number), "open", self._person(by), "reopened")
+            self.set_pull_state(self.pull(number), "open", self._get_or_add_user(by), "reopened")
 
     def comment(
         self, number: int, body: str, *, by: str = "maintainer", file: str | None = None, line: int = 1
@@ -140,7 +140,7 @@ class World(ABC):
         """Comments on the pull request, or with `file` on a line of its diff."""
         with self.lock:
             pull = self.pull(number)
-            return self.add_comment(pull, Comment(self.new_id(), self._person(by), body, file=file, line=line))
+            return self.add_comment(pull, Comment(self.new_id(), self._get_or_add_user(by), body, file=file, line=line))
 
     def open(self, repository: Repository, **about: Any) -> Pull:
         """Opens a pull request from author, head, base, title and body, after checking the forge's rules."""
@@ -177,21 +177,21 @@ class World(ABC):
         """Applies the effects of a push: the API's view lags, and open pull requests lose their branch."""
         repository = self.repositories[path]
         (repository.folder / "protected").write_text("".join(f"{name}\n" for name in self.faults.protected))
-        before = branches(repository.folder)
+        before = list_branches(repository.folder)
         yield
-        after = branches(repository.folder)
+        after = list_branches(repository.folder)
         with self.lock:
             for branch in before.keys() | after.keys():
                 if before.get(branch) != after.get(branch):
-                    self._pushed(repository, branch, before.get(branch), gone=branch not in after)
+                    self._record_push(repository, branch, before.get(branch), is_deleted=branch not in after)
 
-    def _pushed(self, repository: Repository, branch: str, old: str | None, *, gone: bool) -> None:
+    def _record_push(self, repository: Repository, branch: str, old: str | None, *, is_deleted: bool) -> None:
         calls, seconds = self.faults.branch_lag_calls, self.faults.branch_lag_seconds
         if calls or seconds:
             repository.lagging[branch] = Lag(old, calls, time.monotonic() + seconds)
         pull = repository.open_pull(branch)
-        if gone and pull and self.closes_on_delete:
-            self.set_pull_state(pull, "closed", self._person("maintainer"), "closed")
+        if is_deleted and pull and self.closes_on_delete:
+            self.set_pull_state(pull, "closed", self._get_or_add_user("maintainer"), "closed")
 
-    def _person(self, login: str) -> User:
+    def _get_or_add_user(self, login: str) -> User:
         return self.users.get(login) or self.add_user(login, access="maintain")

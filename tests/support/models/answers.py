@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Said:
+class ModelAnswer:
     """An answer of the model: a text, tool calls, or both. Arguments given as a string are sent unchanged."""
 
     text: str = ""
@@ -29,7 +29,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Failed:
+class ErrorAnswer:
     """An error in the provider's format."""
 
     status: int
@@ -39,7 +39,7 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Sent:
+class RawAnswer:
     """A response given as bytes."""
 
     status: int
@@ -47,7 +47,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Hung:
+class HangingAnswer:
     """Silence, followed by an answer, or by a closed connection if there is none."""
 
     seconds: float
@@ -55,10 +55,10 @@ class Hung:
 
 
 @dataclass(frozen=True)
-class Streamed:
+class FaultyStream:
     """An answer with a faulty stream."""
 
-    said: Said
+    answer: ModelAnswer
     cut: float = 1.0
     """The share that is sent before the connection ends."""
     politely: bool = False
@@ -71,20 +71,20 @@ class Streamed:
     """Makes an event in the middle invalid JSON."""
 
 
-Answer = Said | Failed | Sent | Hung | Streamed
+Answer = ModelAnswer | ErrorAnswer | RawAnswer | HangingAnswer | FaultyStream
 Turn = Answer | Sequence[Answer]
 """A sequence answers repeated attempts of one turn, its last answer all further ones: [hang(30), say("…")]."""
 
 
-def say(text: str, **more: Any) -> Said:
-    return Said(text, **more)
+def say(text: str, **more: Any) -> ModelAnswer:
+    return ModelAnswer(text, **more)
 
 
-def call(name: str, arguments: dict[str, Any] | str, *, text: str = "", **more: Any) -> Said:
-    return Said(text, ((name, arguments if isinstance(arguments, str) else json.dumps(arguments)),), **more)
+def call(name: str, arguments: dict[str, Any] | str, *, text: str = "", **more: Any) -> ModelAnswer:
+    return ModelAnswer(text, ((name, arguments if isinstance(arguments, str) else json.dumps(arguments)),), **more)
 
 
-def together(*answers: Said) -> Said:
+def call_several(*answers: ModelAnswer) -> ModelAnswer:
     """Combines several tool calls in one answer."""
     return replace(answers[0], calls=tuple(one for answer in answers for one in answer.calls))
 
@@ -95,36 +95,36 @@ def fail(
     *,
     retry_after: float | str | None = None,
     code: str | None = None,
-) -> Failed:
+) -> ErrorAnswer:
     headers = () if retry_after is None else (("Retry-After", str(retry_after)),)
-    return Failed(status, message, headers, code)
+    return ErrorAnswer(status, message, headers, code)
 
 
-def send(body: str, *, status: int = 200) -> Sent:
-    return Sent(status, body)
+def send(body: str, *, status: int = 200) -> RawAnswer:
+    return RawAnswer(status, body)
 
 
-def hang(seconds: float, then: Answer | None = None) -> Hung:
-    return Hung(seconds, then)
+def hang(seconds: float, then: Answer | None = None) -> HangingAnswer:
+    return HangingAnswer(seconds, then)
 
 
-def drop() -> Hung:
+def drop() -> HangingAnswer:
     """Closes the connection without a response."""
-    return Hung(0)
+    return HangingAnswer(0)
 
 
-def cut(said: Said, at: float = 0.5, *, politely: bool = False) -> Streamed:
+def cut(answer: ModelAnswer, at: float = 0.5, *, politely: bool = False) -> FaultyStream:
     """Cuts the stream in the middle."""
-    return Streamed(said, cut=at, politely=politely)
+    return FaultyStream(answer, cut=at, politely=politely)
 
 
-def stall(said: Said, seconds: float, at: float = 0.5) -> Streamed:
-    return Streamed(said, cut=at, stall=seconds)
+def stall(answer: ModelAnswer, seconds: float, at: float = 0.5) -> FaultyStream:
+    return FaultyStream(answer, cut=at, stall=seconds)
 
 
-def slowly(said: Said, pace: float) -> Streamed:
-    return Streamed(said, pace=pace)
+def slow_down(answer: ModelAnswer, pace: float) -> FaultyStream:
+    return FaultyStream(answer, pace=pace)
 
 
-def garbled(said: Said) -> Streamed:
-    return Streamed(said, garbled=True)
+def garble(answer: ModelAnswer) -> FaultyStream:
+    return FaultyStream(answer, garbled=True)

@@ -11,37 +11,41 @@ from copydesk.jobs.agent.conversation import Conversation, ModelFailed, Prompt, 
 from copydesk.jobs.agent.models.language_model import LanguageModel
 from copydesk.jobs.agent.models.registry import create_model
 from copydesk.jobs.workspace.workspace import Workspace
-from tests.support.model_server import ModelServer, Request, Turn
+from tests.support.model_server import ModelRequest, ModelServer, Turn
 
-KEY = "a-very-private-key"
-KEYS = dict.fromkeys(("openai", "anthropic", "google", "compatible"), KEY)
-COMPATIBLE = "openai-compatible:scripted"
-PROVIDERS = (COMPATIBLE, "openai:gpt-5", "anthropic:claude-opus-5", "google:gemini-2.5-pro")
-ASKED: Conversation = [Prompt(text="Fix the typo.")]
+PROVIDER_KEY = "a-very-private-key"
+PROVIDER_KEYS = dict.fromkeys(("openai", "anthropic", "google", "compatible"), PROVIDER_KEY)
+COMPATIBLE_MODEL = "openai-compatible:scripted"
+PROVIDER_MODELS = (COMPATIBLE_MODEL, "openai:gpt-5", "anthropic:claude-opus-5", "google:gemini-2.5-pro")
+FIX_TYPO_CONVERSATION: Conversation = [Prompt(text="Fix the typo.")]
 
 
-def talking_to(server: ModelServer, name: str = COMPATIBLE, **changed: Any) -> LanguageModel:
+def connect_model(server: ModelServer, name: str = COMPATIBLE_MODEL, **options: Any) -> LanguageModel:
     """Connects a model, with short retry pauses."""
-    model = create_model(name, url=server.url, keys=KEYS, base_urls=server.addresses)
+    model = create_model(name, url=server.url, keys=PROVIDER_KEYS, base_urls=server.addresses)
     assert isinstance(model, LanguageModel)
-    return replace(model, **{"backoff_seconds": (0.01, 0.01, 0.01), **changed})
+    return replace(model, **{"backoff_seconds": (0.01, 0.01, 0.01), **options})
 
 
-def models(server: ModelServer, **changed: Any) -> Callable[[str], LanguageModel]:
+def model_factory(server: ModelServer, **options: Any) -> Callable[[str], LanguageModel]:
     """Returns a model factory for a worker."""
-    return lambda name: talking_to(server, name, **changed)
+    return lambda name: connect_model(server, name, **options)
 
 
-def heard(
-    script: Sequence[Turn], conversation: Conversation, workspace: Workspace, name: str = COMPATIBLE, **changed: Any
-) -> tuple[Reply, list[Request]]:
+def ask_model(
+    script: Sequence[Turn],
+    conversation: Conversation,
+    workspace: Workspace,
+    name: str = COMPATIBLE_MODEL,
+    **options: Any,
+) -> tuple[Reply, list[ModelRequest]]:
     with ModelServer(script) as server:
-        return asyncio.run(talking_to(server, name, **changed).reply(conversation, workspace)), server.requests
+        return asyncio.run(connect_model(server, name, **options).reply(conversation, workspace)), server.requests
 
 
-def failure(
-    script: Sequence[Turn], workspace: Workspace, name: str = COMPATIBLE, **changed: Any
-) -> tuple[ModelFailed, list[Request]]:
+def ask_failing_model(
+    script: Sequence[Turn], workspace: Workspace, name: str = COMPATIBLE_MODEL, **options: Any
+) -> tuple[ModelFailed, list[ModelRequest]]:
     with ModelServer(script) as server, pytest.raises(ModelFailed) as failed:
-        asyncio.run(talking_to(server, name, **changed).reply(ASKED, workspace))
+        asyncio.run(connect_model(server, name, **options).reply(FIX_TYPO_CONVERSATION, workspace))
     return failed.value, server.requests

@@ -5,43 +5,45 @@ from functools import cache
 
 from tests.support.models.dialect import Dialect
 
-GEMINI = re.compile(r"/v1(?:beta)?/models/(?P<model>[^/:]+):(?P<method>generateContent|streamGenerateContent)")
+GEMINI_PATH_PATTERN = re.compile(
+    r"/v1(?:beta)?/models/(?P<model>[^/:]+):(?P<method>generateContent|streamGenerateContent)"
+)
 
 
-def dialect_at(path: str) -> Dialect | None:
+def find_dialect(path: str) -> Dialect | None:
     match path:
         case "/v1/chat/completions":
-            return chat()
+            return chat_dialect()
         case "/v1/responses":
-            return responses()
+            return responses_dialect()
         case "/v1/messages":
-            return messages()
-    return gemini() if GEMINI.fullmatch(path) else None
+            return messages_dialect()
+    return gemini_dialect() if GEMINI_PATH_PATTERN.fullmatch(path) else None
 
 
 @cache
-def chat() -> Dialect:
+def chat_dialect() -> Dialect:
     from tests.support.models.chat import Chat
 
     return Chat()
 
 
 @cache
-def responses() -> Dialect:
+def responses_dialect() -> Dialect:
     from tests.support.models.responses import Responses
 
     return Responses()
 
 
 @cache
-def messages() -> Dialect:
+def messages_dialect() -> Dialect:
     from tests.support.models.messages import Messages
 
     return Messages()
 
 
 @cache
-def gemini() -> Dialect:
+def gemini_dialect() -> Dialect:
     from tests.support.models.gemini import Gemini
 
     return Gemini()

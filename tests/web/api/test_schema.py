@@ -14,7 +14,7 @@ from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
 # OpenAPI cannot express which models this project offers: a well-formed name may be refused.
-OFFERS_ITS_OWN_MODELS = {
+ACCEPTS_ONLY_CONFIGURED_MODELS = {
     "include-operation-id": "createJob",
     "checks": {"positive_data_acceptance": {"enabled": False}},
 }
@@ -24,13 +24,13 @@ NO_LIMITS = dict.fromkeys(
     1000000,
 )
 # An invalid event is dropped with its reason and does not block the others: the response is 202 anyway.
-TAKES_WHAT_CAN_BE_READ = {
+ACCEPTS_PARTLY_VALID_BODIES = {
     "include-operation-id": "sendEvents",
     "checks": {"negative_data_rejection": {"enabled": False}},
 }
 
 
-def config(service: Service, examples: int, walks: int) -> schemathesis.Config:
+def make_config(service: Service, examples: int, walks: int) -> schemathesis.Config:
     settings: dict[str, Any] = {
         "base-url": service.url,
         "headers": {"Authorization": f"Bearer {service.key}"},
@@ -38,7 +38,7 @@ def config(service: Service, examples: int, walks: int) -> schemathesis.Config:
         "request-timeout": 20,
         "continue-on-failure": True,
         "generation": {"max-examples": max(1, examples), "database": "none"},
-        "operations": [OFFERS_ITS_OWN_MODELS, TAKES_WHAT_CAN_BE_READ],
+        "operations": [ACCEPTS_ONLY_CONFIGURED_MODELS, ACCEPTS_PARTLY_VALID_BODIES],
         "phases": {
             "fuzzing": {"enabled": examples > 0},
             "stateful": {"enabled": walks > 0, "generation": {"max-examples": max(1, walks)}},
@@ -47,14 +47,14 @@ def config(service: Service, examples: int, walks: int) -> schemathesis.Config:
     return schemathesis.Config.from_dict(settings)
 
 
-class Examined:
+class SchemaRun:
     """Runs the examples and the limits of each field; then random cases, and follows links from call to call."""
 
     def __init__(self, service: Service, examples: int = 0, walks: int = 0) -> None:
         self.phases: set[str] = set()
         self.answers: Counter[tuple[str, int]] = Counter()
         self.faults: list[str] = []
-        chosen = config(service, examples, walks)
+        chosen = make_config(service, examples, walks)
         self.schema = schemathesis.openapi.from_url(f"{service.url}/openapi.json", config=chosen)
         for event in from_schema(self.schema).execute():
             if isinstance(event, events.NonFatalError) and isinstance(event.value, FailedHealthCheck):
@@ -101,7 +101,7 @@ def busy_service(tmp_path: Path) -> Iterator[Service]:
 
 
 def test_every_operation_matches_its_openapi_description(busy_service: Service) -> None:
-    seen = Examined(busy_service)
+    seen = SchemaRun(busy_service)
     assert not seen.faults, "\n\n".join(seen.faults[:10])
     assert seen.phases == {"EXAMPLES", "COVERAGE"}
     assert sum(seen.answers.values()) >= 500
@@ -114,7 +114,7 @@ def test_every_operation_matches_its_openapi_description(busy_service: Service) 
 
 @pytest.mark.drill
 def test_every_operation_matches_its_openapi_description_in_random_cases(busy_service: Service) -> None:
-    seen = Examined(busy_service, examples=1000, walks=200)
+    seen = SchemaRun(busy_service, examples=1000, walks=200)
     assert not seen.faults, "\n\n".join(seen.faults[:10])
     assert seen.phases == {"EXAMPLES", "COVERAGE", "FUZZING", "STATEFUL_TESTING"}
     assert sum(seen.answers.values()) >= 8000

@@ -7,34 +7,34 @@ from typing import Any
 from copydesk.analytics.stores.clickhouse.connection.node import Node
 
 
-class Killed(BaseException):
+class SimulatedKill(BaseException):
     """A BaseException, so that no handler of ours catches it: a killed process runs no handlers."""
 
 
 @contextmanager
-def killed_at(step: int, is_done: bool) -> Iterator[list[str]]:
+def kill_at_statement(step: int, is_done: bool) -> Iterator[list[str]]:
     """Raises at a statement, counted from 0 over all nodes; yields the list of sent statements."""
-    sent: list[str] = []
+    statements: list[str] = []
     original = {name: getattr(Node, name) for name in ("execute", "insert")}
 
-    def dying(name: str) -> Any:
-        def act(self: Node, statement: str, *given: Any, **more: Any) -> Any:
-            number = len(sent)
-            sent.append(statement)
+    def wrap_until_kill(name: str) -> Any:
+        def act(self: Node, statement: str, *arguments: Any, **more: Any) -> Any:
+            number = len(statements)
+            statements.append(statement)
             if number == step and not is_done:
-                raise Killed
-            answer = original[name](self, statement, *given, **more)
+                raise SimulatedKill
+            answer = original[name](self, statement, *arguments, **more)
             if number == step:
-                raise Killed
+                raise SimulatedKill
             return answer
 
         return act
 
     for name in original:
-        setattr(Node, name, dying(name))
+        setattr(Node, name, wrap_until_kill(name))
     try:
-        yield sent
-    except Killed:
+        yield statements
+    except SimulatedKill:
         pass
     finally:
         for name, function in original.items():

@@ -28,7 +28,7 @@ ENDS = st.sampled_from(["\n"] * 6 + ["\r\n", " \n", "\n\n", "\n  more\n", "\n# s
 LINES = st.tuples(NAMES, COLONS, VALUES, ENDS).map("".join)
 
 
-def _by_yaml(inner: str) -> tuple[dict[str, Any], list[tuple[str, int]]] | None:
+def _parse_with_yaml(inner: str) -> tuple[dict[str, Any], list[tuple[str, int]]] | None:
     """Returns the fields, with the name and line of each; None if it is not YAML or has no fields."""
     loader = choose_loader(inner)
     try:
@@ -42,7 +42,7 @@ def _by_yaml(inner: str) -> tuple[dict[str, Any], list[tuple[str, int]]] | None:
     ]
 
 
-def _kept(value: Any) -> object:
+def _stored_value(value: Any) -> object:
     """Reduces a value to what the checks need: the type, a number, and the beginning of a text."""
     return value[:200] if isinstance(value, str) else (type(value), value if isinstance(value, int | float) else "")
 
@@ -61,14 +61,16 @@ def test_every_block_of_fields_is_parsed_as_yaml(inner: str) -> None:
 
 
 def _assert_as_yaml(inner: str) -> None:
-    found, expected = front_matter.parse_front_matter(f"---\n{inner}---\n"), _by_yaml(inner)
+    found, expected = front_matter.parse_front_matter(f"---\n{inner}---\n"), _parse_with_yaml(inner)
     if expected is None:
         assert found.fields == {}
         return
     fields, places = expected
     assert found.is_readable
     assert list(found.fields) == list(fields)
-    assert [_kept(value) for value in found.fields.values()] == [_kept(value) for value in fields.values()]
+    assert [_stored_value(value) for value in found.fields.values()] == [
+        _stored_value(value) for value in fields.values()
+    ]
     assert found.field_lines == tuple(dict(places).get(name, 1) for name in fields)
     twice = Counter(name for name, _ in places if name != "<<")
     assert len(found.problems) == twice.total() - len(twice)

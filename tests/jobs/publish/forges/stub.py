@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass
-class Answer:
+class StubAnswer:
     status: int = 200
     body: Any = None
     """JSON, or bytes that are sent unchanged."""
@@ -24,7 +24,7 @@ class Answer:
 
 
 @dataclass
-class Asked:
+class StubRequest:
     method: str
     path: str
     headers: dict[str, str]
@@ -32,18 +32,18 @@ class Asked:
 
 
 @dataclass
-class Stub:
+class StubServer:
     """Answers in the given order, and repeats the last answer."""
 
-    answers: list[Answer]
-    asked: list[Asked] = field(default_factory=list)
+    answers: list[StubAnswer]
+    requests: list[StubRequest] = field(default_factory=list)
     port: int = 0
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def next(self) -> Answer:
+    def next(self) -> StubAnswer:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
@@ -53,9 +53,11 @@ class _Handler(BaseHTTPRequestHandler):
     server: "_Server"
 
     def _serve(self) -> None:
-        sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self.server.stub.asked.append(Asked(self.command, self.path, headers, json.loads(sent) if sent else None))
+        self.server.stub.requests.append(
+            StubRequest(self.command, self.path, headers, json.loads(body) if body else None)
+        )
         answer = self.server.stub.next()
         time.sleep(answer.seconds)
         self.send_response(answer.status)
@@ -76,12 +78,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    stub: Stub
+    stub: StubServer
 
 
 @contextmanager
-def stub(*answers: Answer) -> Iterator[Stub]:
-    served = Stub(list(answers))
+def serve_stub(*answers: StubAnswer) -> Iterator[StubServer]:
+    served = StubServer(list(answers))
     server = _Server(("127.0.0.1", 0), _Handler)
     server.stub, served.port = served, server.server_port
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)

@@ -179,7 +179,9 @@ def test_existing_hidden_characters_are_accepted(workspace: MakeWorkspace) -> No
     check_publishable(tree, {"docs/a.md": None, "docs/b.md": old + b"x\n"})
 
 
-def brought(workspace: MakeWorkspace, path: str, text: str, before: bytes = PAGE) -> list[tuple[int, str, str]]:
+def find_external_addresses(
+    workspace: MakeWorkspace, path: str, text: str, before: bytes = PAGE
+) -> list[tuple[int, str, str]]:
     tree = workspace({path: before}).tree
     found = find_external_resources(tree, {path: before + text.encode()})
     assert all(isinstance(one, ExternalResource) and one.path == path for one in found)
@@ -219,7 +221,7 @@ def brought(workspace: MakeWorkspace, path: str, text: str, before: bytes = PAGE
     ],
 )
 def test_external_addresses_are_listed_by_kind(workspace: MakeWorkspace, text: str, kind: str) -> None:
-    found = brought(workspace, "docs/page.mdx", text)
+    found = find_external_addresses(workspace, "docs/page.mdx", text)
     assert (kind, "new.example/a") in [(k, url.split("//")[-1]) for _, k, url in found]
     tree = workspace({"docs/page.mdx": PAGE}).tree
     changes: Changes = {"docs/page.mdx": PAGE + text.encode()}
@@ -245,7 +247,7 @@ def test_external_addresses_are_listed_by_kind(workspace: MakeWorkspace, text: s
     ],
 )
 def test_addresses_in_code_own_files_and_known_hosts_are_not_listed(workspace: MakeWorkspace, text: str) -> None:
-    assert brought(workspace, "docs/page.md", text) == []
+    assert find_external_addresses(workspace, "docs/page.md", text) == []
 
 
 @pytest.mark.parametrize(
@@ -262,7 +264,7 @@ def test_script_in_site_settings_is_refused(refused: Refused) -> None:
 
 def test_each_address_is_listed_once_with_its_line(workspace: MakeWorkspace) -> None:
     text = "\n[a](https://new.example/a)\n[b](https://new.example/a) [c](https://new.example/c)\n"
-    assert brought(workspace, "docs/page.md", text) == [
+    assert find_external_addresses(workspace, "docs/page.md", text) == [
         (5, "link", "https://new.example/a"),
         (6, "link", "https://new.example/c"),
     ]
