@@ -56,7 +56,7 @@ class ForgeCrashSuite:
             yield case
 
     @pytest.fixture
-    def followed_up(self, case: ForgeCrashCase) -> ForgeCrashCase:
+    def case_with_message(self, case: ForgeCrashCase) -> ForgeCrashCase:
         """A completed job with a message that no worker has seen yet."""
         case.recover()
         case.check_published()
@@ -88,19 +88,19 @@ class ForgeCrashSuite:
         case.check_published()
 
     @pytest.mark.parametrize(("kind", "point"), for_each_forge(FOLLOW_UP_KILL_POINTS))
-    def test_a_follow_up_updates_the_same_pull_request(self, followed_up: ForgeCrashCase, point: str) -> None:
-        followed_up.crash(point)
-        followed_up.recover()
-        followed_up.check_published(commits=2, files=FILES_AFTER_FOLLOW_UP)
+    def test_a_follow_up_updates_the_same_pull_request(self, case_with_message: ForgeCrashCase, point: str) -> None:
+        case_with_message.crash(point)
+        case_with_message.recover()
+        case_with_message.check_published(commits=2, files=FILES_AFTER_FOLLOW_UP)
 
     @pytest.mark.parametrize(("kind", "call", "moment"), for_each_call(UPDATING_CALLS))
     def test_a_follow_up_killed_in_mid_call_updates_the_same_pull_request(
-        self, followed_up: ForgeCrashCase, call: int, moment: str
+        self, case_with_message: ForgeCrashCase, call: int, moment: str
     ) -> None:
-        followed_up.kill_at_call(call, moment)
-        followed_up.crash()
-        followed_up.recover()
-        followed_up.check_published(commits=2, files=FILES_AFTER_FOLLOW_UP)
+        case_with_message.kill_at_call(call, moment)
+        case_with_message.crash()
+        case_with_message.recover()
+        case_with_message.check_published(commits=2, files=FILES_AFTER_FOLLOW_UP)
 
     @pytest.mark.parametrize(("kind", "points"), for_each_forge(KILL_POINT_PAIRS))
     def test_a_third_worker_finishes_when_the_second_is_killed_as_well(self, case: ForgeCrashCase, points: str) -> None:

@@ -49,7 +49,7 @@ class CrashSuite:
             yield case
 
     @pytest.fixture
-    def followed_up(self, case: CrashCase) -> CrashCase:
+    def case_with_message(self, case: CrashCase) -> CrashCase:
         """A completed job with a message that no worker has seen yet."""
         case.recover()
         case.check_published()
@@ -62,7 +62,7 @@ class CrashSuite:
             yield server
 
     @pytest.fixture
-    def remote(self, tmp_path: Path, model_server: ModelServer) -> Iterator[CrashCase]:
+    def http_model_case(self, tmp_path: Path, model_server: ModelServer) -> Iterator[CrashCase]:
         """A job whose model is on an HTTP server."""
         with open_case(self.database, tmp_path, model="openai-compatible:scripted", model_url=model_server.url) as case:
             case.script, case.model = None, "openai-compatible:scripted"
@@ -88,18 +88,18 @@ class CrashSuite:
 
     @pytest.mark.parametrize("turn", mark_drills((0, 1), default=(1,)))
     def test_worker_killed_in_mid_model_call_repeats_only_that_call(
-        self, remote: CrashCase, model_server: ModelServer, turn: int
+        self, http_model_case: CrashCase, model_server: ModelServer, turn: int
     ) -> None:
         def kill(request: ModelRequest) -> None:
             if request.turn == turn:
-                wait_until(lambda: len(remote.workers) == 1, "the worker's number")
-                remote.workers[0].kill()
+                wait_until(lambda: len(http_model_case.workers) == 1, "the worker's number")
+                http_model_case.workers[0].kill()
 
         model_server.on_request = kill
-        remote.crash()
+        http_model_case.crash()
         model_server.on_request = None
-        remote.recover()
-        remote.check_published()
+        http_model_case.recover()
+        http_model_case.check_published()
         assert _count_requests_by_turn(model_server) == {0: 1, 1: 1, turn: 2}
 
     @pytest.mark.drill
@@ -113,31 +113,33 @@ class CrashSuite:
         ],
     )
     def test_recorded_reply_is_not_requested_again(
-        self, remote: CrashCase, model_server: ModelServer, point: str, asked: dict[int, int]
+        self, http_model_case: CrashCase, model_server: ModelServer, point: str, asked: dict[int, int]
     ) -> None:
-        remote.crash(point)
-        remote.recover()
-        remote.check_published()
+        http_model_case.crash(point)
+        http_model_case.recover()
+        http_model_case.check_published()
         assert _count_requests_by_turn(model_server) == asked
 
     @pytest.mark.parametrize("point", mark_drills(FOLLOW_UP_KILL_POINTS, default=("push:acted",)))
-    def test_a_follow_up_updates_the_same_pull_request(self, followed_up: CrashCase, point: str) -> None:
-        link = followed_up.job.pr_link
-        followed_up.crash(point)
-        asked, answered = followed_up.requests_by_turn, followed_up.count_recorded_replies
-        followed_up.recover()
-        followed_up.check_published(commits=2, files=FILES_AFTER_FOLLOW_UP)
-        assert followed_up.job.pr_link == link
-        assert followed_up.requests_by_turn == _expected_requests(asked, answered, replies=4)
+    def test_a_follow_up_updates_the_same_pull_request(self, case_with_message: CrashCase, point: str) -> None:
+        link = case_with_message.job.pr_link
+        case_with_message.crash(point)
+        asked, answered = case_with_message.requests_by_turn, case_with_message.count_recorded_replies
+        case_with_message.recover()
+        case_with_message.check_published(commits=2, files=FILES_AFTER_FOLLOW_UP)
+        assert case_with_message.job.pr_link == link
+        assert case_with_message.requests_by_turn == _expected_requests(asked, answered, replies=4)
 
     @pytest.mark.drill
     @pytest.mark.parametrize("moment", KILL_COMMANDS)
-    def test_a_follow_up_killed_in_mid_push_stays_on_its_branch(self, followed_up: CrashCase, moment: str) -> None:
-        followed_up.crash(git=write_killing_git(followed_up, moment))
-        followed_up.recover()
+    def test_a_follow_up_killed_in_mid_push_stays_on_its_branch(
+        self, case_with_message: CrashCase, moment: str
+    ) -> None:
+        case_with_message.crash(git=write_killing_git(case_with_message, moment))
+        case_with_message.recover()
         if moment in ("during", "long before"):
-            followed_up.wait_for_line("git ended")
-        followed_up.check_published(commits=2, files=FILES_AFTER_FOLLOW_UP)
+            case_with_message.wait_for_line("git ended")
+        case_with_message.check_published(commits=2, files=FILES_AFTER_FOLLOW_UP)
 
     @pytest.mark.parametrize("points", mark_drills(KILL_POINT_PAIRS, default=("push:acted, open:inside",)))
     def test_a_third_worker_finishes_when_the_second_is_killed_as_well(self, case: CrashCase, points: str) -> None:

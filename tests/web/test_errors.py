@@ -319,41 +319,41 @@ def test_far_too_large_head_is_refused(service: Service, http: httpx.Client) -> 
 
 
 @pytest.fixture
-def doomed(tmp_path: Path) -> Iterator[Service]:
+def postgres_service(tmp_path: Path) -> Iterator[Service]:
     """A service on its own PostgreSQL database, which the test drops."""
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
     with serve(tmp_path / "data", repository=repository, database_url=new_database(), with_worker=False) as running:
         yield running
 
 
-def test_unavailable_database_returns_503_without_details(doomed: Service) -> None:
-    job = doomed.client.create_job("Any")
-    database = str(make_url(doomed.desk.settings.database_url).database)
+def test_unavailable_database_returns_503_without_details(postgres_service: Service) -> None:
+    job = postgres_service.client.create_job("Any")
+    database = str(make_url(postgres_service.desk.settings.database_url).database)
     with psycopg.connect(server_url(), autocommit=True) as connection:
         connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(database)))
-    http = doomed.http
+    http = postgres_service.http
     assert http.get("/healthz").status_code == 200, "alive, if not ready"
     parse_error(http.get("/readyz"), 503, "not_ready")
     for answer in (
-        http.get(doomed.at("/jobs")),
-        http.get(doomed.at(f"/job/{job['id']}")),
-        http.get(doomed.at(f"/job/{job['id']}/events")),
-        http.post(doomed.at("/job"), json={"prompt": "a"}),
-        http.post(doomed.at(f"/job/{job['id']}/cancel")),
+        http.get(postgres_service.at("/jobs")),
+        http.get(postgres_service.at(f"/job/{job['id']}")),
+        http.get(postgres_service.at(f"/job/{job['id']}/events")),
+        http.post(postgres_service.at("/job"), json={"prompt": "a"}),
+        http.post(postgres_service.at(f"/job/{job['id']}/cancel")),
     ):
         body = parse_error(answer, 503, "store_down")
         assert int(answer.headers["retry-after"]) > 0
         assert database not in body["error"]
 
 
-def test_connections_cut_by_the_database_are_replaced_transparently(doomed: Service) -> None:
+def test_connections_cut_by_the_database_are_replaced_transparently(postgres_service: Service) -> None:
     for _ in range(3):
-        doomed.client.list_jobs()
-        database = make_url(doomed.desk.settings.database_url).database
+        postgres_service.client.list_jobs()
+        database = make_url(postgres_service.desk.settings.database_url).database
         with psycopg.connect(server_url(), autocommit=True) as connection:
             cut = (
                 "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()"
             )
             connection.execute(cut, [database])
-        assert doomed.http.get(doomed.at("/jobs")).status_code == 200
-        assert doomed.http.post(doomed.at("/job"), json={"prompt": "a"}).status_code == 201
+        assert postgres_service.http.get(postgres_service.at("/jobs")).status_code == 200
+        assert postgres_service.http.post(postgres_service.at("/job"), json={"prompt": "a"}).status_code == 201

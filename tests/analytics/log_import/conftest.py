@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def imported(job: Callable[..., ImportRequest], store: Store) -> Imported:
+def run_import(job: Callable[..., ImportRequest], store: Store) -> Imported:
     """Imports files into one store, and returns the result."""
 
     def run(

@@ -67,7 +67,7 @@ def old(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def made(run: Run, old: Path, tmp_path: Path) -> Path:
+def backup_path(run: Run, old: Path, tmp_path: Path) -> Path:
     """Creates a backup of it."""
     done = run(old, "backup", str(tmp_path / "copy"))
     assert done.exit_code == 0, done.output
@@ -107,19 +107,21 @@ def test_backup_of_a_running_service_restores_on_the_other_database(run: Run, tm
     assert serve_restored(tmp_path / "new", service, elsewhere) == facts
 
 
-def test_backup_keeps_the_schema_and_restore_upgrades_it(run: Run, old: Path, made: Path, tmp_path: Path) -> None:
-    assert Manifest.model_validate(json.loads((made / "manifest.json").read_bytes())).schema_version == "0001"
+def test_backup_keeps_the_schema_and_restore_upgrades_it(
+    run: Run, old: Path, backup_path: Path, tmp_path: Path
+) -> None:
+    assert Manifest.model_validate(json.loads((backup_path / "manifest.json").read_bytes())).schema_version == "0001"
     for data, version in ((old, "0001"), (tmp_path / "new", SCHEMA_VERSION)):
         if data != old:
-            assert run(data, "restore", str(made)).exit_code == 0
+            assert run(data, "restore", str(backup_path)).exit_code == 0
         database = Database(f"sqlite:///{data / 'copydesk.db'}")
         with database.read() as tx:
             assert read_schema_version(tx) == version
         database.close()
 
 
-def test_manifest_contains_no_secret_and_no_personal_data(made: Path, old: Path) -> None:
-    manifest = (made / "manifest.json").read_text()
+def test_manifest_contains_no_secret_and_no_personal_data(backup_path: Path, old: Path) -> None:
+    manifest = (backup_path / "manifest.json").read_text()
     with sqlite3.connect(old / "copydesk.db") as file:
         told = [row for table in ("people", "keys", "projects") for row in file.execute(f"select * from {table}")]
     file.close()
@@ -147,40 +149,40 @@ def test_backup_is_private_and_contains_the_key_only_on_request(run: Run, old: P
     assert "copy of COPYDESK_SECRET_KEY" in error_message(run(old, "backup", str(tmp_path / "c"), "--with-secret-key"))
 
 
-def test_damaged_backup_is_refused_before_any_change(run: Run, made: Path, tmp_path: Path) -> None:
+def test_damaged_backup_is_refused_before_any_change(run: Run, backup_path: Path, tmp_path: Path) -> None:
     for name in ("manifest.json", "database/jobs.jsonl.gz", "analytics.duckdb"):
-        path = made / name
+        path = backup_path / name
         whole = path.read_bytes()
         middle = len(whole) // 2
         for harmed in (whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :], whole[:middle], None):
             path.unlink()
             if harmed is not None:
                 path.write_bytes(harmed)
-            sentence = error_message(run(tmp_path / "new", "backup", "--verify", str(made)))
-            assert str(made) in sentence
-            assert error_message(run(tmp_path / "new", "restore", str(made))) == sentence
+            sentence = error_message(run(tmp_path / "new", "backup", "--verify", str(backup_path)))
+            assert str(backup_path) in sentence
+            assert error_message(run(tmp_path / "new", "restore", str(backup_path))) == sentence
             path.write_bytes(whole)
     assert not (tmp_path / "new").exists()
-    assert "Backup is valid" in run(tmp_path / "new", "backup", "--verify", str(made)).stdout
+    assert "Backup is valid" in run(tmp_path / "new", "backup", "--verify", str(backup_path)).stdout
 
 
-def test_wrong_row_count_in_the_manifest_is_noticed(run: Run, made: Path) -> None:
-    facts = json.loads((made / "manifest.json").read_bytes())
+def test_wrong_row_count_in_the_manifest_is_noticed(run: Run, backup_path: Path) -> None:
+    facts = json.loads((backup_path / "manifest.json").read_bytes())
     facts["tables"]["jobs"]["rows"] += 1
-    (made / "manifest.json").write_text(json.dumps(facts))
-    assert "its checksum does not match" in error_message(run(made, "backup", "--verify", str(made)))
+    (backup_path / "manifest.json").write_text(json.dumps(facts))
+    assert "its checksum does not match" in error_message(run(backup_path, "backup", "--verify", str(backup_path)))
 
 
-def test_restore_overwrites_existing_data_only_with_replace(run: Run, made: Path, tmp_path: Path) -> None:
+def test_restore_overwrites_existing_data_only_with_replace(run: Run, backup_path: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
-    assert run(new, "restore", str(made)).exit_code == 0
+    assert run(new, "restore", str(backup_path)).exit_code == 0
     with sqlite3.connect(new / "copydesk.db") as file:
         file.execute("update projects set name = 'Changed'")
     file.close()
-    sentence = error_message(run(new, "restore", str(made)))
+    sentence = error_message(run(new, "restore", str(backup_path)))
     assert re.search(r"1 projects, 3 people, 4 jobs, 3 feedback entries", sentence)
     assert "--replace" in sentence
-    assert run(new, "restore", str(made), "--replace").exit_code == 0
+    assert run(new, "restore", str(backup_path), "--replace").exit_code == 0
     with sqlite3.connect(new / "copydesk.db") as file:
         assert file.execute("select name from projects").fetchall() == [("Docs",)]
     file.close()
@@ -188,7 +190,7 @@ def test_restore_overwrites_existing_data_only_with_replace(run: Run, made: Path
 
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_unfinished_restore_is_not_served(
-    old: Path, made: Path, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch, is_moved: bool
+    old: Path, backup_path: Path, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch, is_moved: bool
 ) -> None:
     settings = Settings(data=tmp_path / "new", database_url=database_url, secret_key=(KEY,))
     desk = open_desk(settings)
@@ -204,7 +206,7 @@ def test_unfinished_restore_is_not_served(
     move = os.replace
     monkeypatch.setattr(os, "replace", put)
     with pytest.raises(KeyboardInterrupt):
-        restore_backup(settings, made, SilentProgress(), replace=True)
+        restore_backup(settings, backup_path, SilentProgress(), replace=True)
     monkeypatch.undo()
     database = Database(database_url)
     with pytest.raises(UnfinishedMove, match="copydesk restore"):
@@ -212,14 +214,14 @@ def test_unfinished_restore_is_not_served(
     database.close()
     with pytest.raises(MigrationFailed, match="copydesk restore"):
         database_migration.move_database(f"sqlite:///{old / 'copydesk.db'}", database_url, SilentProgress())
-    restore_backup(settings, made, SilentProgress(), replace=not is_moved)
-    assert (tmp_path / "new" / "analytics.duckdb").read_bytes() == (made / "analytics.duckdb").read_bytes()
+    restore_backup(settings, backup_path, SilentProgress(), replace=not is_moved)
+    assert (tmp_path / "new" / "analytics.duckdb").read_bytes() == (backup_path / "analytics.duckdb").read_bytes()
     desk = open_desk(settings)
     assert [project.name for project in desk.projects.all()] == ["Docs"]
     desk.close()
 
 
-def test_existing_views_are_overwritten_only_with_replace(made: Path, tmp_path: Path) -> None:
+def test_existing_views_are_overwritten_only_with_replace(backup_path: Path, tmp_path: Path) -> None:
     data = tmp_path / "new"
     desk = open_desk(Settings(data=data, secret_key=(KEY,)))
     desk.store.log_views([make_view(1)])
@@ -229,8 +231,8 @@ def test_existing_views_are_overwritten_only_with_replace(made: Path, tmp_path: 
         database_migration.move_database(f"sqlite:///{data / 'copydesk.db'}", half, InterruptedProgress())
     settings = Settings(data=data, database_url=half, secret_key=(KEY,))
     with pytest.raises(DataWouldBeLost, match=r"1 views and visits\. Use --replace"):
-        restore_backup(settings, made, SilentProgress(), replace=False)
-    restore_backup(settings, made, SilentProgress(), replace=True)
+        restore_backup(settings, backup_path, SilentProgress(), replace=False)
+    restore_backup(settings, backup_path, SilentProgress(), replace=True)
 
 
 class InterruptedProgress(SilentProgress):
@@ -240,22 +242,24 @@ class InterruptedProgress(SilentProgress):
         raise KeyboardInterrupt
 
 
-def test_data_folder_without_content_counts_as_empty(run: Run, made: Path, tmp_path: Path) -> None:
+def test_data_folder_without_content_counts_as_empty(run: Run, backup_path: Path, tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path / "new", secret_key=(KEY,)))
     assert desk.people.create_first_admin_link()
     desk.store.fold()
     desk.close()
-    done = run(tmp_path / "new", "restore", str(made))
+    done = run(tmp_path / "new", "restore", str(backup_path))
     assert done.exit_code == 0, done.output
 
 
-def test_restore_is_refused_while_the_service_runs(run: Run, made: Path, tmp_path: Path, database_url: str) -> None:
+def test_restore_is_refused_while_the_service_runs(
+    run: Run, backup_path: Path, tmp_path: Path, database_url: str
+) -> None:
     data = tmp_path / "new"
     desk = open_desk(Settings(data=data, database_url=database_url))
-    sentence = error_message(run(data, "restore", str(made), "--replace", url=database_url))
+    sentence = error_message(run(data, "restore", str(backup_path), "--replace", url=database_url))
     assert "Stop every 'copydesk serve' and 'copydesk work'" in sentence
     desk.close()
-    assert run(data, "restore", str(made), "--replace", url=database_url).exit_code == 0
+    assert run(data, "restore", str(backup_path), "--replace", url=database_url).exit_code == 0
 
 
 def test_restored_active_runs_can_be_claimed_immediately(run: Run, old: Path, tmp_path: Path) -> None:
@@ -273,18 +277,18 @@ def test_restored_active_runs_can_be_claimed_immediately(run: Run, old: Path, tm
     assert claim.crashes == 0
 
 
-def test_backup_of_a_newer_release_is_refused(run: Run, made: Path, tmp_path: Path) -> None:
-    facts = json.loads((made / "manifest.json").read_bytes())
+def test_backup_of_a_newer_release_is_refused(run: Run, backup_path: Path, tmp_path: Path) -> None:
+    facts = json.loads((backup_path / "manifest.json").read_bytes())
     facts.pop("checksum")
-    Manifest.model_validate({**facts, "schema_version": "9999"}).write(made)
-    assert "newer version" in error_message(run(tmp_path / "new", "restore", str(made)))
+    Manifest.model_validate({**facts, "schema_version": "9999"}).write(backup_path)
+    assert "newer version" in error_message(run(tmp_path / "new", "restore", str(backup_path)))
     assert not (tmp_path / "new").exists()
 
 
-def test_full_disk_is_reported_and_leaves_no_files(run: Run, old: Path, made: Path, tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_leaves_no_files(run: Run, old: Path, backup_path: Path, tmp_path: Path) -> None:
     data = tmp_path / "new"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    for folder, *command in ((old, "backup", str(tmp_path / "another")), (data, "restore", str(made))):
+    for folder, *command in ((old, "backup", str(tmp_path / "another")), (data, "restore", str(backup_path))):
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
         try:
             done = run(folder, *command)

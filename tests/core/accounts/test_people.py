@@ -32,7 +32,7 @@ ISSUER = "https://login.example.org"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def at_least_cost() -> Iterator[None]:
+def cheap_hashing() -> Iterator[None]:
     """Hashes passwords as usual, but with low cost."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "_hasher", lambda: CHEAP_HASHER)
@@ -42,7 +42,7 @@ def at_least_cost() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", params=DATABASES)
-def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def shared_desk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     folder = tmp_path_factory.mktemp("people")
     desk = open_desk(Settings(data=folder, database_url=migrated.new_database(request.param, folder)))
     yield desk
@@ -50,12 +50,12 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-def desk(opened: Desk) -> Desk:
+def desk(shared_desk: Desk) -> Desk:
     """A desk without accounts."""
-    with opened.database.write() as tx:
+    with shared_desk.database.write() as tx:
         for table in (sessions, invitations, people, keys, limits, log):
             tx.execute(delete(table))
-    return opened
+    return shared_desk
 
 
 def test_first_link_is_invalid_once_there_is_an_administrator(desk: Desk) -> None:

@@ -68,13 +68,15 @@ class SharedServices:
 
 
 @pytest.fixture(scope="module", params=DATABASES)
-def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServices]:
+def shared_services(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedServices]:
     with ExitStack() as closing:
         yield SharedServices(request.param, tmp_path_factory.mktemp("contract"), closing)
 
 
 @pytest.fixture
-def serving(shared: SharedServices, tmp_path: Path) -> Serve:
+def serving(shared_services: SharedServices, tmp_path: Path) -> Serve:
     """serving(model) returns a project on each database in turn; without a model, there is no worker.
 
     With settings, it starts a separate service: serving(model, job_minutes=1).
@@ -84,7 +86,7 @@ def serving(shared: SharedServices, tmp_path: Path) -> Serve:
     def start(model: Model | None = None, **settings: Any) -> Iterator[Service]:
         repository = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE, "package.json": b"{}\n"})
         if not settings:
-            service = shared.project(repository, model)
+            service = shared_services.project(repository, model)
             yield service
             for left in service.client.list_jobs(status="active", limit=100)["jobs"]:
                 service.client.cancel_job(left["id"])
@@ -92,7 +94,7 @@ def serving(shared: SharedServices, tmp_path: Path) -> Serve:
         with serve(
             tmp_path / "data",
             repository=repository,
-            database_url=shared.new_database(),
+            database_url=shared_services.new_database(),
             model=None if model is None else lambda _name: model,
             with_worker=model is not None,
             **settings,

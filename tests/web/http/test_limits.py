@@ -40,7 +40,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Itera
 
 
 @pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Service]:
+def strict_service(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Service]:
     """A service that waits a second for headers and bodies, and allows twenty connections per address."""
     folder = tmp_path_factory.mktemp("bounds-hasty")
     bounds: dict[str, Any] = {
@@ -219,47 +219,47 @@ def send_slowly(connection: socket.socket, part: bytes) -> bytes:
     ],
     ids=["headers", "one header", "length", "chunks", "nothing"],
 )
-def test_slow_request_returns_408(hasty: Service, begin: bytes, part: bytes) -> None:
-    with connect(hasty.url) as connection:
+def test_slow_request_returns_408(strict_service: Service, begin: bytes, part: bytes) -> None:
+    with connect(strict_service.url) as connection:
         connection.sendall(begin)
         answer = send_slowly(connection, part)
     assert (response_status(answer), error_code(answer)) == (408, "request_timeout")
 
 
-def test_silent_connection_is_closed(hasty: Service) -> None:
-    with connect(hasty.url) as connection:
+def test_silent_connection_is_closed(strict_service: Service) -> None:
+    with connect(strict_service.url) as connection:
         assert read_response(connection) == b""
-    with connect(hasty.url) as connection:
+    with connect(strict_service.url) as connection:
         assert response_status(send_slowly(connection, b"\r\n")) in (None, 408)
 
 
-def test_keep_alive_connection_that_sends_only_line_breaks_is_closed(hasty: Service) -> None:
-    with connect(hasty.url) as connection:
+def test_keep_alive_connection_that_sends_only_line_breaks_is_closed(strict_service: Service) -> None:
+    with connect(strict_service.url) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         answer = send_slowly(connection, b"\r\n")
     assert response_status(answer) == 200
     assert answer.count(b"HTTP/1.1") <= 2
 
 
-def test_connections_per_address_are_limited_and_other_addresses_served(hasty: Service) -> None:
+def test_connections_per_address_are_limited_and_other_addresses_served(strict_service: Service) -> None:
     with ExitStack() as held:
-        connections = [held.enter_context(connect(hasty.url, "127.0.0.5")) for _ in range(30)]
-        assert get_health_status(hasty, "127.0.0.6") == 200
+        connections = [held.enter_context(connect(strict_service.url, "127.0.0.5")) for _ in range(30)]
+        assert get_health_status(strict_service, "127.0.0.6") == 200
         answers = [read_response(connection) for connection in connections]
         refused = [answer for answer in answers if answer and response_status(answer) == 429]
         assert refused, "those beyond the limit are told so"
         assert error_code(refused[0]) == "too_many_connections"
         assert b"Retry-After:" in refused[0]
-    assert wait_until(lambda: get_health_status(hasty, "127.0.0.5") == 200), (
+    assert wait_until(lambda: get_health_status(strict_service, "127.0.0.5") == 200), (
         "once they are closed, it may connect again"
     )
 
 
-def test_refused_client_gets_an_explanation(hasty: Service) -> None:
+def test_refused_client_gets_an_explanation(strict_service: Service) -> None:
     with ExitStack() as held:
         for _ in range(25):
-            held.enter_context(connect(hasty.url, "127.0.0.7"))
-        late = held.enter_context(connect(hasty.url, "127.0.0.7"))
+            held.enter_context(connect(strict_service.url, "127.0.0.7"))
+        late = held.enter_context(connect(strict_service.url, "127.0.0.7"))
         with suppress(OSError):
             late.sendall(b"POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n" + b"a" * 20_000)
         assert response_status(read_response(late)) == 429
@@ -280,11 +280,11 @@ def test_body_after_an_upgrade_header_is_not_parsed_as_a_request(service: Servic
         assert (response_status(answer), answer.count(b"HTTP/1.1 ")) == (400, 1)
 
 
-def test_connections_of_a_trusted_proxy_are_not_counted_by_address(hasty: Service) -> None:
+def test_connections_of_a_trusted_proxy_are_not_counted_by_address(strict_service: Service) -> None:
     with ExitStack() as held:
         for _ in range(40):
-            held.enter_context(connect(hasty.url, "127.0.0.9"))
-        assert get_health_status(hasty, "127.0.0.9") == 200
+            held.enter_context(connect(strict_service.url, "127.0.0.9"))
+        assert get_health_status(strict_service, "127.0.0.9") == 200
 
 
 def wait_until(what: Callable[[], bool]) -> bool:

@@ -38,7 +38,7 @@ PAGE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n"}
 
 
 @pytest.fixture
-def desk_on_both(tmp_path: Path, database_url: str) -> Iterator[Service]:
+def service_on_each_database(tmp_path: Path, database_url: str) -> Iterator[Service]:
     repository = make_repository(tmp_path / "docs.git", PAGE)
     with serve(tmp_path / "data", repository=repository, database_url=database_url) as running:
         yield running
@@ -66,8 +66,8 @@ def read_complete_metrics(http: httpx.Client) -> dict[str, float]:
             return found
 
 
-def test_metrics_count_jobs_events_and_exports(desk_on_both: Service) -> None:
-    service, http = desk_on_both, desk_on_both.http
+def test_metrics_count_jobs_events_and_exports(service_on_each_database: Service) -> None:
+    service, http = service_on_each_database, service_on_each_database.http
     before = read_metrics(http)
     job = service.client.create_job("Replace “colour” with “color” on every page.")
     assert service.client.wait(job["id"])["status"] == "completed"
@@ -183,14 +183,14 @@ def _add_past_jobs(database: Database, count: int) -> None:
             connection.exec_driver_sql("vacuum analyze runs")
 
 
-def test_readiness_lists_its_parts(desk_on_both: Service) -> None:
-    answer = desk_on_both.http.get("/readyz")
+def test_readiness_lists_its_parts(service_on_each_database: Service) -> None:
+    answer = service_on_each_database.http.get("/readyz")
     assert answer.status_code == 200
     assert answer.json() == {"status": "ready", "parts": {"database": "ok", "disk": "ok", "analytics": "ok"}}
 
 
 @pytest.fixture
-def through_a_proxy(tmp_path: Path) -> Iterator[tuple[Service, TcpProxy]]:
+def service_and_proxy(tmp_path: Path) -> Iterator[tuple[Service, TcpProxy]]:
     url = new_database()
     repository = make_repository(tmp_path / "docs.git", PAGE)
     with tcp_proxy(lambda: connect_to_server(url)) as proxy:
@@ -201,9 +201,9 @@ def through_a_proxy(tmp_path: Path) -> Iterator[tuple[Service, TcpProxy]]:
 
 
 def test_hanging_database_is_noticed_within_two_seconds(
-    through_a_proxy: tuple[Service, TcpProxy], monkeypatch: pytest.MonkeyPatch
+    service_and_proxy: tuple[Service, TcpProxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, proxy = through_a_proxy
+    service, proxy = service_and_proxy
     with httpx.Client(base_url=service.url, timeout=60) as http:
         assert http.get("/readyz").status_code == 200
         proxy.is_silent = True

@@ -21,7 +21,7 @@ BATCHES = 10
 
 
 @pytest.fixture
-def torn(tmp_path: Path) -> tuple[Path, list[int]]:
+def torn_store(tmp_path: Path) -> tuple[Path, list[int]]:
     """Returns a store after a crash, and the length of its log after each batch."""
     running = tmp_path / "running"
     running.mkdir()
@@ -35,8 +35,10 @@ def torn(tmp_path: Path) -> tuple[Path, list[int]]:
 
 
 @pytest.mark.parametrize("missing", [1, 7, 100])
-def test_log_truncated_in_its_last_batch_keeps_all_earlier_batches(torn: tuple[Path, list[int]], missing: int) -> None:
-    path, sizes = torn
+def test_log_truncated_in_its_last_batch_keeps_all_earlier_batches(
+    torn_store: tuple[Path, list[int]], missing: int
+) -> None:
+    path, sizes = torn_store
     os.truncate(f"{path}.wal", sizes[-1] - missing)
     store = DuckStore(path)
     assert store.backlog() == (BATCHES - 1) * BATCH_VIEWS
@@ -46,8 +48,8 @@ def test_log_truncated_in_its_last_batch_keeps_all_earlier_batches(torn: tuple[P
     store.close()
 
 
-def test_a_log_damaged_in_the_middle_is_refused_and_left_alone(torn: tuple[Path, list[int]]) -> None:
-    path, sizes = torn
+def test_a_log_damaged_in_the_middle_is_refused_and_left_alone(torn_store: tuple[Path, list[int]]) -> None:
+    path, sizes = torn_store
     log = bytearray(Path(f"{path}.wal").read_bytes())
     log[sizes[4] + 40] ^= 255
     Path(f"{path}.wal").write_bytes(log)

@@ -21,7 +21,7 @@ def oidc_settings(issuer: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, OidcProvider]]:
+def service_and_provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, OidcProvider]]:
     folder = tmp_path_factory.mktemp("oidc")
     repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
     with serve_oidc_provider() as provider:
@@ -35,14 +35,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Oi
 
 
 @pytest.fixture
-def service(both: tuple[Service, OidcProvider]) -> Service:
-    return both[0]
+def service(service_and_provider: tuple[Service, OidcProvider]) -> Service:
+    return service_and_provider[0]
 
 
 @pytest.fixture
-def provider(both: tuple[Service, OidcProvider]) -> OidcProvider:
+def provider(service_and_provider: tuple[Service, OidcProvider]) -> OidcProvider:
     """A provider without false claims, with a new person."""
-    provider = both[1]
+    provider = service_and_provider[1]
     fresh = OidcProvider(provider.address)
     vars(provider).update({name: value for name, value in vars(fresh).items() if name not in ("_codes", "key_name")})
     number = next(numbers)

@@ -46,7 +46,7 @@ LARGEST_PAGE = 120_000
 
 
 @pytest.fixture(scope="module")
-def working(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service_with_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with a worker, and a model that fixes one page."""
     folder = tmp_path_factory.mktemp("working")
     repository = make_repository(folder / "docs.git", {"docs/index.md": PAGE})
@@ -69,11 +69,11 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture
-def docs(working: Service, tmp_path: Path) -> Service:
+def docs(service_with_worker: Service, tmp_path: Path) -> Service:
     """A new project with its own repository and a worker."""
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
-    project = working.desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
-    return Service(working.url, working.desk, project, working.key, repository)
+    project = service_with_worker.desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
+    return Service(service_with_worker.url, service_with_worker.desk, project, service_with_worker.key, repository)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def site(running: Service) -> Service:
 
 
 @pytest.fixture(scope="module")
-def read(running: Service) -> Service:
+def filled_site(running: Service) -> Service:
     """Thirty pages; visitor 1 is a person and AI, 40 days ago there were two people, and a crawler came."""
     site = running.another_project("Read")
     log_views(
@@ -116,20 +116,20 @@ def last_30_days() -> dict[str, str]:
     return {"dateFrom": format_day(TODAY - 29), "dateTo": format_day(TODAY + 1)}
 
 
-def test_tiles_show_the_api_totals_and_their_change(viewer: httpx.Client, read: Service) -> None:
-    text = open_report(viewer, read)
-    totals = export_report(read, "visitors", **last_30_days())["totals"]
+def test_tiles_show_the_api_totals_and_their_change(viewer: httpx.Client, filled_site: Service) -> None:
+    text = open_report(viewer, filled_site)
+    totals = export_report(filled_site, "visitors", **last_30_days())["totals"]
     assert totals == {"human": 30, "ai": 3, "total": 32}
     assert find_tile(text, "visitors") == ("32", "+1,500.0% from 2")
     assert find_tile(text, "human") == ("30", "+1,400.0% from 2")
     assert find_tile(text, "ai") == ("3", "new")
     assert find_tile(text, "share") == ("9.4%", "+9.4 points from 0.0%")
-    views = export_report(read, "views", **last_30_days())["totals"]["total"]
+    views = export_report(filled_site, "views", **last_30_days())["totals"]["total"]
     assert find_tile(text, "views") == (f"{views:,}", "+23,300.0% from 2")
 
 
-def test_all_time_has_no_comparison(viewer: httpx.Client, read: Service) -> None:
-    text = open_report(viewer, read, range="all")
+def test_all_time_has_no_comparison(viewer: httpx.Client, filled_site: Service) -> None:
+    text = open_report(viewer, filled_site, range="all")
     assert find_tile(text, "visitors") == ("32", "no figure")
     assert "There is no earlier period" in text
 
@@ -140,8 +140,8 @@ def test_accepted_view_is_on_the_page_immediately(viewer: httpx.Client, site: Se
         assert find_tile(open_report(viewer, site, range="today"), "human")[0] == str(visitor)
 
 
-def test_chart_and_table_match_the_timeseries(viewer: httpx.Client, read: Service) -> None:
-    text = open_report(viewer, read, range="90d")
+def test_chart_and_table_match_the_timeseries(viewer: httpx.Client, filled_site: Service) -> None:
+    text = open_report(viewer, filled_site, range="90d")
     assert text.count('class="point"') == 90
     drawn = re.findall(r"<title>(.*?)\nHuman (\d+)\nAI (\d+)\nTotal (\d+)\nViews (\d+)</title>", text)
     listed = re.findall(
@@ -151,7 +151,7 @@ def test_chart_and_table_match_the_timeseries(viewer: httpx.Client, read: Servic
     )
     assert drawn == listed
     something = [tuple(map(int, counts)) for _, *counts in drawn if counts != ["0"] * 4]
-    told = export_report(read, "timeseries", dateFrom=format_day(TODAY - 89))["timeseries"]
+    told = export_report(filled_site, "timeseries", dateFrom=format_day(TODAY - 89))["timeseries"]
     assert something == [(each["human"], each["ai"], each["total"], each["views"]["total"]) for each in told]
     assert text.count('tabindex="0"><title>') == 1
 
@@ -166,15 +166,15 @@ def test_chart_of_one_day_shows_the_preceding_days(viewer: httpx.Client, site: S
     assert len(open_report(viewer, site, "/timeseries.csv", range="today").splitlines()) == 2
 
 
-def test_pages_match_the_api_and_are_paginated(viewer: httpx.Client, read: Service) -> None:
-    told = export_report(read, "visitors", **last_30_days(), limit=250)["visitors"]
-    first, second = open_report(viewer, read), open_report(viewer, read, page=2)
+def test_pages_match_the_api_and_are_paginated(viewer: httpx.Client, filled_site: Service) -> None:
+    told = export_report(filled_site, "visitors", **last_30_days(), limit=250)["visitors"]
+    first, second = open_report(viewer, filled_site), open_report(viewer, filled_site, page=2)
     shown = parse_rows(first) + parse_rows(second)
     assert shown == [(each["path"], *(str(each[kind]) for kind in ("human", "ai", "total"))) for each in told]
     assert (len(parse_rows(first)), len(parse_rows(second))) == (25, 6)
     assert ('rel="next"' in first, 'rel="prev"' in first) == (True, False)
     assert ('rel="next"' in second, 'rel="prev"' in second) == (False, True)
-    assert "No more rows" in open_report(viewer, read, page=9)
+    assert "No more rows" in open_report(viewer, filled_site, page=9)
 
 
 @pytest.mark.parametrize(("query", "first"), [
@@ -185,21 +185,21 @@ def test_pages_match_the_api_and_are_paginated(viewer: httpx.Client, read: Servi
     ({"sort": "path", "order": "down"}, "/guide/29"),
 ])  # fmt: skip
 def test_the_pages_are_sorted_by_any_column(
-    viewer: httpx.Client, read: Service, query: dict[str, Any], first: str
+    viewer: httpx.Client, filled_site: Service, query: dict[str, Any], first: str
 ) -> None:
-    text = open_report(viewer, read, **query)
+    text = open_report(viewer, filled_site, **query)
     assert parse_rows(text)[0][0] == first
     assert text.count("aria-sort=") == 1
 
 
-def test_search_matches_parts_of_paths_and_keeps_range_and_order(viewer: httpx.Client, read: Service) -> None:
-    text = open_report(viewer, read, range="7d", search="GUIDE/1", sort="path")
+def test_search_matches_parts_of_paths_and_keeps_range_and_order(viewer: httpx.Client, filled_site: Service) -> None:
+    text = open_report(viewer, filled_site, range="7d", search="GUIDE/1", sort="path")
     assert [row[0] for row in parse_rows(text)] == [f"/guide/{number}" for number in range(10, 20)]
     assert find_tile(text, "human")[0] == "30"
-    assert 'href="/projects/' + read.project.id + "/readership?range=7d&amp;search=GUIDE%2F1&amp;sort=ai" in text
-    assert [row[0] for row in parse_rows(open_report(viewer, read, search="%_"))] == ["/AI%_only"]
-    assert "No page with visitors" in open_report(viewer, read, search="nowhere")
-    assert "No page with visitors" in open_report(viewer, read, search="\0")
+    assert 'href="/projects/' + filled_site.project.id + "/readership?range=7d&amp;search=GUIDE%2F1&amp;sort=ai" in text
+    assert [row[0] for row in parse_rows(open_report(viewer, filled_site, search="%_"))] == ["/AI%_only"]
+    assert "No page with visitors" in open_report(viewer, filled_site, search="nowhere")
+    assert "No page with visitors" in open_report(viewer, filled_site, search="\0")
 
 
 def test_agents_of_every_class_are_listed_with_their_rules(viewer: httpx.Client, site: Service) -> None:
@@ -241,18 +241,20 @@ def test_project_without_views_links_to_the_setup(viewer: httpx.Client, site: Se
     assert f'href="/projects/{site.project.id}/start"' in text
 
 
-def test_empty_range_of_a_project_with_views_says_so(viewer: httpx.Client, read: Service) -> None:
-    assert "No visitors in this range" in open_report(viewer, read, range="yesterday")
+def test_empty_range_of_a_project_with_views_says_so(viewer: httpx.Client, filled_site: Service) -> None:
+    assert "No visitors in this range" in open_report(viewer, filled_site, range="yesterday")
     picked: dict[str, Any] = {"from": "2001-01-01", "to": "2001-01-02"}
-    assert "No visitors in this range" in open_report(viewer, read, **picked)
+    assert "No visitors in this range" in open_report(viewer, filled_site, **picked)
 
 
 @pytest.mark.parametrize("report", ["visitors", "views", "agents", "timeseries"])
-def test_download_is_the_api_csv_with_every_row(viewer: httpx.Client, read: Service, report: str) -> None:
-    answer = viewer.get(f"/projects/{read.project.id}/readership/{report}.csv?range=30d")
+def test_download_is_the_api_csv_with_every_row(viewer: httpx.Client, filled_site: Service, report: str) -> None:
+    answer = viewer.get(f"/projects/{filled_site.project.id}/readership/{report}.csv?range=30d")
     limit = {} if report == "timeseries" else {"limit": 250}
-    told = read.http.get(
-        f"/v1/analytics/{read.project.id}/{report}", params={**last_30_days(), **limit}, headers={"Accept": "text/csv"}
+    told = filled_site.http.get(
+        f"/v1/analytics/{filled_site.project.id}/{report}",
+        params={**last_30_days(), **limit},
+        headers={"Accept": "text/csv"},
     )
     assert (answer.text, answer.headers["content-type"]) == (told.text, told.headers["content-type"])
     assert answer.headers["content-disposition"].startswith(f'attachment; filename="{report}-')
@@ -278,9 +280,9 @@ def test_too_large_download_is_refused_instead_of_truncated(
     {"from": "٢٠٢٦-01-01", "to": HOSTILE},
 ])  # fmt: skip
 def test_invalid_range_is_refused_with_a_message(
-    viewer: httpx.Client, read: Service, part: str, query: dict[str, Any]
+    viewer: httpx.Client, filled_site: Service, part: str, query: dict[str, Any]
 ) -> None:
-    text = open_report(viewer, read, part, 400, **query)
+    text = open_report(viewer, filled_site, part, 400, **query)
     assert re.search(r"(must be a date|Swap them|Pick days from|at most ten years|Unknown range)", text)
     assert "<script>alert" not in text
     assert "/guide/" not in text
@@ -291,13 +293,13 @@ def test_invalid_range_is_refused_with_a_message(
     {"page": "²"}, {"search": "x" * 201},
 ])  # fmt: skip
 def test_invalid_table_parameters_are_refused_with_a_message(
-    viewer: httpx.Client, read: Service, query: dict[str, Any]
+    viewer: httpx.Client, filled_site: Service, query: dict[str, Any]
 ) -> None:
-    assert 'role="alert"' in open_report(viewer, read, status=400, **query)
+    assert 'role="alert"' in open_report(viewer, filled_site, status=400, **query)
 
 
-def test_invalid_cursor_is_refused_with_a_message(viewer: httpx.Client, read: Service) -> None:
-    assert 'role="alert"' in open_report(viewer, read, "/feedback", 400, cursor=HOSTILE)
+def test_invalid_cursor_is_refused_with_a_message(viewer: httpx.Client, filled_site: Service) -> None:
+    assert 'role="alert"' in open_report(viewer, filled_site, "/feedback", 400, cursor=HOSTILE)
 
 
 def test_visitor_text_is_escaped(viewer: httpx.Client, site: Service) -> None:
@@ -320,9 +322,9 @@ def test_download_contains_no_spreadsheet_formulas(viewer: httpx.Client, site: S
     assert "\r\n'=1+1," in open_report(viewer, site, "/visitors.csv")
 
 
-def test_views_of_another_project_never_appear(viewer: httpx.Client, read: Service, site: Service) -> None:
+def test_views_of_another_project_never_appear(viewer: httpx.Client, filled_site: Service, site: Service) -> None:
     log_views(site, make_view(site, "/mine", 1, kind=ASSISTANT, agent="Mine"))
-    read.desk.feedback.add(read.project.id, "/guide/secret", True, "Theirs.", clock.now())
+    filled_site.desk.feedback.add(filled_site.project.id, "/guide/secret", True, "Theirs.", clock.now())
     for part in ("", "/agents", "/feedback", *(f"/{name}.csv" for name in ("visitors", "views", "agents"))):
         text = open_report(viewer, site, part, range="all")
         assert not re.search("guide|Reader<|Finder|Theirs", text)
@@ -330,9 +332,13 @@ def test_views_of_another_project_never_appear(viewer: httpx.Client, read: Servi
 
 
 @pytest.mark.parametrize("part", ["", "/agents", "/feedback", "/visitors.csv"])
-def test_reports_need_a_session_and_unknown_project_returns_404(viewer: httpx.Client, read: Service, part: str) -> None:
+def test_reports_need_a_session_and_unknown_project_returns_404(
+    viewer: httpx.Client, filled_site: Service, part: str
+) -> None:
     stranger = httpx.get(
-        f"{read.url}/projects/{read.project.id}/readership{part}", headers={"Accept": "text/html"}, timeout=60
+        f"{filled_site.url}/projects/{filled_site.project.id}/readership{part}",
+        headers={"Accept": "text/html"},
+        timeout=60,
     )
     assert stranger.status_code == 303
     assert stranger.headers["location"].startswith("/sign-in")
