@@ -10,12 +10,12 @@ import pytest
 from hypothesis import settings
 
 from copydesk.cli.quick_exit import QuickExit
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.postgres import new_database
 from tests.support.programs import summarize_skips
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
-from tests.support.sharing import BalancedScheduling
+from tests.support.xdist_scheduling import BalancedScheduling
 
 DATABASES = ("sqlite", "postgres")
 settings.register_profile("patient", settings(), deadline=None)  # no deadline: examples take longer on a slow machine
@@ -63,7 +63,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture(params=DATABASES)
 def migrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Returns the URL of a migrated database without rows, on each engine in turn."""
-    return migrated.new_database(request.param, tmp_path)
+    return migrated_databases.new_database(request.param, tmp_path)
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.agent.case_miner import MiningOptions, mine_cases
 from benchmarks.agent.cases import BUILT_IN_CASES, InvalidCase, load_cases
-from benchmarks.agent.mining import MiningOptions, mine_cases
 from benchmarks.agent.report import compare_runs, render_run
 from benchmarks.agent.results import Result, Run, read_run, save_run
-from benchmarks.agent.running import ModelChoice, run_cases
+from benchmarks.agent.runner import ModelChoice, run_cases
 from benchmarks.agent.sources import CaseSources
 from copydesk import __version__
 from copydesk.core.errors import UserFacingError

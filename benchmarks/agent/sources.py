@@ -9,8 +9,8 @@ from pathlib import Path
 import pygit2
 from pygit2.enums import FileMode
 
+from benchmarks.agent.case_files import build_reference_changes, encode_case_files
 from benchmarks.agent.cases import EvaluationCase, InvalidCase
-from benchmarks.agent.made import build_reference_changes, encode_case_files
 from benchmarks.agent.metrics import Files, find_changed_files
 from copydesk.core.projects.projects import validate_root
 from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree

@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.jobs import creation, edits, engines, footprint, plain
+from benchmarks.jobs import creation, edits, engines, footprint, plain_git
 from benchmarks.jobs.measure import describe_machine
 from benchmarks.jobs.report import render_report
 from benchmarks.jobs.repository import make_repository
@@ -47,7 +47,7 @@ def measure_all(folder: Path, sizes: BenchmarkSizes, database_url: str | None) -
     for files, repository in repositories.items():
         _print_progress(f"jobs and the plain way, {files:,} files")
         edited += edits.measure_edits(folder, repository, files, sizes.alone, sizes.together)
-        by_hand += plain.measure_plain_git(folder, repository, files, sizes.plain)
+        by_hand += plain_git.measure_plain_git(folder, repository, files, sizes.plain)
     _print_progress("engines")
     raced = engines.measure_engines(folder, sizes.engine, sizes.rounds, database_url)
     return BenchmarkResults(machine, created, edited, by_hand, raced, resting, time.perf_counter() - began)

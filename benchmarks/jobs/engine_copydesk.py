@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from benchmarks.jobs.race import CONCURRENT_WORKFLOWS, STEPS_PER_WORKFLOW, EngineRound, run_race
+from benchmarks.jobs.engine_race import CONCURRENT_WORKFLOWS, STEPS_PER_WORKFLOW, EngineRound, run_race
 from copydesk.core.clock import SECOND
 from copydesk.core.db.database import Database
 from copydesk.core.settings import Settings

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from dbos import DBOS
 
-from benchmarks.jobs.race import CONCURRENT_WORKFLOWS, STEPS_PER_WORKFLOW, EngineRound, run_race
+from benchmarks.jobs.engine_race import CONCURRENT_WORKFLOWS, STEPS_PER_WORKFLOW, EngineRound, run_race
 
 
 def run_round(database_url: str, jobs: int, polling_seconds: float) -> EngineRound:

@@ -14,8 +14,8 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import make_url
 
+from benchmarks.jobs.engine_race import EngineRound
 from benchmarks.jobs.measure import median
-from benchmarks.jobs.race import EngineRound
 from benchmarks.jobs.service import ROOT
 
 SQLITE, POSTGRES = "SQLite", "PostgreSQL"

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from benchmarks.jobs.engine_race import CONCURRENT_WORKFLOWS, STEPS_PER_WORKFLOW
 from benchmarks.jobs.engines import pair_fastest
 from benchmarks.jobs.measure import median
-from benchmarks.jobs.race import CONCURRENT_WORKFLOWS, STEPS_PER_WORKFLOW
 from benchmarks.jobs.results import BenchmarkResults, list_targets
 from benchmarks.jobs.service import WORKER_SLOTS
 

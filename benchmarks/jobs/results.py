@@ -8,7 +8,7 @@ from benchmarks.jobs.edits import EditMeasurement
 from benchmarks.jobs.engines import EngineRun, pair_fastest
 from benchmarks.jobs.footprint import Footprint
 from benchmarks.jobs.measure import Machine, median
-from benchmarks.jobs.plain import PlainGitMeasurement
+from benchmarks.jobs.plain_git import PlainGitMeasurement
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from benchmarks.analytics.collecting import measure_loop_seconds
 from benchmarks.load import soak
-from benchmarks.load.filling import add_folded_views
-from benchmarks.load.running import (
+from benchmarks.load.load_runs import (
     FinalCounts,
     LoadSummary,
     check_final_counts,
@@ -18,6 +17,7 @@ from benchmarks.load.running import (
     run_load,
     scale_rates,
 )
+from benchmarks.load.store_filler import add_folded_views
 from benchmarks.load.stores import EMBEDDED, STORE_PAIRS, BenchmarkFleet, open_account, open_stores, start_fleet
 
 CPU_CORES = {0, 1}

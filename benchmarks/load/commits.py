@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.analytics.collecting import measure_loop_seconds
 from benchmarks.analytics.traffic import FIRST_DAY, generate_days
 from benchmarks.jobs.measure import measure_own_cpu, percentile
-from benchmarks.load.sampling import cpu_by_process
+from benchmarks.load.samples import cpu_by_process
 from benchmarks.load.stores import SCALE_OUT, BenchmarkStores, open_account, open_stores
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.clickhouse import ClickHouseStore

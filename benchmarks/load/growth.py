@@ -17,8 +17,8 @@ from benchmarks.analytics import generator as views
 from benchmarks.analytics.collecting import measure_loop_seconds, run_generator
 from benchmarks.analytics.traffic import DAYS, FIRST_DAY, generate_days
 from benchmarks.jobs.measure import measure_own_cpu, percentile
-from benchmarks.load.filling import add_jobs, add_views
-from benchmarks.load.sampling import cpu_by_process
+from benchmarks.load.samples import cpu_by_process
+from benchmarks.load.store_filler import add_jobs, add_views
 from benchmarks.load.stores import (
     EMBEDDED,
     STORE_PAIRS,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
-from benchmarks.load.sampling import Sample
+from benchmarks.load.samples import Sample
 from benchmarks.load.stores import CLICKHOUSE, POSTGRESQL
 
 BURST_RATES = {"poll": 20.0, "create": 0.5, "event": 40.0, "beacon": 40.0, "batch": 1.0, "export": 30.0}

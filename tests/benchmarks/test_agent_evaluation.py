@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.agent.case_miner import MinedCase, MiningOptions, draft_prompt, mine_cases
 from benchmarks.agent.cases import BUILT_IN_CASES, EvaluationCase, InvalidCase, load_cases
 from benchmarks.agent.metrics import Files, count_damaged_bytes, score_result
-from benchmarks.agent.mining import MinedCase, MiningOptions, draft_prompt, mine_cases
 from benchmarks.agent.report import compare_runs, render_run
 from benchmarks.agent.results import Result, ResultTotals, Run, read_run, save_run
-from benchmarks.agent.running import ModelChoice, run_cases
+from benchmarks.agent.runner import ModelChoice, run_cases
 from benchmarks.agent.sources import CaseSources
 from copydesk.jobs.workspace.text_edits import BOM
 from tests.support.model_server import ModelServer, call

@@ -12,8 +12,8 @@ import pytest
 from benchmarks.load import generator, simulation, soak
 from benchmarks.load.generator import EXPECTED_STATUS_BY_KIND, LoadOrder, LoadResult, schedule_requests
 from benchmarks.load.growth import Cost, CostGrowth
-from benchmarks.load.running import BASE_RATES, check_final_counts, run_load, scale_rates, summarize
-from benchmarks.load.sampling import ProcessUsage, Sample
+from benchmarks.load.load_runs import BASE_RATES, check_final_counts, run_load, scale_rates, summarize
+from benchmarks.load.samples import ProcessUsage, Sample
 from benchmarks.load.simulation import ArrivalRate, Durations, FoldCost, Workers
 from benchmarks.load.stores import STORE_PAIRS, open_account, open_stores, start_fleet
 from copydesk.analytics.stores.fold_scheduler import FoldTiming

@@ -7,7 +7,7 @@ from playwright.sync_api import sync_playwright
 
 from copydesk.web.dashboard.auth.cookies import cookie_name
 from tests.browser import chromium
-from tests.support.lived_in import FILES, fill_service
+from tests.support.filled_service import FILES, fill_service
 from tests.support.people import get_or_add_person
 from tests.support.repositories import make_repository
 from tests.support.service import serve

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from copydesk.cli import app
 from tests.jobs.publish.forges.extra_calls import FAKE_FORGES
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.repositories import make_repository
 
 Run = Callable[..., Result]
@@ -19,7 +19,7 @@ TOKEN = "token-of-the-documentation-team-0815"
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    migrated.new_sqlite(tmp_path / "data")
+    migrated_databases.new_sqlite(tmp_path / "data")
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
     return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
 

@@ -3,5 +3,5 @@
 import pytest
 
 pytest.register_assert_rewrite(
-    "tests.crash.harness", "tests.crash.suite", "tests.crash.remote", "tests.crash.forge_suite"
+    "tests.crash.harness", "tests.crash.suite", "tests.crash.forge_case", "tests.crash.forge_suite"
 )

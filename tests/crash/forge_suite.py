@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.crash.forge_case import CALL_MOMENTS, OPENING_CALLS, UPDATING_CALLS, ForgeCrashCase, open_forge_case
 from tests.crash.harness import FILES_AFTER_FOLLOW_UP, KILL_COMMANDS, write_killing_git
-from tests.crash.remote import CALL_MOMENTS, OPENING_CALLS, UPDATING_CALLS, ForgeCrashCase, open_forge_case
 
 KILL_POINTS = (
     *(f"pin:{moment}" for moment in ("middle", "acted", "recorded")),

@@ -24,11 +24,11 @@ from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.tables import runs, steps
 from copydesk.jobs.workspace.workspace import short_hash
 from tests.crash.worker import WorkerOrders, run_worker
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.leases import expire_leases
 from tests.support.processes import forkserver
 from tests.support.repositories import list_branches, make_repository
-from tests.support.scripted import calls, finish
+from tests.support.scripted_model import calls, finish
 
 TIMEOUT_SECONDS = 180.0
 LONG_LEASE_SECONDS = 60.0
@@ -175,7 +175,7 @@ class CrashCase:
 @contextmanager
 def open_new_desk(database: str, folder: Path, **settings: Any) -> Iterator[tuple[Desk, dict[str, Any]]]:
     """Opens a desk on a new database of this kind, and returns it with the settings of its workers."""
-    url = migrated.new_database(database, folder)
+    url = migrated_databases.new_database(database, folder)
     desk_settings = {
         "data": folder / "data",
         "database_url": url,

@@ -29,7 +29,7 @@ from copydesk.jobs.job import JobOutcome, Phase
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.workflow import executor
 from copydesk.jobs.workspace.workspace import Workspace
-from tests.support.scripted import ScriptedModel
+from tests.support.scripted_model import ScriptedModel
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from copydesk.jobs.job import ACTIVE, COMPLETED
 from copydesk.jobs.storage.tables import events, jobs, pulls, runs
 from tests.crash.harness import wait_until
-from tests.faults.drill import print_line
+from tests.faults.drill_output import print_line
 from tests.faults.fleet import Fleet, FleetProject
 from tests.faults.traffic import AcceptedWork
 

@@ -16,7 +16,7 @@ from copydesk.jobs.execution.queue import Queue, QueueLimits
 from copydesk.jobs.job import ACTIVE, FAILED, JobOutcome
 from copydesk.jobs.service import NewJob
 from tests.conftest import DATABASES
-from tests.faults.drill import DRILL_SCALE
+from tests.faults.drill_output import DRILL_SCALE
 from tests.faults.final_state import check_final_state
 from tests.faults.fleet import LEASE_SECONDS, serve_slow_model, start_fleet
 from tests.faults.traffic import Traffic

@@ -9,7 +9,7 @@ from copydesk.core.errors import DiskFull
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror
 from tests.crash.harness import wait_until
-from tests.faults.drill import DRILL_SCALE
+from tests.faults.drill_output import DRILL_SCALE
 from tests.faults.final_state import check_final_state
 from tests.faults.fleet import serve_slow_model, start_fleet
 from tests.faults.traffic import PROMPT, AcceptedWork, Traffic

@@ -12,7 +12,7 @@ import pytest
 
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk_lazily
-from tests.faults.drill import print_line
+from tests.faults.drill_output import print_line
 from tests.support.cpu_budget import measure_slowness
 from tests.support.processes import CommandSpec, RunningServer, free_port, settings_environment
 from tests.support.repositories import make_repository

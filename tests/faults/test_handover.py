@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.harness import wait_until
-from tests.faults.drill import print_line
+from tests.faults.drill_output import print_line
 from tests.faults.fleet import LEASE_SECONDS, SCRIPTED_MODEL, Fleet, serve_slow_model, start_fleet
 from tests.faults.traffic import PROMPT
 from tests.support.model_server import ModelServer

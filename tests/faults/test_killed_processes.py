@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.drill import DRILL_SCALE
+from tests.faults.drill_output import DRILL_SCALE
 from tests.faults.final_state import check_final_state
 from tests.faults.fleet import serve_slow_model, start_fleet
 from tests.faults.traffic import Traffic

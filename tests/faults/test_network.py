@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.harness import wait_until
-from tests.faults.drill import DRILL_SCALE, print_line
+from tests.faults.drill_output import DRILL_SCALE, print_line
 from tests.faults.final_state import check_final_state
 from tests.faults.fleet import Fleet, serve_slow_model, start_fleet
 from tests.faults.traffic import Traffic

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.crash.harness import wait_until
-from tests.faults.drill import DRILL_SCALE
+from tests.faults.drill_output import DRILL_SCALE
 from tests.faults.final_state import check_final_state
 from tests.faults.fleet import LEASE_SECONDS, SCRIPTED_MODEL, serve_slow_model, start_fleet
 from tests.faults.traffic import PROMPT, AcceptedWork, Traffic

@@ -12,7 +12,7 @@ import pytest
 
 from copydesk.jobs.job import ACTIVE
 from tests.crash.harness import wait_until
-from tests.faults.drill import DRILL_SCALE, print_line
+from tests.faults.drill_output import DRILL_SCALE, print_line
 from tests.faults.final_state import check_final_state, check_logs
 from tests.faults.fleet import SCRIPTED_MODEL, FleetProject, serve_slow_model, start_fleet
 from tests.faults.traffic import PROMPT, Traffic

@@ -15,7 +15,7 @@ from copydesk.jobs.execution.worker import AttemptExecutor
 from copydesk.jobs.job import ACTIVE, Job
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.workspace.workspace import Workspace
-from tests.support.scripted import ScriptedModel, Turn
+from tests.support.scripted_model import ScriptedModel, Turn
 
 TIMEOUT_SECONDS = 180.0
 

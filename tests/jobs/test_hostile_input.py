@@ -29,7 +29,7 @@ from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
 from tests.support.git_http import GitHttpServer
 from tests.support.repositories import AUTHOR, list_branches, make_repository, read_file
-from tests.support.scripted import ScriptedModel, edit, finish
+from tests.support.scripted_model import ScriptedModel, edit, finish
 from tests.support.service import Service, serve
 
 PAGE = b"# Hello\n\nThe colour of things.\n"

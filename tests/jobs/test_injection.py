@@ -25,7 +25,7 @@ from tests.jobs.drills import (
     open_drill_project,
     serve_with_in_process_model,
 )
-from tests.jobs.traces import find_secrets, read_files, read_pull_requests
+from tests.jobs.secret_scan import find_secrets, read_files, read_pull_requests
 from tests.support.model_server import ModelAnswer, call, call_several
 from tests.support.repositories import AUTHOR, list_branches
 from tests.support.service import Service

@@ -14,7 +14,7 @@ from copydesk.jobs.job import COMPLETED
 from tests.jobs.bench import start_bench
 from tests.jobs.publish.forges.stage import create_project, fake_forge, read_file_on_branch
 from tests.support.repositories import list_branches
-from tests.support.scripted import calls, edit, finish
+from tests.support.scripted_model import calls, edit, finish
 
 FILES = {
     "site/docs/index.md": b"# Hello\n\nThe colour of things.\n",

@@ -6,7 +6,7 @@ from copydesk.analytics.stores.clickhouse import ClickHouseStore
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
 from copydesk.analytics.stores.clickhouse.connection.url import parse_clickhouse_url
 from copydesk.core.db.database import Database
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.clickhouse import new_database, run_query
 
 URL_FILE_NAME = "clickhouse.url"
@@ -37,7 +37,7 @@ def main_database(folder: Path, kind: str = "sqlite") -> Database:
     """Opens the main database that the folder records, or creates it there."""
     url_file = folder / "main.url"
     if not url_file.exists():
-        url_file.write_text(migrated.new_database(kind, folder))
+        url_file.write_text(migrated_databases.new_database(kind, folder))
     return Database(url_file.read_text())
 
 

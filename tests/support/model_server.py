@@ -32,7 +32,7 @@ from tests.support.models.answers import (
     stall,
 )
 from tests.support.models.dialect import Dialect
-from tests.support.models.spoken import chat_dialect, find_dialect
+from tests.support.models.dialects import chat_dialect, find_dialect
 
 __all__ = [
     "Answer",

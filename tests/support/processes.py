@@ -17,7 +17,7 @@ import httpx2 as httpx
 
 # Forked from a process that has imported everything: real processes, without a second of imports each.
 forkserver = multiprocessing.get_context("forkserver")
-forkserver.set_forkserver_preload(["__main__", "tests.support.preloaded"])
+forkserver.set_forkserver_preload(["__main__", "tests.support.forkserver_preload"])
 TIMEOUT_SECONDS = 180.0
 
 

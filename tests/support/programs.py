@@ -16,7 +16,7 @@ from typing import NoReturn
 import playwright
 import pytest
 
-from tests.support.unavailable import find_excuse
+from tests.support.missing_programs import find_excuse
 
 SKIPPED = re.compile(r"Not installed: ([\w-]+)")
 TYPESCRIPT = "const answer: number = 42; console.log(answer);\n"

@@ -20,7 +20,7 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.workflow.executor import ModelFactory
 from copydesk.web.server import Server
-from tests.support import clickhouse, migrated
+from tests.support import clickhouse, migrated_databases
 
 STORE_KIND = os.environ.get("COPYDESK_TEST_STORES", "embedded")
 PATIENT_FOLD_TIMING = FoldTiming(reader_timeout_seconds=60, quick_fold_seconds=60)
@@ -63,7 +63,10 @@ def store_settings(data: Path) -> dict[str, Any]:
     if STORE_KIND == "embedded":
         return {}
     assert STORE_KIND == "scale-out", STORE_KIND
-    return {"database_url": migrated.new_database("postgres", data), "analytics_url": clickhouse.new_database()}
+    return {
+        "database_url": migrated_databases.new_database("postgres", data),
+        "analytics_url": clickhouse.new_database(),
+    }
 
 
 @contextmanager
@@ -86,8 +89,8 @@ def serve(
         **settings,
     }
     stores: dict[str, Any] = {"database_url": database_url} if database_url else store_settings(data)
-    if not stores and not (data / migrated.SQLITE_FILE_NAME).exists():
-        migrated.new_sqlite(data)
+    if not stores and not (data / migrated_databases.SQLITE_FILE_NAME).exists():
+        migrated_databases.new_sqlite(data)
     desk = open_desk(Settings(data=data, **stores, **service_settings))
     desk.fold_scheduler = _new_fold_scheduler(desk)
     server = Server(desk, with_worker=with_worker)

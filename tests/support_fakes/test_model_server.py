@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.model_server import ModelServer, call
-from tests.support.models.asking import PROVIDER_KEY
+from tests.support.models.connected_models import PROVIDER_KEY
 
 SAID = call("read", {"path": "guide.md"}, text="I look, and then I see.", thinking="Hm")
 Heard = tuple[str, list[tuple[str, Any]]]

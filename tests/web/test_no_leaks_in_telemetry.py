@@ -19,7 +19,7 @@ from copydesk.transfer.progress import SilentProgress
 from tests.conftest import DATABASES
 from tests.jobs.drills import FILES, FIX_SCRIPT, SCRIPTED_MODEL, DrillProject, open_drill_project
 from tests.jobs.publish.guard.test_secrets import PUSH, echo_credentials
-from tests.jobs.traces import NamedContent, find_secrets
+from tests.jobs.secret_scan import NamedContent, find_secrets
 from tests.support.drills import mark_drills
 from tests.support.model_server import ModelServer, fail
 from tests.support.oidc import CLIENT_ID, CLIENT_SECRET, OidcProvider, serve_oidc_provider

@@ -16,14 +16,14 @@ from copydesk.core.clock import DAY, now
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from tests.support import migrated
+from tests.support import migrated_databases
 
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    opened = open_desk(Settings(data=tmp_path, database_url=migrated.new_sqlite(tmp_path)))
+    opened = open_desk(Settings(data=tmp_path, database_url=migrated_databases.new_sqlite(tmp_path)))
     yield opened
     opened.close()
 

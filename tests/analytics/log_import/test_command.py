@@ -19,7 +19,7 @@ from copydesk.analytics.log_import.formats import AUTO_FORMAT, FORMATS
 from copydesk.cli.commands.analytics.import_logs import LogFormatName, import_logs
 from copydesk.core.errors import UserFacingError
 from tests.analytics.log_import.examples import COMBINED, LOGS
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.repositories import make_repository
 
 Run = Callable[..., Result]
@@ -27,7 +27,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    migrated.new_sqlite(tmp_path / "data")
+    migrated_databases.new_sqlite(tmp_path / "data")
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
     made = CliRunner().invoke(cli.app, ["project", "create", "Docs", "--repo", str(repository), "--json"])

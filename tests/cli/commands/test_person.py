@@ -13,7 +13,7 @@ from copydesk.cli import app
 from copydesk.core.errors import KeyRejected, RequestError
 from copydesk.core.settings import read_settings
 from copydesk.desk import Desk, open_desk
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.people import PASSWORD, add_person
 
 Run = Callable[..., Result]
@@ -21,7 +21,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    migrated.new_sqlite(tmp_path / "data")
+    migrated_databases.new_sqlite(tmp_path / "data")
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("COPYDESK_BASE_URL", "https://docs.example.org")
     return lambda *arguments, **options: CliRunner().invoke(app, ("person", *arguments), **options)  # type: ignore[return-value]

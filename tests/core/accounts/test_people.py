@@ -25,7 +25,7 @@ from copydesk.core.rate_limits.limits import TooManyRequests
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from tests.conftest import DATABASES
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.people import CHEAP_HASHER, PASSWORD, add_person
 
 ISSUER = "https://login.example.org"
@@ -44,7 +44,7 @@ def cheap_hashing() -> Iterator[None]:
 @pytest.fixture(scope="module", params=DATABASES)
 def shared_desk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     folder = tmp_path_factory.mktemp("people")
-    desk = open_desk(Settings(data=folder, database_url=migrated.new_database(request.param, folder)))
+    desk = open_desk(Settings(data=folder, database_url=migrated_databases.new_database(request.param, folder)))
     yield desk
     desk.close()
 

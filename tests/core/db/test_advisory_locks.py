@@ -18,7 +18,7 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.execution.queue import Claim, Queue, QueueLimits
 from copydesk.jobs.service import NewJob
-from tests.support import migrated
+from tests.support import migrated_databases
 
 PATIENCE_SECONDS = 120.0
 BOUNDS = QueueLimits(lease_ms=600_000, project_slots=2, total_slots=5)
@@ -27,7 +27,7 @@ BOUNDS = QueueLimits(lease_ms=600_000, project_slots=2, total_slots=5)
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     """A desk on PostgreSQL, with one queued job."""
-    url = migrated.new_database("postgresql", tmp_path)
+    url = migrated_databases.new_database("postgresql", tmp_path)
     desk = open_desk(Settings(data=tmp_path / "data", database_url=url))
     project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="ada")
     desk.jobs.create(project, NewJob("x"))

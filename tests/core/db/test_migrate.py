@@ -28,7 +28,7 @@ from copydesk.core.db.migrate import (
 )
 from copydesk.transfer.row_codec import TABLES
 from tests.fixtures.freeze import TOKEN, read_api_answers
-from tests.support.lived_in import PAGES
+from tests.support.filled_service import PAGES
 from tests.support.postgres import new_database
 from tests.support.releases import RELEASES, read_frozen_answers, serve_release, thaw_analytics, thaw_database
 from tests.support.service import Service

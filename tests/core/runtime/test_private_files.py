@@ -21,7 +21,7 @@ from copydesk.cli import app
 from copydesk.core.runtime.private_files import find_exposed_files, make_files_private
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.processes import TIMEOUT_SECONDS, forkserver, free_port, settings_environment
 from tests.support.repositories import list_branches, make_repository
 
@@ -76,7 +76,7 @@ def run_job(api: httpx.Client, project_id: str) -> dict[str, Any]:
 
 def test_server_makes_its_files_private_and_repairs_open_ones(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    migrated.new_sqlite(data)
+    migrated_databases.new_sqlite(data)
     desk = open_desk(Settings(data=data))
     repository = make_repository(tmp_path / "docs.git", PAGE)
     project = desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
@@ -110,7 +110,7 @@ def test_the_doctor_warns_about_files_that_other_users_can_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "data"
-    migrated.new_sqlite(data)
+    migrated_databases.new_sqlite(data)
     make_files_private(Settings(data=data))
     monkeypatch.setenv("COPYDESK_DATA", str(data))
 

@@ -21,9 +21,9 @@ from copydesk.jobs.job import JobFailed, Reason, Usage
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.repositories import make_repository
-from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
+from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 
 FILES = {"page.md": b"# Page\n\nThe colour.\n", "AGENTS.md": b"Be brief.\n"}
 
@@ -57,7 +57,7 @@ class LoopBench:
 
 @pytest.fixture
 def new_bench(tmp_path: Path, workspace: MakeWorkspace) -> Iterator[Callable[[str], LoopBench]]:
-    desk = open_desk(Settings(data=tmp_path, database_url=migrated.new_sqlite(tmp_path)))
+    desk = open_desk(Settings(data=tmp_path, database_url=migrated_databases.new_sqlite(tmp_path)))
     make_repository(tmp_path / "docs.git", FILES)
     yield lambda prompt: LoopBench(desk, workspace, prompt)
     desk.close()

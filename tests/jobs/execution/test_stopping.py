@@ -34,7 +34,7 @@ from copydesk.jobs.workflow.maintenance import archive_and_expire
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.bench import wait_until
 from tests.support.repositories import make_repository
-from tests.support.scripted import ScriptedModel, finish
+from tests.support.scripted_model import ScriptedModel, finish
 
 CLAIM = Claim("run", "job", "project", 1, 1, 0, 0, 0, "worker")
 

@@ -18,7 +18,7 @@ from tests.jobs.bench import JobBench, act_during_turn, start_bench
 from tests.jobs.publish.forges.conftest import TOKEN
 from tests.jobs.publish.forges.stage import FILES, create_project, fake_forge, read_file_on_branch, watch_calls
 from tests.support.repositories import commit, list_branches
-from tests.support.scripted import Turn, edit, finish
+from tests.support.scripted_model import Turn, edit, finish
 
 NEW_TOKEN = "another-token-of-the-desk-4712"
 SPELL, DONE = edit("docs/index.md", "colour", "color"), finish("Spell color so")

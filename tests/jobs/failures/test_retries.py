@@ -9,7 +9,7 @@ from copydesk.jobs.job import COMPLETED, FAILED, Reason
 from tests.jobs.bench import start_bench, wait_until
 from tests.jobs.publish.forges.stage import create_project, read_file_on_branch
 from tests.support.drills import mark_drills
-from tests.support.scripted import edit, finish
+from tests.support.scripted_model import edit, finish
 
 SCRIPT = (edit("docs/index.md", "colour", "color"), finish("Spell color so"))
 PARTS = {"fetch": "upload-pack", "push": "receive-pack", "api": "/api/"}

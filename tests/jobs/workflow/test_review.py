@@ -15,9 +15,9 @@ from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import job_topic
 from copydesk.jobs.workflow.executor import RunExecutor
 from copydesk.jobs.workspace.workspace import short_hash
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.repositories import make_repository
-from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
+from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 
 PAGE = b"# A\n\nHello one\n"
 GOOD, BAD = edit("a.md", "one", "two"), edit("a.md", "Hello", "Hello [x](gone.md)")
@@ -53,7 +53,7 @@ class ReviewStage:
 def open_stage(
     folder: Path, *script: Turn, policy: Policy | None = None, page: bytes = PAGE, without_sandbox: bool = False
 ) -> Iterator[ReviewStage]:
-    desk = open_desk(Settings(data=folder / "data", database_url=migrated.new_sqlite(folder / "data")))
+    desk = open_desk(Settings(data=folder / "data", database_url=migrated_databases.new_sqlite(folder / "data")))
     stage = ReviewStage(desk, make_repository(folder / "docs.git", {"a.md": page}), policy or Policy(), list(script))
     if without_sandbox:
         assert isinstance(stage.worker.executor, RunExecutor)

@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.support.forges.calls import Call, Reply, route
 from tests.support.forges.github_app import App, expand_permissions
+from tests.support.forges.github_base import GitHubBase
 from tests.support.forges.github_drafts import execute
 from tests.support.forges.github_shapes import format_time
-from tests.support.forges.github_ways import GitHubBase
 from tests.support.forges.state import Comment, Pull, Token, count_commits_ahead, now
 
 REPO, PULL, ISSUE = "/repos/{owner}/{repo}", "/repos/{owner}/{repo}/pulls", "/repos/{owner}/{repo}/issues"

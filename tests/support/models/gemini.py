@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from tests.support.models.answers import ErrorAnswer, ModelAnswer
 from tests.support.models.dialect import Dialect, JsonObject, split_text, validate_all
-from tests.support.models.spoken import GEMINI_PATH_PATTERN
+from tests.support.models.dialects import GEMINI_PATH_PATTERN
 
 CONTENTS = TypeAdapter(list[types.Content])
 TOOLS = TypeAdapter(list[types.Tool])

@@ -20,9 +20,9 @@ from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, P
 from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.conftest import DATABASES
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.repositories import list_branches, make_repository, read_file
-from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
+from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 from tests.support.service import Service, serve
 
 PAGE = b"# Hello\n\nThe colour of things.\n"
@@ -56,7 +56,7 @@ class SharedServices:
         )
 
     def new_database(self) -> str:
-        return "" if self.kind == "sqlite" else migrated.new_database(self.kind, self.folder)
+        return "" if self.kind == "sqlite" else migrated_databases.new_database(self.kind, self.folder)
 
     def project(self, repository: Path, model: Model | None) -> Service:
         service, name = (self.idle, None) if model is None else (self.working, f"openai:{len(self.models)}")

@@ -11,12 +11,12 @@ from copydesk.analytics.stores.clickhouse.connection.errors import StoreBusy
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeaseLost, ShardLeases
 from copydesk.core.clock import HOUR
 from copydesk.core.db.database import Database
-from tests.support import migrated
+from tests.support import migrated_databases
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.drill)])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    opened = Database(migrated.new_database(request.param, tmp_path))
+    opened = Database(migrated_databases.new_database(request.param, tmp_path))
     yield opened
     opened.close()
 

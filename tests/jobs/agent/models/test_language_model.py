@@ -33,7 +33,7 @@ from tests.support.model_server import (
     slow_down,
     stall,
 )
-from tests.support.models.asking import (
+from tests.support.models.connected_models import (
     COMPATIBLE_MODEL,
     FIX_TYPO_CONVERSATION,
     PROVIDER_KEY,

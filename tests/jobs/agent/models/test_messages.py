@@ -13,7 +13,7 @@ from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.drills import mark_drills
 from tests.support.model_server import ModelRequest, ModelServer, call, call_several, say
-from tests.support.models.asking import (
+from tests.support.models.connected_models import (
     COMPATIBLE_MODEL,
     FIX_TYPO_CONVERSATION,
     PROVIDER_KEY,

@@ -9,7 +9,7 @@ import pytest
 from copydesk.client import Job
 from copydesk.jobs.workspace.workspace import short_hash
 from tests.support.model_server import ModelServer, Turn, call, cut, drop, fail, hang, say
-from tests.support.models.asking import COMPATIBLE_MODEL, PROVIDER_KEY, PROVIDER_MODELS, model_factory
+from tests.support.models.connected_models import COMPATIBLE_MODEL, PROVIDER_KEY, PROVIDER_MODELS, model_factory
 from tests.support.repositories import make_repository, read_file
 from tests.support.service import serve
 

@@ -9,7 +9,7 @@ from copydesk.jobs.agent.models.model_names import is_model_name
 from copydesk.jobs.agent.models.registry import ModelUnavailable, check_configuration, create_model
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.model_server import ModelServer, say
-from tests.support.models.asking import (
+from tests.support.models.connected_models import (
     COMPATIBLE_MODEL,
     FIX_TYPO_CONVERSATION,
     PROVIDER_KEY,

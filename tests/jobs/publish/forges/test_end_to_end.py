@@ -23,7 +23,7 @@ from tests.jobs.publish.forges.stage import (
 from tests.support.drills import mark_drills
 from tests.support.model_server import ModelServer, call
 from tests.support.repositories import list_branches, make_repository
-from tests.support.scripted import ScriptedModel, edit, finish
+from tests.support.scripted_model import ScriptedModel, edit, finish
 from tests.support.service import Service, serve
 
 SCRIPT = (

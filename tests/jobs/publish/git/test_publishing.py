@@ -20,7 +20,7 @@ from copydesk.jobs.publish.git.mirror import MAX_LOOSE_IN_SAMPLE, Mirror, pack_m
 from copydesk.jobs.workflow.maintenance import detect_merges
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.support.repositories import commit, list_branches, make_repository, read_file
-from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
+from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 from tests.support.service import Service, serve
 
 PAGE = b"one\ntwo\nthree\nfour\nfive\nsix\nseven\n"

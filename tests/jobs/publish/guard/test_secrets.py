@@ -33,10 +33,17 @@ from tests.jobs.drills import (
     serve_with_model_server,
 )
 from tests.jobs.publish.forges.stub import StubAnswer, serve_stub
-from tests.jobs.traces import ProcessWatch, find_secrets, read_api_answers, read_files, read_pull_requests, read_rows
+from tests.jobs.secret_scan import (
+    ProcessWatch,
+    find_secrets,
+    read_api_answers,
+    read_files,
+    read_pull_requests,
+    read_rows,
+)
 from tests.support.drills import mark_drills
 from tests.support.model_server import ModelServer, fail, say, send
-from tests.support.models.asking import (
+from tests.support.models.connected_models import (
     FIX_TYPO_CONVERSATION,
     PROVIDER_KEY,
     PROVIDER_MODELS,

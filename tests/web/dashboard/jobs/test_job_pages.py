@@ -33,7 +33,7 @@ from copydesk.web.dashboard.jobs.timeline import (
 )
 from tests.support.people import csrf_token_from_html, signed_in_client
 from tests.support.repositories import commit, make_repository, read_file
-from tests.support.scripted import ScriptedModel, calls, edit, finish
+from tests.support.scripted_model import ScriptedModel, calls, edit, finish
 from tests.support.service import Service, serve
 
 PAGE = b"# Hello\n\n" + b"".join(b"Line %d of the page.\n" % n for n in range(1, 41)) + b"\nThe colour of things.\n"

@@ -14,7 +14,7 @@ from benchmarks.jobs.measure import percentile
 from benchmarks.jobs.prompts import EDIT_TASKS
 from benchmarks.jobs.service import ROOT
 from benchmarks.load.generator import BATCH_EVENTS, EXPECTED_STATUS_BY_KIND, LoadOrder, LoadResult
-from benchmarks.load.sampling import Sample, sample_periodically
+from benchmarks.load.samples import Sample, sample_periodically
 from benchmarks.load.stores import BenchmarkFleet
 
 BASE_RATES = {"poll": 20.0, "create": 0.5, "event": 40.0, "beacon": 40.0, "batch": 1.0, "export": 1.0}
