@@ -25,7 +25,7 @@ COMPLETE_FIELDS: dict[type[BaseModel], frozenset[str]] = {
     Label: frozenset(),
     PrBranchInfo: frozenset(),
 }
-CHECK_OPTIONS: dict[str, Any] = {"open_models": False, "whole": COMPLETE_FIELDS}
+CHECK_OPTIONS: dict[str, Any] = {"open_models": False, "complete_models": COMPLETE_FIELDS}
 
 
 class ApiError(BaseModel):
